@@ -1,0 +1,58 @@
+# Every target makes the environment in .venv when it is absent or out of date, and reuses it otherwise.
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench docs clean
+
+# The first Python that runs and is new enough; empty when there is none.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+ORACLES := $(VENV)/.oracles
+DOCS := $(VENV)/.docs
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+help: ## show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
+
+demo: $(READY) ## learn a rotation from data and write a report
+	$(BIN)/python examples/evidence_of_rotation.py
+
+test: $(READY) $(ORACLES) ## run the tests
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY) ## check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## put the code into the format that lint asks for
+	$(BIN)/ruff check --fix --quiet . || true
+	$(BIN)/ruff format .
+
+bench: $(READY) ## measure time and memory of the curvature
+	$(BIN)/covary bench curvature
+
+docs: $(DOCS) ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+clean: ## remove the environment and everything that was built
+	rm -rf $(VENV) build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(READY): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+		|| { echo "error: covary needs Python 3.11 or later; name one by: make PYTHON=/path/to/python"; exit 1; }
+	@test -x $(BIN)/python || { echo "Making $(VENV), once; this takes a minute or two."; $(PYTHON) -m venv $(VENV); }
+	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# Other libraries that some tests compare with. Without their own dependencies: those would bring in more than a test needs.
+$(ORACLES): oracles.txt $(READY)
+	@$(PIP) install --no-deps -r oracles.txt \
+		|| echo "note: the libraries in oracles.txt could not be installed; the tests that compare with them are skipped. To try again: rm $@"
+	@touch $@
+
+$(DOCS): $(READY)
+	@$(PIP) install -c constraints.txt -e '.[docs]'
+	@touch $@

@@ -1,0 +1,29 @@
+"""Signatures that recur: batches, networks, names of parameters."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol, runtime_checkable
+
+from torch import Tensor, nn
+
+__all__ = ["Batch", "Columns", "Network", "SampleAveraging", "Weights"]
+
+Network = nn.Module  # x: (N, ...) -> f: (N, C)
+Batch = tuple[Tensor, Tensor]  # inputs (N, ...), targets (N, ...)
+Weights = Mapping[str, Tensor]  # parameter name -> parameter, in the order of `named_parameters`
+Columns = Literal["exact"] | int  # every column of the root of Λ, or that many random sketches of it
+TensorMap = Callable[[Tensor], Tensor]
+
+
+@runtime_checkable
+class SampleAveraging(Protocol):
+    """A network that averages over S transformed copies of each datum.
+
+    Its inner modules see a batch of N·S rows, batch-major: row n·S + s is sample s of datum n. `index` is the
+    identity of each datum, so that the noise is a function of (seed, index) and of nothing else.
+    """
+
+    num_samples: int
+
+    def forward(self, x: Tensor, index: Tensor | None = None, *, seed: int = 0) -> Tensor:
+        """The averaged outputs, shape (N, C)."""
+        ...

@@ -1,0 +1,199 @@
+"""The layering of the package as data: who may import whom, and what from outside."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent
+PACKAGE = REPOSITORY / "src" / "covary"
+
+# Room -> the rooms it may import. A room is a folder or a file directly below the package.
+MAY_IMPORT = {
+    "_errors": "",
+    "_types": "",
+    "linalg": "",
+    "groups": "",
+    "noise": "",
+    "likelihoods": "",
+    "priors": "",
+    "records": "",
+    "config": "",
+    "data": "groups noise",
+    "augment": "groups noise",
+    "layers": "groups",
+    "networks": "layers augment noise",
+    "curvature": "linalg layers likelihoods priors noise",
+    "geometry": "linalg likelihoods curvature",
+    "evidence": "linalg likelihoods priors curvature geometry noise",
+    "hypergrad": "linalg likelihoods priors curvature evidence noise",
+    "posterior": "linalg likelihoods priors curvature evidence noise",
+    "training": "likelihoods priors evidence hypergrad records noise",
+    "studies": "data augment layers networks likelihoods priors curvature geometry evidence hypergrad posterior "
+    "training records config noise",
+    "benchmarks": "linalg data augment layers networks likelihoods priors curvature evidence hypergrad records noise",
+    "report": "records",
+    "integrations": "augment likelihoods priors evidence hypergrad posterior training records",
+    "cli": "data studies benchmarks training report records config",
+    "__main__": "cli",
+}
+MAY_IMPORT["__init__"] = " ".join(MAY_IMPORT.keys() - {"cli", "report", "integrations", "benchmarks", "__main__"})
+
+# The mathematics needs torch and its annotations; these rooms face the world and may import more.
+EVERYWHERE = {"torch", "jaxtyping", "numpy", "safetensors"} | set(sys.stdlib_module_names)
+FACING_OUT = {"report", "cli", "integrations"}
+OUTSIDE = {"data": {"PIL"}}
+
+NAMELESS = {"utils", "util", "misc", "common", "core", "manager", "helpers", "helper"}
+MOST_LINES = 300
+
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(REPOSITORY))
+
+
+def room_of(path: Path, package: Path = PACKAGE) -> str:
+    return path.relative_to(package).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Import statements of a file, also those inside functions."""
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def rooms_imported(path: Path, package: Path = PACKAGE) -> set[str]:
+    """Rooms of the package that a file imports, also from inside functions."""
+    depth = len(path.relative_to(package).parts)
+    return {
+        (node.module or alias.name).split(".")[0]
+        for node in imports(path)
+        # As many dots as it takes to reach the root; fewer stay inside the room.
+        if isinstance(node, ast.ImportFrom) and node.level >= depth
+        for alias in node.names
+    }
+
+
+def packages_imported(path: Path) -> set[str]:
+    """Top-level packages that a file imports by their absolute name."""
+    names: set[str] = set()
+    for node in imports(path):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif node.level == 0 and node.module:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def own_imports_in_functions(path: Path) -> list[int]:
+    """Lines inside functions that import from the package itself."""
+    functions = (
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    return [
+        inner.lineno
+        for function in functions
+        for inner in ast.walk(function)
+        if isinstance(inner, ast.ImportFrom) and inner.level > 0
+    ]
+
+
+def test_every_room_has_a_row():
+    rooms = {room_of(path) for path in SOURCES}
+    assert rooms <= MAY_IMPORT.keys(), f"rooms without a row in MAY_IMPORT: {sorted(rooms - MAY_IMPORT.keys())}"
+
+
+def test_rows_name_rooms():
+    named = {room for row in MAY_IMPORT.values() for room in row.split()}
+    assert named <= MAY_IMPORT.keys()
+
+
+def test_rows_have_no_cycle():
+    settled: set[str] = set()
+    waiting = dict(MAY_IMPORT)
+    while free := [room for room, row in waiting.items() if set(row.split()) <= settled]:
+        settled.update(free)
+        for room in free:
+            del waiting[room]
+    assert not waiting, f"rooms that import one another: {sorted(waiting)}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_imports_only_what_its_row_allows(path):
+    room = room_of(path)
+    allowed = set(MAY_IMPORT.get(room, "").split()) | {room, "_types", "_errors"}
+    assert rooms_imported(path) <= allowed
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_imports_from_outside_only_what_its_room_may(path):
+    found = packages_imported(path)
+    assert "covary" not in found, "import the package's own rooms by relative imports"
+    if room_of(path) not in FACING_OUT:
+        assert found <= EVERYWHERE | OUTSIDE.get(room_of(path), set())
+    if room_of(path) == "report":
+        assert "torch" not in found, "a report reads saved numbers, never a network"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_own_imports_stand_at_the_top(path):
+    assert own_imports_in_functions(path) == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_file_is_short_enough_to_read(path):
+    assert len(path.read_text().splitlines()) <= MOST_LINES
+
+
+def test_every_file_and_folder_has_a_real_name():
+    paths = [*PACKAGE.rglob("*"), *(REPOSITORY / "tests").rglob("*")]
+    words = {path: set(path.stem.lower().removeprefix("test_").strip("_").split("_")) for path in paths}
+    assert [name_of(path) for path, parts in words.items() if parts & NAMELESS] == []
+
+
+# The checks above are worth what these are: each must be able to fail.
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    (tmp_path / "linalg" / "inner").mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "expected"),
+    [
+        ("linalg/kron.py", "from .psd import AbstractPSD", set()),
+        ("linalg/kron.py", "from . import psd", set()),
+        ("linalg/kron.py", "from ..evidence.terms import EvidenceTerms", {"evidence"}),
+        ("linalg/kron.py", "from .. import evidence, priors as p", {"evidence", "priors"}),
+        ("linalg/kron.py", "def f():\n    from ..report import page", {"report"}),
+        ("linalg/kron.py", "if True:\n    from .._errors import ShapeError", {"_errors"}),
+        ("linalg/kron.py", "from ...other import thing", {"other"}),
+        ("linalg/inner/kron.py", "from ..psd import AbstractPSD", set()),
+        ("linalg/inner/kron.py", "from ...curvature import kfac", {"curvature"}),
+        ("priors.py", "from .linalg.kron import Kron", {"linalg"}),
+        ("priors.py", "import torch\nfrom torch import nn", set()),
+    ],
+)
+def test_rooms_imported(package, file, source, expected):
+    (package / file).write_text(source)
+    assert rooms_imported(package / file, package) == expected
+
+
+def test_packages_imported(package):
+    path = package / "priors.py"
+    path.write_text(
+        "import torch.nn as nn, scipy\nfrom covary.linalg import Kron\nfrom . import linalg\ndef f():\n import rich"
+    )
+    assert packages_imported(path) == {"torch", "scipy", "covary", "rich"}
+
+
+def test_own_imports_in_functions(package):
+    path = package / "priors.py"
+    path.write_text("from .linalg import Kron\ndef f():\n    from .linalg import Block\n    import torch\n")
+    assert own_imports_in_functions(path) == [3]

@@ -1,0 +1,246 @@
+r"""Kronecker products of two symmetric matrices, singly or as the blocks of a diagonal."""
+
+from functools import partial
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from .._errors import ShapeError, StructureError
+from .._types import TensorMap
+from .checks import check_factor, check_scale, check_vectors, describe, require_positive
+from .eigen import Factors, Spectrum, tracked_values
+from .psd import AbstractPSD, check_matching, refined
+from .shift import Shift, Shifts, is_vector, single_shift
+
+__all__ = ["Kron"]
+
+
+@final
+class Kron(AbstractPSD):
+    r"""The matrix :math:`H = \mathrm{blockdiag}_q(B_q \otimes A_q / c_q)`, size P = Q · G · D.
+
+    Rows follow `weight.flatten()` of a weight (Q · G, D). With eigenvalues :math:`a_{qi}, b_{qj}` of the factors,
+    those of H are :math:`\lambda_{qji} = b_{qj} a_{qi} / c`: exact, and cubic in D and G instead of their product.
+    A, B and c are sums over data. No data, c = 0 with A = B = 0, is the zero matrix.
+
+    Arguments:
+        input_cov: The factor A, (D, D), shared by all blocks, or (Q, D, D).
+        grad_cov: The factor B, (G, G), shared by all blocks, or (Q, G, G).
+        count: The number c of terms in each sum, one for all blocks or (Q,).
+        name: How messages call the matrix.
+    """
+
+    def __init__(
+        self,
+        input_cov: Float[Tensor, "..."],
+        grad_cov: Float[Tensor, "..."],
+        count: float | int | Float[Tensor, "*Q"] = 1.0,
+        *,
+        name: str = "",
+    ) -> None:
+        check_factor(input_cov, (2, 3), describe(name, "input_cov"))
+        check_factor(grad_cov, (2, 3), describe(name, "grad_cov"))
+        _check_blocks(input_cov, grad_cov, describe(name))
+        self.input_cov = input_cov
+        self.grad_cov = grad_cov
+        self.count = torch.as_tensor(count, dtype=input_cov.dtype, device=input_cov.device)
+        self.name = name
+        self.factors = Factors({"input_cov": self._stack(input_cov), "grad_cov": self._stack(grad_cov)})
+        _check_count(self.count, self._shape[0], self.tensors, describe(name))
+
+    @property
+    def size(self) -> int:
+        """The number of rows P = Q · G · D."""
+        num_blocks, num_rows, num_columns = self._shape
+        return num_blocks * num_rows * num_columns
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the entries."""
+        return self.input_cov.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the entries."""
+        return self.input_cov.device
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The factors (A, B)."""
+        return (self.input_cov, self.grad_cov)
+
+    def matvec(self, vectors: Float[Tensor, "*batch P"]) -> Float[Tensor, "*batch P"]:
+        r"""Products :math:`B_q X_q A_q^\top / c`, where the rows of the matrices :math:`X_q` make up v."""
+        a, b = self._stack(self.input_cov), self._stack(self.grad_cov)
+        return (self._scale[:, None, None] * (b @ self._folded(vectors) @ a.mT)).reshape(vectors.shape)
+
+    def to_dense(self) -> Float[Tensor, "P P"]:
+        """All entries of :math:`H`."""
+        num_blocks = self._shape[0]
+        a = self._stack(self.input_cov).expand(num_blocks, -1, -1)
+        b = self._stack(self.grad_cov).expand(num_blocks, -1, -1) * self._scale[:, None, None]
+        dense: Tensor = torch.block_diag(*(torch.kron(b[q], a[q]) for q in range(num_blocks)))
+        return dense
+
+    def diagonal(self) -> Float[Tensor, " P"]:
+        """The diagonal of :math:`H`."""
+        a = self._stack(self.input_cov).diagonal(dim1=-2, dim2=-1)
+        b = self._stack(self.grad_cov).diagonal(dim1=-2, dim2=-1)
+        return self._products(a, b).flatten()
+
+    def trace(self) -> Float[Tensor, ""]:
+        r"""The trace :math:`\sum_q \mathrm{tr} B_q \, \mathrm{tr} A_q / c`."""
+        a = self._stack(self.input_cov).diagonal(dim1=-2, dim2=-1).sum(-1)
+        b = self._stack(self.grad_cov).diagonal(dim1=-2, dim2=-1).sum(-1)
+        return (self._scale * b * a).sum()
+
+    def logdet(self, shift: Shifts = 0.0) -> Float[Tensor, ""]:
+        r"""The log-determinant :math:`\sum_{qji} \log(b_{qj} a_{qi} / c + \delta)`; the shift is one number."""
+        return self._shifted(shift).log().sum()
+
+    def solve(self, vectors: Float[Tensor, "*batch P"], shift: Shifts = 0.0) -> Float[Tensor, "*batch P"]:
+        r"""Solutions :math:`(H + \delta)^{-1} v`."""
+        check_vectors(vectors, self.size, describe(self.name))
+        with torch.no_grad():
+            weights = self._shifted(shift).reciprocal()
+        return refined(self, vectors, self._scalar(shift), partial(self._rotated, weights=weights))
+
+    @torch.no_grad()
+    def sample(self, noise: Float[Tensor, "*batch P"], shift: Shifts = 0.0) -> Float[Tensor, "*batch P"]:
+        r"""Samples :math:`(H + \delta)^{-1/2} \epsilon`, with the symmetric root; without graph."""
+        check_vectors(noise, self.size, describe(self.name))
+        return self._rotated(noise, self._shifted(shift).rsqrt())
+
+    def effective_dimension(self, shift: Shifts) -> Float[Tensor, ""]:
+        r"""The effective number of dimensions :math:`\sum_{qji} \lambda_{qji} / (\lambda_{qji} + \delta)`."""
+        return (self._values() / self._shifted(shift)).sum()
+
+    @torch.no_grad()
+    def half_logdet_cotangents(self, shift: Shifts) -> tuple[Tensor, ...]:
+        r"""Derivatives with respect to (A, B), without graph.
+
+        With :math:`R = 1 / (\lambda + \delta)` and eigenvectors V of :math:`A_q`, that of :math:`A_q` is
+        :math:`\tfrac12 V \mathrm{diag}_i(\sum_j R_{qji} b_{qj} / c) V^\top`, summed over q where A is shared.
+        """
+        a, b = self._spectra()
+        half = 0.5 * self._scale[:, None, None] / self._shifted(shift)
+        weights_a = (half * b.values[:, :, None]).sum(1)
+        weights_b = (half * a.values[:, None, :]).sum(2)
+        return (
+            _cotangent(a, weights_a).reshape(self.input_cov.shape),
+            _cotangent(b, weights_b).reshape(self.grad_cov.shape),
+        )
+
+    def map(self, function: TensorMap) -> "Kron":
+        """The same structure with the function applied to A, B and the count."""
+        return Kron(function(self.input_cov), function(self.grad_cov), function(self.count), name=self.name)
+
+    def accumulate(self, other: AbstractPSD) -> "Kron":
+        """The value of all the data: A, B and count add up, the matrices do not."""
+        check_matching(self, other, lambda value: [tuple(t.shape) for t in value.tensors if isinstance(t, Tensor)])
+        assert isinstance(other, Kron)
+        input_cov, grad_cov = self.input_cov + other.input_cov, self.grad_cov + other.grad_cov
+        return Kron(input_cov, grad_cov, self.count + other.count, name=self.name)
+
+    def __add__(self, other: object) -> AbstractPSD:
+        """Refusal: the structure is not closed under sums."""
+        raise TypeError(
+            f"Kron + {type(other).__name__}: the sum of two Kronecker products is not a Kronecker product. "
+            "Use accumulate to join the statistics of two halves of the data, or add to_dense() explicitly."
+        )
+
+    __radd__ = __add__
+
+    def __mul__(self, scale: float | int | Float[Tensor, ""]) -> "Kron":
+        """The matrix times a number that is at least 0, as if every datum counted that many times."""
+        check_scale(scale, describe(self.name))
+        return self.map(lambda statistic: statistic * scale)
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        """The numbers (Q, G, D)."""
+        num_blocks = max(len(self._stack(self.input_cov)), len(self._stack(self.grad_cov)))
+        return num_blocks, self.grad_cov.shape[-1], self.input_cov.shape[-1]
+
+    @property
+    def _scale(self) -> Float[Tensor, " Qs"]:
+        """The numbers 1 / c, or 0 without data; one where all blocks share it."""
+        count = self.count.reshape(-1)
+        empty = (count == 0).to(self.dtype)
+        return (1 - empty) / (count + empty)
+
+    @staticmethod
+    def _stack(factor: Float[Tensor, "*Q n n"]) -> Float[Tensor, "Qs n n"]:
+        """The factor with a block axis, of length 1 where it is shared."""
+        return factor if factor.ndim == 3 else factor[None]
+
+    def _folded(self, vectors: Float[Tensor, "..."]) -> Float[Tensor, "*batch Q G D"]:
+        """The vectors as matrices :math:`X_q`."""
+        check_vectors(vectors, self.size, describe(self.name))
+        return vectors.reshape(*vectors.shape[:-1], *self._shape)
+
+    def _products(self, a: Float[Tensor, "Qa D"], b: Float[Tensor, "Qb G"]) -> Float[Tensor, "Q G D"]:
+        """The numbers :math:`b_{qj} a_{qi} / c`."""
+        return self._scale[:, None, None] * b[:, :, None] * a[:, None, :]
+
+    def _spectra(self) -> tuple[Spectrum, Spectrum]:
+        """The spectra of A and B, each with a block axis."""
+        a, b = self.factors.spectra(self.name)
+        return a, b
+
+    def _values(self) -> Float[Tensor, "Q G D"]:
+        r"""The eigenvalues :math:`\lambda_{qji}`, with their derivative."""
+        a, b = self._spectra()
+        return self._products(
+            tracked_values(self._stack(self.input_cov), a), tracked_values(self._stack(self.grad_cov), b)
+        )
+
+    def _scalar(self, shift: Shifts) -> Shift:
+        """The shift, after a check that it is one number."""
+        if is_vector(shift):
+            raise StructureError(
+                f"The shift of {describe(self.name)} has shape {tuple(shift.shape)}, but a Kronecker product plus a "
+                "diagonal has no closed-form log-determinant. Use a scalar shift per block, or Dense / Diagonal "
+                "curvature."
+            )
+        return single_shift(shift, self.size, describe(self.name))
+
+    def _shifted(self, shift: Shifts) -> Float[Tensor, "Q G D"]:
+        r"""The eigenvalues :math:`\lambda_{qji} + \delta`, each above zero."""
+        number = self._scalar(shift)
+        return require_positive(self._values() + number, describe(self.name))
+
+    def _rotated(
+        self, vectors: Float[Tensor, "*batch P"], weights: Float[Tensor, "Q G D"]
+    ) -> Float[Tensor, "*batch P"]:
+        r"""Products :math:`(V_B \otimes V_A) \mathrm{diag}(w) (V_B \otimes V_A)^\top v`."""
+        a, b = self._spectra()
+        rotated = weights * (b.vectors.mT @ self._folded(vectors) @ a.vectors)
+        return (b.vectors @ rotated @ a.vectors.mT).reshape(vectors.shape)
+
+
+def _cotangent(spectrum: Spectrum, weights: Float[Tensor, "Q n"]) -> Float[Tensor, "Qs n n"]:
+    r"""Matrices :math:`V_q \mathrm{diag}(w_q) V_q^\top`; w is summed over q where the factor is shared."""
+    weights = weights.sum_to_size(spectrum.values.shape)
+    return (spectrum.vectors * weights[:, None, :]) @ spectrum.vectors.mT
+
+
+def _check_blocks(input_cov: Tensor, grad_cov: Tensor, label: str) -> None:
+    """Refusal of two factors with different numbers of blocks."""
+    if input_cov.ndim == 3 and grad_cov.ndim == 3 and len(input_cov) != len(grad_cov):
+        raise ShapeError(
+            f"The factors of {label} must have equally many blocks; input_cov has {len(input_cov)} and grad_cov "
+            f"{len(grad_cov)}. Pass a factor that all blocks share without block axis."
+        )
+
+
+def _check_count(count: Tensor, num_blocks: int, factors: tuple[Tensor, ...], label: str) -> None:
+    """Refusal of a count that cannot belong to sums over data."""
+    fits = count.shape in {(), (num_blocks,)} and bool((count >= 0).all())
+    if not fits or (bool((count == 0).any()) and any(bool(f.any()) for f in factors)):
+        raise StructureError(
+            f"The count of {label} must be one number above 0, or one per block, or 0 with factors that are zero; "
+            f"{count.tolist()} came. Pass the number of terms that were summed into each factor."
+        )

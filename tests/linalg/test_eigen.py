@@ -1,0 +1,119 @@
+"""Eigen-decompositions: once, without graph, with the caller's threads as they were."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from torch import Tensor
+
+from covary._errors import NotPositiveDefiniteError, StructureError
+from covary.linalg import Dense, Kron, eigen, eigh_all
+
+from .structures import gram
+from .test_battery import EXACT
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """(threads, grad mode) of every call of `torch.linalg.eigh`."""
+    seen: list[tuple[int, bool]] = []
+    original = torch.linalg.eigh
+
+    def counted(matrix: Tensor):
+        seen.append((torch.get_num_threads(), torch.is_grad_enabled()))
+        return original(matrix)
+
+    monkeypatch.setattr(torch.linalg, "eigh", counted)
+    return seen
+
+
+def threads_of_a_new_thread() -> int:
+    with ThreadPoolExecutor(1) as worker:
+        return worker.submit(torch.get_num_threads).result()
+
+
+@pytest.mark.parametrize("size", [3, 410], ids=["in the caller", "side by side"])
+def test_spectra_rebuild_their_matrices(size: int, two_threads: None) -> None:
+    matrices = [gram(0, size, size), gram(1, 2, size, size), gram(2, 1, size, size), gram(3, 5, 5)]
+    for matrix, (values, vectors) in zip(matrices, eigh_all(matrices), strict=True):
+        assert values.shape == matrix.shape[:-1]
+        rebuilt = (vectors * values.unsqueeze(-2)) @ vectors.mT
+        torch.testing.assert_close(rebuilt, matrix, rtol=1e-10, atol=1e-10 * float(matrix.abs().max()))
+
+
+@pytest.mark.parametrize("size", [3, 410], ids=["in the caller", "side by side"])
+def test_threads_are_one_inside_and_the_callers_afterwards(
+    size: int, two_threads: None, calls: list[tuple[int, bool]]
+) -> None:
+    eigh_all([gram(0, size, size).requires_grad_(), gram(1, size, size)])
+    assert calls == [(1, False), (1, False)]
+    assert torch.get_num_threads() == 2
+    assert threads_of_a_new_thread() == 2
+    assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("size", [3, 410], ids=["in the caller", "side by side"])
+def test_threads_are_the_callers_after_an_error(size: int, two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(matrix: Tensor):
+        raise torch.linalg.LinAlgError("no convergence")
+
+    monkeypatch.setattr(torch.linalg, "eigh", failing)
+    with pytest.raises(NotPositiveDefiniteError, match=r"first did not converge.*float64"):
+        eigh_all([gram(0, size, size), gram(1, size, size)], ["first", "second"])
+    assert torch.get_num_threads() == 2
+    assert threads_of_a_new_thread() == 2
+
+
+def test_a_value_is_decomposed_once(calls: list[tuple[int, bool]]) -> None:
+    for value, matrices in ((Dense(gram(0, 3, 3)), 1), (Kron(gram(1, 3, 3), gram(2, 2, 2)), 2)):
+        calls.clear()
+        value.to_dense(), value.matvec(torch.ones(value.size)), value.trace()
+        assert len(calls) == 0
+        value.logdet(1.0), value.logdet(2.0), value.solve(torch.ones(value.size), 0.5)
+        value.sample(torch.ones(value.size), 0.5), value.effective_dimension(1.0), value.half_logdet_cotangents(1.0)
+        assert len(calls) == matrices
+
+
+def test_a_graph_recorded_after_the_decomposition_is_complete() -> None:
+    matrix = gram(0, 3, 3).requires_grad_()
+    value = Dense(matrix)
+    with torch.no_grad():
+        value.logdet(1.0)
+    (ours,) = torch.autograd.grad(value.logdet(1.0), matrix)
+    torch.testing.assert_close(ours, torch.linalg.inv(matrix.detach() + torch.eye(3)), **EXACT)
+
+
+def test_rounding_below_zero_counts_as_zero() -> None:
+    eps = torch.finfo(torch.float64).eps
+    (spectrum,) = eigh_all([torch.diag(torch.tensor([-29 * eps, 1.0, 0.5]))])  # the limit is 30 eps
+    assert spectrum.values.min() == 0
+    with pytest.raises(NotPositiveDefiniteError, match=r"'x' is -6\.883e-15, below zero by more than rounding"):
+        eigh_all([torch.diag(torch.tensor([-31 * eps, 1.0, 0.5]))], ["'x'"])
+
+
+def test_rounding_is_judged_per_matrix_of_a_stack() -> None:
+    small, large = torch.diag(torch.tensor([-1e-9, 1e-3])), torch.diag(torch.tensor([1.0, 1e9]))
+    with pytest.raises(NotPositiveDefiniteError):
+        eigh_all([torch.stack([small, large])])
+
+
+def test_bad_entries_are_refused_before_the_decomposition(calls: list[tuple[int, bool]]) -> None:
+    with pytest.raises(NotPositiveDefiniteError, match="'x' must be finite; 1 are not"):
+        eigh_all([torch.eye(2), torch.tensor([[torch.nan]])], ["'w'", "'x'"])
+    with pytest.raises(StructureError, match="must be symmetric"):
+        eigh_all([torch.ones(2, 2).tril()])
+    assert calls == []
+
+
+def test_nothing_to_decompose_is_no_error() -> None:
+    assert eigh_all([]) == []
+    eigen.decompose({})

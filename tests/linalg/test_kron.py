@@ -1,0 +1,114 @@
+"""Kronecker products: their order, their blocks, their count."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covary._errors import NotPositiveDefiniteError, ShapeError, StructureError
+from covary.linalg import Dense, Diagonal, Kron
+from oracles import linalg as oracle
+
+from .structures import gram, normal
+from .test_battery import EXACT
+
+size = st.integers(1, 4)
+blocks = st.sampled_from(["none", "input", "grad", "both"])
+
+
+def factors(num_blocks: int, rows: int, columns: int, blocked: str, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    input_lead = (num_blocks,) if blocked in ("input", "both") else ()
+    grad_lead = (num_blocks,) if blocked in ("grad", "both") else ()
+    return gram(seed, *input_lead, columns, columns), gram(seed + 1, *grad_lead, rows, rows)
+
+
+@given(num_blocks=size, rows=size, columns=size, blocked=blocks, seed=st.integers(0, 99))
+def test_any_shape_agrees_with_its_entries(num_blocks: int, rows: int, columns: int, blocked: str, seed: int) -> None:
+    input_cov, grad_cov = factors(num_blocks, rows, columns, blocked, seed)
+    value = Kron(input_cov, grad_cov, 1.7)
+    dense = oracle.block_kron(input_cov, grad_cov, 1.7)
+    torch.testing.assert_close(value.to_dense(), dense, **EXACT)
+    torch.testing.assert_close(value.logdet(0.3), oracle.logdet(dense, 0.3), **EXACT)
+    vectors = normal(seed, 2, value.size)
+    torch.testing.assert_close(value.matvec(vectors), vectors @ dense, **EXACT)
+    torch.testing.assert_close(value.diagonal(), dense.diagonal(), **EXACT)
+
+
+def test_order_is_that_of_a_flattened_weight() -> None:
+    weight, input_cov, grad_cov = normal(0, 4, 3), gram(1, 3, 3), gram(2, 4, 4)
+    product = Kron(input_cov, grad_cov).matvec(weight.flatten())
+    torch.testing.assert_close(product.reshape(4, 3), grad_cov @ weight @ input_cov, **EXACT)
+    other_order = torch.kron(input_cov, grad_cov) @ weight.flatten()
+    assert not torch.allclose(product, other_order)
+
+
+def test_accumulated_halves_are_one_pass() -> None:
+    inputs, grads = normal(3, 10, 3), normal(4, 10, 2)
+
+    def one_pass(rows: slice) -> Kron:
+        a, b = inputs[rows], grads[rows]
+        return Kron(a.mT @ a, b.mT @ b, len(a))
+
+    halves, whole = one_pass(slice(0, 4)).accumulate(one_pass(slice(4, 10))), one_pass(slice(0, 10))
+    torch.testing.assert_close(halves.to_dense(), whole.to_dense(), **EXACT)
+    assert halves.count == 10
+    summed = one_pass(slice(0, 4)).to_dense() + one_pass(slice(4, 10)).to_dense()
+    assert not torch.allclose(summed, whole.to_dense())  # the matrices themselves do not add up
+
+
+def test_sums_are_refused_with_the_remedy() -> None:
+    kron = Kron(gram(5, 2, 2), gram(6, 2, 2))
+    for left, right in ((kron, kron), (kron, Dense(gram(7, 4, 4))), (Diagonal(torch.ones(4)), kron)):
+        with pytest.raises(TypeError, match=r"sum of two Kronecker products is not.*accumulate.*to_dense\(\)"):
+            left + right
+
+
+def test_a_shift_per_row_is_refused_with_the_remedy() -> None:
+    kron = Kron(gram(5, 2, 2), gram(6, 2, 2), name="head")
+    for call in (kron.logdet, kron.effective_dimension, kron.half_logdet_cotangents):
+        with pytest.raises(StructureError, match=r"block 'head'.*no closed-form log-determinant.*scalar shift per"):
+            call(torch.ones(4))
+    with pytest.raises(StructureError, match="no closed-form"):
+        kron.solve(torch.ones(4), torch.ones(4))
+
+
+def test_no_data_is_the_zero_matrix() -> None:
+    value = Kron(torch.zeros(2, 2), torch.zeros(3, 3), 0.0)
+    assert value.to_dense().count_nonzero() == 0
+    torch.testing.assert_close(value.logdet(2.0), 6 * torch.tensor(2.0).log())
+
+
+@pytest.mark.parametrize(
+    ("input_shape", "grad_shape", "message"),
+    [
+        ((2, 3), (2, 2), r"input_cov of block 'x' must have shape .*\(2, 3\) came"),
+        ((2, 2), (4, 2, 3), r"grad_cov of block 'x' must have shape .*\(4, 2, 3\) came"),
+        ((0, 2, 2), (3, 3), r"at least 1; \(0, 2, 2\) came"),
+        ((2,), (3, 3), r"\(2,\) came"),
+        ((2, 2, 2), (3, 3, 3), "equally many blocks; input_cov has 2 and grad_cov 3"),
+        ((1, 2, 2), (3, 3, 3), "input_cov has 1 and grad_cov 3"),
+    ],
+)
+def test_wrong_shapes_are_refused(input_shape: tuple[int, ...], grad_shape: tuple[int, ...], message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        Kron(torch.ones(input_shape), torch.ones(grad_shape), name="x")
+
+
+@pytest.mark.parametrize("count", [-1.0, 0.0, float("nan")])
+def test_counts_that_no_sum_has_are_refused(count: float) -> None:
+    with pytest.raises(StructureError, match="count of block 'x' must be"):
+        Kron(torch.eye(2), torch.eye(2), count, name="x")
+
+
+def test_errors_name_the_factor() -> None:
+    with pytest.raises(NotPositiveDefiniteError, match=r"grad_cov of block 'x' is -1\.000e\+00"):
+        Kron(torch.eye(2), torch.diag(torch.tensor([1.0, -1.0])), name="x").logdet(5.0)
+    with pytest.raises(NotPositiveDefiniteError, match=r"input_cov of block 'x' must be finite; 1 are not"):
+        Kron(torch.full((1, 1), torch.nan), torch.eye(2), name="x").logdet(5.0)
+
+
+def test_accumulation_wants_equal_shapes() -> None:
+    with pytest.raises(ShapeError, match="same shapes"):
+        Kron(gram(0, 2, 2), gram(1, 3, 3)).accumulate(Kron(gram(0, 3, 3), gram(1, 2, 2)))
+    with pytest.raises(StructureError, match="own structure; Dense came"):
+        Kron(gram(0, 2, 2), gram(1, 3, 3)).accumulate(Dense(gram(2, 6, 6)))

@@ -1,0 +1,169 @@
+import math
+from enum import StrEnum
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd import gradcheck
+from torch.distributions import Normal
+
+from covary._errors import DataError, StructureError
+from covary.priors import Prior, hyperparameters_of, weights_of
+
+STRUCTURES = ["scalar", "layerwise", "diagonal", {"kernels": "*.weight", "rest": ["0.bias", "*"]}]
+
+
+class Wrapper(nn.Module):
+    """A network that marks a child and a parameter of its own as hyperparameters."""
+
+    hyperparameters = ("augment", "raw_length")
+
+    def __init__(self):
+        super().__init__()
+        self.network = nn.Linear(3, 2)
+        self.augment = nn.Linear(1, 1)
+        self.raw_length = nn.Parameter(torch.zeros(2))
+
+
+def network():
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+def test_marked_parameters_are_hyperparameters():
+    wrapper = Wrapper()
+    weights = weights_of(wrapper)
+    assert list(weights) == ["network.weight", "network.bias"]
+    assert list(hyperparameters_of(wrapper, weights)) == ["raw_length", "augment.weight", "augment.bias"]
+
+
+def test_marks_hold_inside_another_module():
+    assert list(weights_of(nn.Sequential(Wrapper()))) == ["0.network.weight", "0.network.bias"]
+
+
+def test_frozen_parameters_are_neither():
+    wrapper = Wrapper()
+    wrapper.network.bias.requires_grad_(False)
+    wrapper.augment.requires_grad_(False)
+    assert list(weights_of(wrapper)) == ["network.weight"]
+    assert list(hyperparameters_of(wrapper, weights_of(wrapper))) == ["raw_length"]
+    assert Prior(wrapper).names == ("network.weight",)
+
+
+def test_tied_parameters_count_once():
+    tied = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    tied[1].weight = tied[0].weight
+    assert list(weights_of(tied)) == ["0.weight", "0.bias", "1.bias"]
+    assert Prior(tied).num_params == 15
+
+
+@pytest.mark.parametrize("marks", ["augment", ("absent",)])
+def test_a_mark_must_name_a_member(marks):
+    wrapper = Wrapper()
+    wrapper.hyperparameters = marks
+    with pytest.raises(StructureError, match=r"Wrapper\.hyperparameters must be a tuple .*network"):
+        weights_of(wrapper)
+
+
+@pytest.mark.parametrize(("structure", "num_groups"), [*zip(STRUCTURES, [1, 4, 26, 2], strict=True)])
+def test_log_density_is_a_sum_of_normals(structure, num_groups, generator):
+    net = network()
+    prior = Prior(net, structure)
+    assert prior.log_precision.shape == (num_groups,)
+    prior.log_precision.data = torch.randn(num_groups, generator=generator)
+    weights, shifts = prior.weights(net), prior.shifts()
+    expected = sum(Normal(0.0, shifts[n] ** -0.5).log_prob(w.flatten()).sum() for n, w in weights.items())
+    torch.testing.assert_close(prior.log_density(weights), expected)
+    assert all(shifts[n].shape == ((w.numel(),) if structure == "diagonal" else ()) for n, w in weights.items())
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_gradients_in_precisions_and_weights(structure):
+    net = network()
+    prior = Prior(net, structure, 0.7)
+    weights = prior.weights(net)
+    assert gradcheck(lambda *_: prior.log_density(weights), [prior.log_precision, *weights.values()])
+    assert gradcheck(lambda _: tuple(prior.shifts().values()), [prior.log_precision])
+
+
+def test_groups():
+    net = network()
+    assert Prior(net, "scalar").groups == ("all",)
+    assert Prior(net).groups == Prior(net).names == ("0.weight", "0.bias", "2.weight", "2.bias")
+    prior = Prior(net, STRUCTURES[3])
+    assert prior.groups == ("kernels", "rest")
+    assert prior.group_of("2.weight") == "kernels"
+    assert prior.group_of("2.bias") == "rest"
+    with pytest.raises(StructureError, match=r"'1\.weight' is not covered"):
+        prior.group_of("1.weight")
+
+
+def test_first_matching_group_wins_and_keeps_its_place():
+    prior = Prior(network(), {"last": "2.*", "all": "*"}, {"2.*": 9.0, "*": 4.0})
+    assert prior.group_of("2.bias") == "last"
+    torch.testing.assert_close(prior.precision, torch.tensor([9.0, 4.0]))
+    torch.testing.assert_close(prior.shifts()["0.bias"], torch.tensor(4.0))
+
+
+def test_precision_per_pattern():
+    prior = Prior(network(), precision={"*.bias": 0.01, "*": 5.0})
+    torch.testing.assert_close(prior.precision, torch.tensor([5.0, 0.01, 5.0, 0.01]))
+    prior = Prior(network(), "diagonal", {"*.bias": 0.01, "*": 5.0})
+    torch.testing.assert_close(prior.shifts()["2.bias"], torch.full((2,), 0.01))
+
+
+def test_excluded_parameters_are_absent_everywhere():
+    net = network()
+    prior = Prior(net, exclude="*.bias")
+    assert prior.names == tuple(prior.weights(net)) == tuple(prior.shifts()) == ("0.weight", "2.weight")
+    assert prior.num_params == 20
+    assert list(hyperparameters_of(net, prior.weights(net))) == ["0.bias", "2.bias"]
+    assert "exclude=('*.bias',)" in repr(prior)
+
+
+def test_structure_may_be_an_enum():
+    class Structure(StrEnum):
+        DIAGONAL = "diagonal"
+
+    prior = Prior(network(), Structure.DIAGONAL)
+    assert prior.structure == "diagonal"
+    assert "structure='diagonal', num_groups=26, num_params=26" in repr(prior)
+
+
+def test_precision_follows_the_weights():
+    assert Prior(network().float()).log_precision.dtype == torch.float32
+    assert Prior(network()).log_precision.dtype == torch.float64
+
+
+def test_prior_for_another_network():
+    prior = Prior(network())
+    with pytest.raises(
+        StructureError, match=r"another network: parameter '0.weight' had shape \(4, 3\) there.*\(5, 3\)"
+    ):
+        prior.weights(nn.Sequential(nn.Linear(3, 5)))
+    with pytest.raises(StructureError, match=r"parameter '3\.weight' had shape None"):
+        prior.weights(network().append(nn.Linear(2, 2)))
+    frozen = network()
+    frozen[0].bias.requires_grad_(False)
+    with pytest.raises(StructureError, match=r"parameter '0\.bias' .* None here"):
+        prior.weights(frozen)
+
+
+BAD = [
+    ({"structure": "kron"}, StructureError, "'scalar', 'layerwise', 'diagonal' or a mapping.*'kron' came"),
+    ({"structure": {"a": "0.*"}}, StructureError, "'2.weight' matches no group"),
+    ({"structure": {"a": "*", "b": "9.*"}}, StructureError, "Pattern '9.\\*' of group 'b' matches no parameter"),
+    ({"structure": {"a": "*", "b": "2.*"}}, StructureError, "Group 'b' of the prior is empty"),
+    ({"structure": "scalar", "precision": {"0.*": 1.0, "*": 2.0}}, StructureError, "Group 'all' has one precision"),
+    ({"precision": {"0.*": 1.0}}, StructureError, "'2.weight' matches no pattern of precision"),
+    ({"precision": {"0.*": 1.0, "7": 1.0, "*": 1.0}}, StructureError, "Pattern '7' of precision"),
+    ({"precision": 0.0}, DataError, "finite and above 0; 0.0 came"),
+    ({"precision": {"*": math.nan}}, DataError, "nan came"),
+    ({"exclude": ("bias",)}, StructureError, "Pattern 'bias' of exclude"),
+    ({"exclude": "*"}, StructureError, "at least one weight"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "message"), BAD)
+def test_bad_input_is_one_clear_line(arguments, error, message):
+    with pytest.raises(error, match=message):
+        Prior(network(), **arguments)

@@ -1,0 +1,79 @@
+"""The average of a network over transformed copies of its input."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from .._errors import DataError, ShapeError
+from ..augment import Augmentation
+
+__all__ = ["Averaged"]
+
+
+class Averaged(nn.Module):
+    r"""Averaged network :math:`\hat f(x) = \frac1S \sum_s f(x'_s)`, a mean of logits over copies :math:`x'_s`.
+
+    Arguments:
+        network: The network f, (N·S, ...) -> (N·S, C), rows batch-major: row n·S + s is sample s of datum n.
+        augment: The distribution :math:`p(x' | x, \eta)` of copies; its parameters are hyperparameters.
+        num_samples: The number S of copies of each datum.
+    """
+
+    hyperparameters = ("augment",)
+    augment: Augmentation
+
+    def __init__(self, network: nn.Module, augment: Augmentation, num_samples: int) -> None:
+        super().__init__()
+        if num_samples < 1:
+            raise DataError(f"num_samples must be 1 or more; {num_samples} came. Pass for example 16.")
+        self.network, self.augment, self.num_samples = network, augment, num_samples
+
+    def forward(self, x: Float[Tensor, "N ..."], index: Tensor | None = None, *, seed: int = 0) -> Float[Tensor, "N C"]:
+        """Averaged outputs, shape (N, C).
+
+        Arguments:
+            x: The data, shape (N, ...).
+            index: The identity of each datum, shape (N,) int64; by default its position. Its noise depends on it.
+            seed: The seed of the noise; evidences that are compared share it.
+        """
+        num_data, num_samples = len(x), self.num_samples
+        index = torch.arange(num_data, device=x.device) if index is None else index
+        if index.shape != (num_data,):
+            raise ShapeError(
+                f"index must be ({num_data},), one identity per datum; {tuple(index.shape)} came. "
+                "Pass the positions of this batch in the data set."
+            )
+        copies = self.augment.apply(x, self.augment.sample_noise(index, num_samples, seed=seed))
+        if copies.shape[:2] != (num_data, num_samples):
+            raise ShapeError(
+                f"The augmentation must return copies of shape ({num_data}, {num_samples}, ...); {tuple(copies.shape)} "
+                "came. Keep the leading axes (N, S) of the noise in `apply`."
+            )
+        outputs: Tensor = self.network(copies.flatten(0, 1))
+        if outputs.ndim != 2 or len(outputs) != num_data * num_samples:
+            raise ShapeError(
+                f"The averaged network must return ({num_data * num_samples}, C), a row per copy; "
+                f"{tuple(outputs.shape)} came. Flatten all axes but the batch, and do not mix rows."
+            )
+        return outputs.unflatten(0, (num_data, num_samples)).mean(1)
+
+    def with_samples(self, num_samples: int) -> "Averaged":
+        """Averaged network with another number of samples; it shares the modules of this one."""
+        other = Averaged(self.network, self.augment, num_samples)
+        other.training = self.training  # not other.train(): that would reset modes set by hand in shared modules
+        return other
+
+    def apply(self, fn: Callable[[nn.Module], None]) -> "Averaged":
+        """The network itself, after `fn` has visited it and the modules of the inner network, as for any module.
+
+        The augmentation is left out: its `apply` is the transform of a datum.
+        """
+        self.network.apply(fn)
+        fn(self)
+        return self
+
+    def extra_repr(self) -> str:
+        """Number of samples, for `print`."""
+        return f"num_samples={self.num_samples}"

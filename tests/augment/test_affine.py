@@ -1,0 +1,127 @@
+import math
+
+import pytest
+import torch
+
+from covary._errors import DataError, ShapeError, StructureError
+from covary.augment import Affine2d, Augmentation
+from covary.groups import AFFINE_NAMES, affine_generators, warp
+from covary.priors import weights_of
+
+
+def smooth_images(generator, *shape):
+    return torch.nn.functional.avg_pool2d(torch.rand(*shape, generator=generator), 3, stride=1, padding=1)
+
+
+def test_is_an_augmentation_with_six_small_widths():
+    augment = Affine2d()
+    assert isinstance(augment, Augmentation)
+    assert augment.names == AFFINE_NAMES
+    assert augment.units == ("half-widths", "half-heights", "radians", "log-scale", "log-scale", "log-scale")
+    torch.testing.assert_close(augment.widths, torch.full((6,), 0.05))
+    assert weights_of(augment) == {}
+    assert list(augment.state_dict()) == ["raw_widths"]
+    assert "rotation=0.05" in repr(augment)
+
+
+def test_noise_is_uniform_and_depends_on_seed_and_index_alone():
+    augment, index = Affine2d(), torch.arange(3000)
+    noise = augment.sample_noise(index, 4, seed=3)
+    assert noise.shape == (3000, 4, 6)
+    assert -1 <= noise.min() < -0.99
+    assert 0.99 < noise.max() < 1
+    assert noise.mean().abs() < 0.01
+    torch.testing.assert_close(noise.var(), torch.tensor(1 / 3), rtol=0.02, atol=0)
+    split = [augment.sample_noise(part, 4, seed=3) for part in index.flip(0).split(999)]
+    assert torch.equal(torch.cat(split).flip(0), noise)
+    assert torch.equal(augment.sample_noise(index, 2, seed=3), noise[:, :2])
+    assert not torch.equal(augment.sample_noise(index, 4, seed=4), noise)
+
+
+def test_copies_do_not_depend_on_the_batch(generator):
+    augment, index = Affine2d(initial_width=0.3), torch.arange(10) + 50
+    x = torch.rand(10, 1, 6, 7, generator=generator)
+    whole = augment.apply(x, augment.sample_noise(index, 3, seed=0))
+    for part in torch.arange(10).flip(0).split(4):
+        assert torch.equal(augment.apply(x[part], augment.sample_noise(index[part], 3, seed=0)), whole[part])
+
+
+def test_quarter_turn_is_rot90(generator):
+    x = torch.rand(2, 3, 8, 8, generator=generator)
+    augment = Affine2d(("rotation",), initial_width=math.pi / 2)
+    turned = augment.apply(x, torch.ones(2, 1, 1))
+    torch.testing.assert_close(turned[:, 0], torch.rot90(x, 1, (-2, -1)), rtol=0, atol=1e-12)
+
+
+def test_copies_are_warps_by_the_exponential(generator):
+    x, augment = torch.rand(2, 1, 9, 9, generator=generator), Affine2d(("shear", "shift_x"), initial_width=0.2)
+    noise = augment.sample_noise(torch.arange(2), 5, seed=0)
+    algebra = sum(
+        0.2 * noise[..., k, None, None] * affine_generators((name,), dtype=torch.float64)[0]
+        for k, name in enumerate(augment.names)
+    )
+    torch.testing.assert_close(augment.apply(x, noise), warp(x, torch.linalg.matrix_exp(algebra)))
+
+
+def test_identity_at_width_zero(generator):
+    x = torch.rand(3, 2, 5, 8, generator=generator)
+    augment = Affine2d(initial_width=0.0)
+    copies = augment.apply(x, augment.sample_noise(torch.arange(3), 4, seed=0))
+    torch.testing.assert_close(copies, x[:, None].expand(3, 4, 2, 5, 8), rtol=0, atol=1e-12)
+    wide = Affine2d(initial_width=0.5)
+    assert not torch.allclose(wide.apply(x, wide.sample_noise(torch.arange(3), 4, seed=0)), copies)
+
+
+@pytest.mark.parametrize("width", [1e-3, 0.05, 0.8])
+@pytest.mark.parametrize("size", [(9, 9), (7, 11)])
+def test_gradient_is_the_central_difference(width, size, generator):
+    x, augment = smooth_images(generator, 2, 1, *size), Affine2d(initial_width=width)
+    noise = augment.sample_noise(torch.arange(2), 3, seed=1)
+    direction = torch.randn(2, 3, 1, *size, generator=generator)
+
+    def value():
+        return (augment.apply(x, noise) * direction).sum()
+
+    (gradient,) = torch.autograd.grad(value(), augment.raw_widths)
+    assert gradient.abs().min() > 0
+    # Bilinear images have kinks at pixel centres, where small widths leave every pixel: the step must not cross them.
+    step = min(1e-6, 1e-5 * width)
+    for k in range(6):
+        ends = []
+        for signed in (step, -step):
+            augment.raw_widths.data[k] += signed
+            ends.append(value().item())
+            augment.raw_widths.data[k] -= signed
+        torch.testing.assert_close(gradient[k].item(), (ends[0] - ends[1]) / (2 * step), rtol=1e-6, atol=1e-13 / step)
+
+
+def test_follows_the_dtype_of_the_images(generator):
+    x, augment = torch.rand(2, 1, 6, 6, generator=generator), Affine2d()
+    noise = augment.sample_noise(torch.arange(2), 3, seed=0)
+    assert augment.apply(x.float(), noise).dtype == torch.float32
+    assert augment.float().apply(x, noise).dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("rotation", "twist"), "'twist' is no generator"),
+        ((), "one or more different names"),
+        ("rotation", "Pass a tuple"),
+        (("shear", "shear"), "each name once"),
+    ],
+)
+def test_bad_names(names, message):
+    with pytest.raises(StructureError, match=message):
+        Affine2d(names)
+
+
+def test_bad_input(generator):
+    augment = Affine2d()
+    noise = augment.sample_noise(torch.arange(2), 3, seed=0)
+    with pytest.raises(ShapeError, match=r"images \(N, C, H, W\); \(2, 36\) came"):
+        augment.apply(torch.zeros(2, 36), noise)
+    with pytest.raises(StructureError, match="'wrap' came"):
+        Affine2d(padding="wrap").apply(torch.zeros(2, 1, 4, 4), noise)
+    with pytest.raises(DataError, match="finite and ≥ 0"):
+        Affine2d(initial_width=-0.1)

@@ -1,0 +1,134 @@
+import math
+
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+
+from covary._errors import DataError, ShapeError, StructureError
+from covary.groups import affine_generators, exponential, to_normalised, warp, warp_normalised
+
+
+def matrix(**amounts):
+    """One affine matrix as (1, 1, 3, 3)."""
+    generators = affine_generators(tuple(amounts), dtype=torch.float64)
+    return exponential(sum(a * g for a, g in zip(amounts.values(), generators, strict=True)))[None, None]
+
+
+def blob(height, width, x, y):
+    """An isotropic Gaussian bump at offset (x, y) pixels from the centre, y down, as (1, 1, H, W)."""
+    rows, columns = (torch.arange(side) - (side - 1) / 2 for side in (height, width))
+    return torch.exp(-((columns[None] - x) ** 2 + (rows[:, None] - y) ** 2) / 4)[None, None]
+
+
+def centre(image):
+    """Centroid of an image (H, W) in pixels from the centre, x and y."""
+    rows, columns = (torch.arange(side) - (side - 1) / 2 for side in image.shape)
+    return torch.stack([(image * columns[None]).sum(), (image * rows[:, None]).sum()]) / image.sum()
+
+
+@pytest.mark.parametrize("turns", [-1, 1, 2, 3])
+@pytest.mark.parametrize("size", [7, 8])
+def test_quarter_turns_are_rot90(turns, size, generator):
+    images = torch.rand(2, 3, size, size, generator=generator)
+    turned = warp(images, matrix(rotation=turns * math.pi / 2).expand(2, 1, 3, 3))
+    torch.testing.assert_close(turned[:, 0], torch.rot90(images, turns, (-2, -1)), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("pixels", [1, 3])
+def test_whole_pixel_shifts_move_content_left_and_up(pixels, generator):
+    images = torch.rand(1, 1, 6, 10, generator=generator)
+    left = warp(images, matrix(shift_x=2 * pixels / 10))[:, 0]
+    torch.testing.assert_close(left[..., :-pixels], images[..., pixels:], rtol=0, atol=1e-12)
+    torch.testing.assert_close(left[..., -pixels:], torch.zeros_like(left[..., -pixels:]), rtol=0, atol=1e-12)
+    up = warp(images, matrix(shift_y=2 * pixels / 6))[:, 0]
+    torch.testing.assert_close(up[..., :-pixels, :], images[..., pixels:, :], rtol=0, atol=1e-12)
+
+
+def test_half_a_shift_unit_is_a_quarter_of_each_side():
+    moved = warp(blob(40, 80, 0.0, 0.0), matrix(shift_x=-0.5, shift_y=-0.5))
+    torch.testing.assert_close(centre(moved[0, 0, 0]), torch.tensor([20.0, 10.0]), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("angle", [0.4, 1.0, math.pi / 2, -0.7])
+def test_a_rotation_is_one_on_images_that_are_not_square(angle):
+    image = blob(33, 65, 9.0, 0.0)
+    expected = torch.tensor([9 * math.cos(angle), -9 * math.sin(angle)])  # counter-clockwise, y down
+    turned = warp(image, matrix(rotation=angle))[0, 0, 0]
+    torch.testing.assert_close(centre(turned), expected, rtol=0, atol=0.01)
+    torch.testing.assert_close(turned.sum(), image.sum(), rtol=0.01, atol=0)
+    # The control: without the aspect ratio the same matrix moves the blob elsewhere.
+    squeezed = warp_normalised(image, matrix(rotation=angle))[0, 0, 0]
+    assert (centre(squeezed) - expected).norm() > 0.5
+
+
+def test_a_positive_scale_shrinks():
+    moved = warp(blob(41, 41, 8.0, 0.0), matrix(scale_x=math.log(2.0)))[0, 0, 0]
+    torch.testing.assert_close(centre(moved), torch.tensor([4.0, 0.0]), rtol=0, atol=1e-2)
+
+
+def test_normalised_algebra_exponentiates_to_the_conjugate(generator):
+    height, width = 20, 50
+    algebra = torch.randn(3, 3, generator=generator)
+    algebra[2] = 0
+    sides = torch.diag(torch.tensor([width / 2, height / 2, 1.0]))
+    isotropic = algebra.clone()
+    isotropic[:2, 2] = sides[:2, :2] @ algebra[:2, 2]  # shifts in pixels, as the linear part
+    expected = sides.inverse() @ torch.linalg.matrix_exp(isotropic) @ sides
+    torch.testing.assert_close(exponential(to_normalised(algebra, height, width)), expected)
+
+
+def test_samples_are_those_of_single_warps(generator):
+    images = torch.rand(3, 2, 5, 6, generator=generator)
+    matrices = torch.eye(3) + 0.2 * torch.randn(3, 4, 3, 3, generator=generator)
+    together = warp(images, matrices, "border")
+    assert together.shape == (3, 4, 2, 5, 6)
+    for n in range(3):
+        for s in range(4):
+            alone = warp(images[n : n + 1], matrices[n : n + 1, s : s + 1], "border")[0, 0]
+            torch.testing.assert_close(together[n, s], alone)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("num_channels", [1, 2])
+def test_first_and_second_derivatives(padding, num_channels, generator):
+    images = torch.rand(1, num_channels, 4, 5, generator=generator, requires_grad=True)
+    noise = torch.randn(1, 2, 2, 3, generator=generator)
+    rows = (torch.eye(3)[:2] + 0.13 * noise).requires_grad_()
+
+    def warped(images, rows):
+        last = torch.tensor([0.0, 0.0, 1.0]).expand(1, 2, 1, 3)
+        return warp(images, torch.cat([rows, last], dim=2), padding)
+
+    assert gradcheck(warped, (images, rows))
+    assert gradgradcheck(warped, (images, rows))
+
+
+def test_float32(generator):
+    images = torch.rand(2, 1, 8, 8, generator=generator)
+    matrices = torch.eye(3) + 0.1 * torch.randn(2, 3, 3, 3, generator=generator)
+    single = warp(images.float(), matrices.float())
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(single.double(), warp(images, matrices), rtol=0, atol=1e-5)
+
+
+def test_one_channel_copies_nothing(generator):
+    copies = warp(torch.rand(2, 1, 8, 8, generator=generator), torch.eye(3).expand(2, 3, 3, 3))
+    assert copies.is_contiguous()
+
+
+IMAGES, IDENTITIES = torch.zeros(2, 1, 4, 4), torch.eye(3).expand(2, 1, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("images", "matrices", "padding", "error", "message"),
+    [
+        (IMAGES[0], IDENTITIES, "zeros", ShapeError, r"\(N, C, H, W\); \(1, 4, 4\) came"),
+        (IMAGES.byte(), IDENTITIES, "zeros", DataError, "floating; torch.uint8 came"),
+        (IMAGES, IDENTITIES[:, 0], "zeros", ShapeError, r"\(N, S, 3, 3\) with N = 2 .*\(2, 3, 3\) came"),
+        (IMAGES, IDENTITIES[:1], "zeros", ShapeError, r"\(1, 1, 3, 3\) came"),
+        (IMAGES, IDENTITIES, "circular", StructureError, "zeros, border, reflection; 'circular' came"),
+    ],
+)
+def test_bad_input_is_one_clear_line(images, matrices, padding, error, message):
+    with pytest.raises(error, match=message):
+        warp(images, matrices, padding)

@@ -1,0 +1,118 @@
+import pytest
+import torch
+from torch import nn
+
+from covary._errors import DataError, ShapeError
+from covary._types import SampleAveraging
+from covary.augment import Affine2d, Rotation2d
+from covary.networks import Averaged, mlp
+from covary.priors import Prior, hyperparameters_of, weights_of
+
+
+class QuarterTurns(nn.Module):
+    """The whole orbit of the four quarter turns, whatever the seed."""
+
+    names = ()
+    widths = torch.zeros(0)
+
+    def sample_noise(self, index, num_samples, *, seed):
+        return torch.arange(num_samples, dtype=torch.float64).expand(len(index), num_samples)
+
+    def apply(self, x, noise):
+        return torch.stack([torch.rot90(x, s, (-2, -1)) for s in range(noise.shape[1])], dim=1)
+
+
+class Wrong(QuarterTurns):
+    def apply(self, x, noise):
+        return super().apply(x, noise).transpose(0, 1)
+
+
+def network(generator):
+    return mlp(2, 8, 3, generator=generator).double()
+
+
+def test_is_a_sample_averaging_network_whose_augmentation_is_no_weight(generator):
+    averaged = Averaged(network(generator), Rotation2d(), 5)
+    assert isinstance(averaged, SampleAveraging)
+    weights = weights_of(averaged)
+    assert all(name.startswith("network.") for name in weights)
+    assert list(hyperparameters_of(averaged, weights)) == ["augment.raw_widths"]
+    assert Prior(averaged).num_params == 2 * 8 + 8 + 8 * 3 + 3
+    assert "num_samples=5" in repr(averaged)
+
+
+def test_is_the_mean_of_an_explicit_loop(generator):
+    inner, augment = network(generator), Rotation2d(1.0)
+    x, index = torch.randn(4, 2, generator=generator), torch.tensor([7, 2, 9, 4])
+    noise = augment.sample_noise(index, 5, seed=3)
+    expected = torch.stack(
+        [sum(inner(augment.apply(x[n : n + 1], noise[n : n + 1])[:, s]) for s in range(5))[0] / 5 for n in range(4)]
+    )
+    torch.testing.assert_close(Averaged(inner, augment, 5)(x, index, seed=3), expected)
+
+
+def test_outputs_do_not_depend_on_the_batch(generator):
+    averaged, x = Averaged(network(generator), Rotation2d(1.0), 5), torch.randn(9, 2, generator=generator)
+    whole = averaged(x)
+    for part in torch.arange(9).flip(0).split(4):
+        torch.testing.assert_close(averaged(x[part], part), whole[part])
+    assert not torch.allclose(averaged(x, seed=1), whole)
+    assert not torch.allclose(averaged(x, torch.arange(9) + 9), whole)
+
+
+def test_inner_batch_is_batch_major(generator):
+    seen = []
+    inner = nn.Flatten()
+    inner.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0]))
+    x = torch.rand(2, 1, 3, 3, generator=generator)
+    Averaged(inner, QuarterTurns(), 4)(x)
+    assert torch.equal(seen[0][1 * 4 + 3], torch.rot90(x[1], 3, (-2, -1)))
+
+
+def test_a_whole_orbit_makes_the_outputs_invariant(generator):
+    inner = mlp(36, 8, 3, generator=generator).double()
+    x = torch.rand(5, 1, 6, 6, generator=generator)
+    turned = torch.rot90(x, 1, (-2, -1))
+    averaged = Averaged(inner, QuarterTurns(), 4)
+    torch.testing.assert_close(averaged(turned), averaged(x))
+    # The controls: neither the network nor half an orbit is invariant.
+    assert not torch.allclose(inner(turned), inner(x), rtol=1e-3)
+    assert not torch.allclose(averaged.with_samples(1)(turned), averaged.with_samples(1)(x), rtol=1e-3)
+
+
+def test_gradient_reaches_the_widths(generator):
+    averaged = Averaged(mlp(36, 8, 3, generator=generator).double(), Affine2d(), 4)
+    averaged(torch.rand(5, 1, 6, 6, generator=generator)).square().sum().backward()
+    assert (averaged.augment.raw_widths.grad.abs() > 0).all()
+
+
+def test_another_number_of_samples_shares_the_modules(generator):
+    averaged = Averaged(nn.Sequential(network(generator), nn.Dropout()), Rotation2d(), 2).train()
+    averaged.network[1].eval()
+    other = averaged.with_samples(16)
+    assert (other.num_samples, averaged.num_samples) == (16, 2)
+    assert other.network is averaged.network
+    assert other.augment is averaged.augment
+    assert other.training
+    assert not other.network[1].training
+
+
+def test_a_function_can_visit_the_modules(generator):
+    visited = []
+    averaged = Averaged(network(generator), Rotation2d(), 2)
+    assert averaged.apply(visited.append) is averaged
+    assert visited == [*averaged.network.children(), averaged.network, averaged]
+
+
+def test_bad_input(generator):
+    x = torch.rand(3, 1, 4, 4, generator=generator)
+    with pytest.raises(DataError, match="num_samples must be 1 or more; 0 came"):
+        Averaged(nn.Flatten(), QuarterTurns(), 0)
+    with pytest.raises(ShapeError, match=r"index must be \(3,\).*\(2,\) came"):
+        Averaged(nn.Flatten(), QuarterTurns(), 4)(x, torch.arange(2))
+    with pytest.raises(ShapeError, match=r"copies of shape \(3, 4, ...\); \(4, 3, 1, 4, 4\) came"):
+        Averaged(nn.Flatten(), Wrong(), 4)(x)
+    with pytest.raises(ShapeError, match=r"must return \(12, C\).*\(12, 1, 4, 4\) came"):
+        Averaged(nn.Identity(), QuarterTurns(), 4)(x)
+    with pytest.raises(ShapeError, match=r"must return \(12, C\).*\(6, 32\) came"):
+        Averaged(nn.Sequential(nn.Flatten(), nn.Unflatten(0, (6, 2)), nn.Flatten()), QuarterTurns(), 4)(x)

@@ -1,0 +1,84 @@
+"""IDX files, the format of the MNIST family: a big-endian header, then unsigned bytes in row-major order."""
+
+import gzip
+import math
+import struct
+import zlib
+from pathlib import Path
+
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from .._errors import DataError
+
+__all__ = ["idx_shape", "read_idx", "write_idx"]
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_UNSIGNED_BYTE = 0x08
+_LONGEST_HEADER = 4 + 4 * 255
+
+
+def read_idx(path: Path, num_dims: int) -> UInt8[Tensor, "..."]:
+    """The array of an IDX file, packed with gzip or not, of exactly `num_dims` dimensions.
+
+    The sizes in the header are compared with the bytes that are there before any of them is believed.
+    """
+    content = _content(path)
+    shape = _shape(path, content, num_dims)
+    start, expected = 4 + 4 * num_dims, math.prod(shape)
+    found = len(content) - start
+    if found != expected:
+        fault = "is truncated" if found < expected else "has trailing bytes"
+        raise DataError(
+            f"{path} {fault}: sizes {shape} need {expected} bytes of values, found {found}. Fetch it again."
+        )
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8, offset=start).reshape(shape)
+
+
+def idx_shape(path: Path, num_dims: int) -> tuple[int, ...]:
+    """The sizes that the header of an IDX file states, without reading its values."""
+    return _shape(path, _content(path, limit=_LONGEST_HEADER), num_dims)
+
+
+def write_idx(path: Path, values: UInt8[Tensor, "..."]) -> None:
+    """One array into one IDX file, packed when the name ends in `.gz`; same values, same bytes."""
+    header = struct.pack(f">HBB{values.ndim}I", 0, _UNSIGNED_BYTE, values.ndim, *values.shape)
+    content = header + values.contiguous().cpu().numpy().tobytes()
+    # A time stamp in the gzip header would give equal arrays unequal checksums.
+    path.write_bytes(gzip.compress(content, compresslevel=9, mtime=0) if path.suffix == ".gz" else content)
+
+
+def _content(path: Path, limit: int = -1) -> bytes:
+    """The unpacked bytes of a file, or the first `limit` of them."""
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == _GZIP_MAGIC
+            raw.seek(0)
+            if not packed:
+                return raw.read(limit)
+            with gzip.GzipFile(fileobj=raw) as unpacked:
+                return unpacked.read(limit)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path} is a damaged gzip file ({error}). Fetch it again.") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _shape(path: Path, content: bytes, num_dims: int) -> tuple[int, ...]:
+    """The sizes in a header, once its magic number, value type and number of dimensions are as expected."""
+    if len(content) < 4:
+        raise DataError(f"{path} is no IDX file: expected a header of at least 4 bytes, found {len(content)}.")
+    zeros, kind, dims = struct.unpack(">HBB", content[:4])
+    if zeros != 0:
+        raise DataError(f"{path} is no IDX file: expected two zero bytes at the start, found {content[:2].hex(' ')}.")
+    if kind != _UNSIGNED_BYTE:
+        raise DataError(f"{path} has values of IDX type {kind:#04x}: expected unsigned bytes, {_UNSIGNED_BYTE:#04x}.")
+    if dims != num_dims:
+        raise DataError(f"{path} has {dims} dimensions: expected {num_dims}. Are image and label files exchanged?")
+    if len(content) < 4 + 4 * dims:
+        raise DataError(f"{path} is truncated: expected {dims} sizes after the magic number. Fetch it again.")
+    shape = struct.unpack(f">{dims}I", content[4 : 4 + 4 * dims])
+    if 0 in shape:
+        raise DataError(f"{path} is empty: its sizes are {shape}, expected each of them above 0.")
+    return shape

@@ -1,0 +1,257 @@
+"""Captured passes: what every covered layer saw, and how to pull gradients back to its output.
+
+Forward hooks on the modules that hold weights note each call: its input and the gradient edge of its output, taken at
+hook time, so that an in-place activation after the layer changes nothing. No backward hooks; hooks and exchanged
+forwards are removed before `capture` returns. The inner batch has N·S rows (times what a module declares by
+`folded_batch`), batch-major: row n·S + s is sample s of datum n.
+
+Whether what follows is differentiable is decided as everywhere in torch: under `torch.no_grad()` nothing is, otherwise
+everything is, with respect to whatever the network's inputs and modules depend on.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from .._errors import CaptureError, ShapeError
+from .._types import SampleAveraging
+from ..priors import hyperparameters_of
+from .coverage import Structure, find_uses, structure_of
+from .rules import attend, rule_for
+from .shares import Share
+
+__all__ = ["Captured", "capture"]
+
+RuleFunction = Callable[[Any, Tensor], Mapping[str, Share]]
+
+
+class Call(NamedTuple):
+    """One call of one module."""
+
+    name: str
+    module: nn.Module
+    rule: RuleFunction
+    inputs: Tensor  # (N·S·F, ...)
+    version: int
+    edge: GradientEdge
+    shape: torch.Size
+
+
+class PlacedShare(NamedTuple):
+    """A share and the call whose output gradient it takes."""
+
+    call: int
+    share: Share
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A forward pass whose layers can be asked for their shares.
+
+    Arguments:
+        outputs: The network's outputs f̂, shape (N, C).
+        num_samples: S, the copies of each datum in the inner batch.
+        weights: The weights that are covered, by name.
+        structures: The structure of each weight's block in a Kronecker-factored curvature.
+        shares: For each weight its shares, one per call.
+        edges: The gradient edge of each call's output.
+        shapes: The shape of each call's output.
+        folds: How many further rows of the inner batch belong to one datum and sample, for each call.
+        differentiable: Whether gradients are pulled back with a graph.
+    """
+
+    outputs: Float[Tensor, "N C"]
+    num_samples: int
+    weights: Mapping[str, nn.Parameter]
+    structures: Mapping[str, Structure]
+    shares: Mapping[str, list[PlacedShare]]
+    edges: list[GradientEdge]
+    shapes: list[torch.Size]
+    folds: list[int]
+    differentiable: bool
+
+    def pull_all(self, columns: Iterable[Float[Tensor, "N C"]]) -> Iterator[list[Tensor]]:
+        """The gradients of `pull` for one column after the other; the last one frees the pass as it goes."""
+        remaining = iter(columns)
+        column = next(remaining, None)
+        while column is not None:
+            following = next(remaining, None)
+            yield self.pull(column, keep=following is not None)
+            column = following
+
+    def pull(self, column: Float[Tensor, "N C"], *, keep: bool = True) -> list[Tensor]:
+        r"""The gradients of :math:`\sum_n v_n^\top \hat f_n` at each call's output, shape (N·F, S, ...).
+
+        Arguments:
+            column: The vectors :math:`v_n`.
+            keep: Whether the pass can be pulled again; a differentiable one always can.
+        """
+        if not self.edges:
+            return []
+        gradients = torch.autograd.grad(
+            self.outputs,
+            self.edges,
+            column,
+            retain_graph=keep or self.differentiable,
+            create_graph=self.differentiable,
+            allow_unused=True,
+        )
+        # the outputs may not depend on a call at all
+        filled = [column.new_zeros(shape) if g is None else g for g, shape in zip(gradients, self.shapes, strict=True)]
+        return [_split(g, self.num_samples, fold) for g, fold in zip(filled, self.folds, strict=True)]
+
+
+def capture(
+    network: nn.Module,
+    x: Tensor,
+    weights: Mapping[str, nn.Parameter],
+    *,
+    index: Int[Tensor, " N"] | None = None,
+    seed: int = 0,
+) -> Captured:
+    """The pass of a batch through the network with every call of a covered layer.
+
+    Arguments:
+        network: The network, (N, ...) -> (N, C); an averaged network also takes `index` and `seed`.
+        x: The inputs, shape (N, ...).
+        weights: The weights to cover, by name.
+        index: The identity of each datum, for the noise of an averaged network; its position by default.
+        seed: The seed of that noise.
+    """
+    if torch.is_inference_mode_enabled():
+        raise CaptureError(
+            "Curvature needs autograd; call it outside torch.inference_mode() (torch.no_grad() is fine)."
+        )
+    differentiable = torch.is_grad_enabled()
+    with torch.enable_grad(), _watch(network, weights) as calls:
+        outputs = _forward(network, x, weights, index, seed, differentiable)
+    num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1
+    _check_outputs(outputs, x)
+    folds = [_fold(network, call, x.shape[0] * num_samples) for call in calls]
+    with torch.set_grad_enabled(differentiable):
+        shares = _shares(network, weights, calls, num_samples, folds)
+    structures = {n: structure_of(weights[n], uses) for n, uses in find_uses(network, dict(weights)).items()}
+    edges, shapes = [call.edge for call in calls], [call.shape for call in calls]
+    return Captured(outputs, num_samples, weights, structures, shares, edges, shapes, folds, differentiable)
+
+
+def _forward(
+    network: nn.Module,
+    x: Tensor,
+    weights: Mapping[str, nn.Parameter],
+    index: Tensor | None,
+    seed: int,
+    differentiable: bool,
+) -> Tensor:
+    # without a graph to follow, hyperparameters are constants: the augmentation then leaves no graph behind
+    constants = {} if differentiable else {k: p.detach() for k, p in hyperparameters_of(network, weights).items()}
+    # fused attention kernels have no second derivative; the plain one has
+    kernel = sdpa_kernel(SDPBackend.MATH) if differentiable else nullcontext()
+    arguments = {"index": index, "seed": seed} if isinstance(network, SampleAveraging) else {}
+    with kernel:
+        outputs: Tensor = torch.func.functional_call(network, constants, (x,), arguments)
+    return outputs
+
+
+@contextmanager
+def _watch(network: nn.Module, weights: Mapping[str, nn.Parameter]) -> Iterator[list[Call]]:
+    """The list that fills with the calls of covered modules while the context is open."""
+    calls: list[Call] = []
+    names = {module: name for name, module in network.named_modules()}
+
+    def report(module: nn.Module, rule: RuleFunction, inputs: Tensor, output: Tensor) -> None:
+        if output.requires_grad:
+            edge = get_gradient_edge(output)
+            calls.append(Call(names[module], module, rule, inputs, inputs._version, edge, output.shape))
+
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        rule = rule_for(module)
+        assert rule is not None, "coverage was required before"
+        report(module, rule.function, args[0] if args else kwargs["input"], output)
+
+    with ExitStack() as stack:
+        for module in {use.module for uses in find_uses(network, dict(weights)).values() for use in uses}:
+            if isinstance(module, nn.MultiheadAttention):
+                stack.enter_context(_exchanged_forward(module, partial(attend, report, module)))
+            else:
+                # before the user's own hooks, which may replace the output
+                handle = module.register_forward_hook(hook, prepend=True, with_kwargs=True)
+                stack.callback(handle.remove)
+        yield calls
+
+
+@contextmanager
+def _exchanged_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    before = module.__dict__.get("forward")
+    module.__dict__["forward"] = forward
+    try:
+        yield
+    finally:
+        del module.__dict__["forward"]
+        if before is not None:
+            module.__dict__["forward"] = before
+
+
+def _shares(
+    network: nn.Module,
+    weights: Mapping[str, nn.Parameter],
+    calls: list[Call],
+    num_samples: int,
+    folds: list[int],
+) -> dict[str, list[PlacedShare]]:
+    places = {
+        (use.module, use.parameter): name for name, uses in find_uses(network, dict(weights)).items() for use in uses
+    }
+    shares: dict[str, list[PlacedShare]] = {name: [] for name in weights}
+    for number, (call, fold) in enumerate(zip(calls, folds, strict=True)):
+        if call.inputs._version != call.version:
+            raise CaptureError(
+                f"The input of module '{call.name}' ({type(call.module).__name__}) was changed in place after the "
+                "module read it. Use the out-of-place operation there (x = x + y instead of x += y)."
+            )
+        for parameter, share in call.rule(call.module, _split(call.inputs, num_samples, fold)).items():
+            name = places.get((call.module, parameter))
+            if name is not None:
+                shares[name].append(PlacedShare(number, replace(share, fold=fold)))
+    return shares
+
+
+def _split(rows: Tensor, num_samples: int, fold: int) -> Tensor:
+    """The inner batch (N·S·F, ...) as (N·F, S, ...)."""
+    if fold == 1:
+        return rows.unflatten(0, (-1, num_samples))
+    return rows.unflatten(0, (-1, num_samples, fold)).transpose(1, 2).flatten(0, 1)
+
+
+def _fold(network: nn.Module, call: Call, rows: int) -> int:
+    """How many rows of the inner batch one datum and sample has in this call, as its parents declare."""
+    parts = call.name.split(".")
+    parents = [network.get_submodule(".".join(parts[:depth])) for depth in range(len(parts))]
+    fold = 1
+    for parent in parents:
+        fold *= getattr(parent, "folded_batch", 1)
+    found = call.inputs.shape[0] if call.inputs.dim() else 0
+    if found != rows * fold:
+        raise ShapeError(
+            f"Module '{call.name}' ({type(call.module).__name__}) was called with {found} rows; the batch has {rows} "
+            f"(data × samples){'' if fold == 1 else f' × {fold} folded'}. Curvature needs each datum's own rows, "
+            "batch-major: expand an input that is shared by the batch (such as position indices), and where a module "
+            "folds an axis of size F into the batch, let it say so by an attribute folded_batch = F."
+        )
+    return fold
+
+
+def _check_outputs(outputs: Tensor, x: Tensor) -> None:
+    if outputs.dim() != 2 or outputs.shape[0] != x.shape[0]:
+        raise ShapeError(
+            f"The network gave outputs of shape {tuple(outputs.shape)} for inputs of shape {tuple(x.shape)}; expected "
+            f"({x.shape[0]}, number of outputs). Flatten the outputs of one datum into one axis."
+        )

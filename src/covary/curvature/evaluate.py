@@ -1,0 +1,84 @@
+"""The public edge of the curvature functions: one checked forward pass of one batch."""
+
+import math
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import DataError, UnsupportedLayerError
+from .._types import Batch, SampleAveraging
+from ..likelihoods import Likelihood
+from .capture import Captured, capture
+from .coverage import require_coverage, select_weights
+from .jacobian import weight_columns
+
+__all__ = ["check_shares", "evaluate"]
+
+ROWS_AT_ONCE = 2048  # rows of the inner batch in one pass without graph
+
+
+def evaluate(
+    network: nn.Module,
+    likelihood: Likelihood,
+    batch: Batch,
+    weights: Iterable[str] | None,
+    index: Tensor | None,
+    seed: int,
+) -> Iterator[Captured]:
+    """Captured passes that make up a batch, after every check that a user's mistake could fail.
+
+    Curvature is a sum over data: without a graph to keep, a large batch goes through in parts, each with a bounded
+    number of rows of the inner batch, and its memory is that of one part.
+    """
+    x, y = batch
+    if len(x) == 0:
+        raise DataError("The batch is empty; curvature needs at least one datum.")
+    selected = select_weights(network, weights)
+    require_coverage(network, selected)
+    check_shares(network, x, selected)
+    index = torch.arange(len(x), device=x.device) if index is None else index
+    for rows in _parts(network, len(x)):
+        captured = capture(network, x[rows], selected, index=index[rows], seed=seed)
+        likelihood.check(captured.outputs, y[rows])
+        yield captured
+
+
+def _parts(network: nn.Module, num_data: int) -> list[slice]:
+    num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1
+    parts = 1 if torch.is_grad_enabled() else min(num_data, math.ceil(num_data * num_samples / ROWS_AT_ONCE))
+    step = math.ceil(num_data / parts)
+    return [slice(start, start + step) for start in range(0, num_data, step)]
+
+
+def check_shares(network: nn.Module, x: Tensor, weights: dict[str, nn.Parameter]) -> None:
+    r"""Nothing, or the weight whose captured shares do not add up to autograd's gradient.
+
+    On the first two data, :math:`\sum_n \hat J_n^\top v` from the shares must be the gradient of
+    :math:`\sum_n v^\top\hat f_n`: a weight that is also used outside its module, or a wrong rule, is found here and
+    not in a wrong evidence. Passes with one and with two data also tell a layer that is called once for the whole
+    batch from one that sees every datum.
+    """
+    for num_data in sorted({1, min(2, len(x))}):
+        with torch.no_grad():
+            captured = capture(network, x[:num_data], weights)
+            outputs = captured.outputs
+            column = torch.arange(1, outputs.numel() + 1).to(outputs).cos().view_as(outputs)
+            gradients = captured.pull(column)
+            expected = torch.autograd.grad(outputs, list(weights.values()), column, allow_unused=True)
+            for (name, weight), gradient in zip(weights.items(), expected, strict=True):
+                ours = weight_columns(captured, name, gradients, slice(0, num_data)).sum(0)
+                theirs = torch.zeros_like(weight) if gradient is None else gradient.to_dense()
+                _require_equal(name, ours, theirs.flatten())
+
+
+def _require_equal(name: str, ours: Tensor, theirs: Tensor) -> None:
+    # rounding grows with the number of terms; a missing use or a wrong rule is off by the gradient's own size
+    error, size = (ours - theirs).norm(), theirs.norm() + ours.norm()
+    if error > 1e-2 * size and error > torch.finfo(ours.dtype).tiny:
+        raise UnsupportedLayerError(
+            f"The captured calls explain parameter '{name}' only in part: its gradient differs from autograd's by "
+            f"{float(error / size):.0%}. It is used outside the module that holds it (as in F.linear(x, "
+            "layer.weight)), or its rule is wrong. Use it through modules that have a rule, register a rule for the "
+            "module that uses it, or leave it out of the prior."
+        )

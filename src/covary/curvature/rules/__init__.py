@@ -1,0 +1,10 @@
+"""How does one layer type yield its factors?
+
+One function per layer type, `(module, inputs) -> {parameter: share}`, with inputs of shape (N, S, ...); the shares and
+their layout are defined in `curvature/shares.py`.
+"""
+
+from .attention import attend
+from .registry import Form, Rule, register_rule, rule_for
+
+__all__ = ["Form", "Rule", "attend", "register_rule", "rule_for"]

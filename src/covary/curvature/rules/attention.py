@@ -1,0 +1,102 @@
+r"""Multi-head attention, whose projections no hook sees.
+
+`nn.MultiheadAttention` multiplies by its projection matrices inside one fused function. While a pass is captured its
+forward is exchanged for `attend`, the same mathematics in steps, which reports query, key and value projections as
+three linear layers stored in one tensor: three blocks of rows. The output projection is called as the module it is.
+Scores are plain matrix products, so a second derivative exists.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..._errors import UnsupportedLayerError
+from ..shares import Exact, Outer, Share
+from .linear import sum_tokens, tokens
+
+__all__ = ["Report", "attend", "projection"]
+
+RuleFunction = Callable[[nn.Module, Tensor], dict[str, Share]]
+Report = Callable[[nn.Module, RuleFunction, Tensor, Tensor], None]  # module, rule, input (N·S, ...), output (N·S, ...)
+PROJECTIONS = ("q", "k", "v")
+
+
+def projection(position: int, module: nn.MultiheadAttention, inputs: Float[Tensor, "N S T D"]) -> dict[str, Share]:
+    """The shares of the query (0), key (1) or value (2) projection: a linear layer in its block of rows."""
+    block = (position, 3)
+    shares: dict[str, Share] = {"in_proj_bias": Exact(sum_tokens, block)}
+    if module.in_proj_weight is not None:
+        return shares | {"in_proj_weight": Outer(inputs, tokens, tokens, block=block)}
+    return shares | {f"{PROJECTIONS[position]}_proj_weight": Outer(inputs, tokens, tokens)}
+
+
+def attend(
+    report: Report,
+    module: nn.MultiheadAttention,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """The output of `module.forward` for the same arguments, in steps that can be captured."""
+    _check(module, query)
+    del is_causal  # a hint that attn_mask is causal; the mask itself is applied
+    streams = [query, key, value] if module.batch_first else [x.transpose(0, 1) for x in (query, key, value)]
+    projected = [_project(report, module, i, x) for i, x in enumerate(streams)]
+    heads = [x.unflatten(-1, (module.num_heads, -1)).transpose(1, 2) for x in projected]  # (N, heads, T, E/heads)
+    scores = heads[0] @ heads[1].transpose(-2, -1) / math.sqrt(heads[0].shape[-1])
+    weights = (scores + _bias(scores, attn_mask, key_padding_mask)).softmax(-1)
+    output = module.out_proj((weights @ heads[2]).transpose(1, 2).flatten(2))
+    output = output if module.batch_first else output.transpose(0, 1)
+    if not need_weights:
+        return output, None
+    return output, weights.mean(1) if average_attn_weights else weights
+
+
+def _project(report: Report, module: nn.MultiheadAttention, position: int, x: Tensor) -> Tensor:
+    if module.in_proj_weight is not None:
+        weight = module.in_proj_weight.chunk(3)[position]
+    else:
+        weight = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)[position]
+    offset = None if module.in_proj_bias is None else module.in_proj_bias.chunk(3)[position]
+    output = nn.functional.linear(x, weight, offset)
+    report(module, partial(projection, position), x, output)
+    return output
+
+
+def _bias(scores: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None) -> Tensor:
+    """The masks as one additive term; a boolean mask is true where attention is forbidden."""
+    total = scores.new_zeros(())
+    if attn_mask is not None:
+        mask = attn_mask if attn_mask.dim() == 2 else attn_mask.reshape(scores.shape)
+        total = total + _additive(mask, scores)
+    if key_padding_mask is not None:
+        total = total + _additive(key_padding_mask, scores)[:, None, None]
+    return total
+
+
+def _additive(mask: Tensor, scores: Tensor) -> Tensor:
+    if mask.dtype != torch.bool:
+        return mask.to(scores.dtype)
+    return torch.zeros(mask.shape, dtype=scores.dtype, device=scores.device).masked_fill(mask, -math.inf)
+
+
+def _check(module: nn.MultiheadAttention, query: Tensor) -> None:
+    if module.bias_k is not None or module.add_zero_attn:
+        raise UnsupportedLayerError(
+            "nn.MultiheadAttention with add_bias_kv or add_zero_attn has no curvature rule. Build it without them, or "
+            "freeze its parameters and use the network's other weights."
+        )
+    if query.dim() != 3:
+        raise UnsupportedLayerError(
+            f"nn.MultiheadAttention got an unbatched query of shape {tuple(query.shape)}; curvature needs one row of "
+            "the batch per datum. Pass queries, keys and values with a batch axis."
+        )

@@ -1,0 +1,108 @@
+"""Convolutions: patches are the factor, positions share the weight, groups are blocks.
+
+One-, two- and three-dimensional layers run through the same code: missing spatial axes are inserted with size one, and
+the first spatial axis of the kernel is unrolled by hand because `unfold` knows two.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..shares import Exact, Outer, Share
+
+__all__ = ["conv", "conv_transpose", "sum_positions"]
+
+Conv = nn.Conv1d | nn.Conv2d | nn.Conv3d
+ConvTranspose = nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
+
+
+class Window(NamedTuple):
+    """Kernel size, stride and dilation over three spatial axes."""
+
+    kernel: tuple[int, int, int]
+    stride: tuple[int, int, int]
+    dilation: tuple[int, int, int]
+
+
+def conv(module: Conv, inputs: Float[Tensor, "N S C *space"]) -> dict[str, Share]:
+    """The shares of a convolution: a = the padded patch under the kernel, g = the gradient at its position."""
+    arrange = partial(_positions, module.groups)
+    return {"weight": Outer(inputs, partial(_input_patches, module), arrange), "bias": Exact(sum_positions)}
+
+
+def conv_transpose(module: ConvTranspose, inputs: Float[Tensor, "N S C *space"]) -> dict[str, Share]:
+    """The shares of a transposed convolution: a = the input at a position, g = the patch of gradients it writes to.
+
+    The weight's rows are the input channels, so the roles of rows and columns are exchanged.
+    """
+    unfold = partial(_positions, module.groups)
+    arrange = partial(_gradient_patches, module, inputs.shape[3:])
+    return {"weight": Outer(inputs, unfold, arrange, input_rows=True), "bias": Exact(sum_positions)}
+
+
+def sum_positions(gradient: Float[Tensor, "N S G *space"]) -> Float[Tensor, "N G"]:
+    """The gradient of one number per channel: the sum over samples and positions."""
+    return gradient.reshape(*gradient.shape[:3], -1).sum((1, 3))
+
+
+def _input_patches(module: Conv, x: Float[Tensor, "N S C *space"]) -> Float[Tensor, "N S R Q D"]:
+    # torch keeps the padding of both ends, last axis first, also for padding="same"
+    mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+    padded = functional.pad(x.flatten(0, 1), module._reversed_padding_repeated_twice, mode=mode)
+    return _split_groups(_patches(padded, _window(module)).unflatten(0, x.shape[:2]), module.groups)
+
+
+def _gradient_patches(
+    module: ConvTranspose, positions: Sequence[int], gradient: Float[Tensor, "N S G *space"]
+) -> Float[Tensor, "N S R Q Gk"]:
+    padding = [end for size in reversed(_sizes(module.padding)) for end in (size, size)]
+    padded = functional.pad(gradient.flatten(0, 1), padding)
+    patches = _patches(padded, _window(module), positions)
+    return _split_groups(patches.unflatten(0, gradient.shape[:2]), module.groups)
+
+
+def _positions(groups: int, x: Float[Tensor, "N S C *space"]) -> Float[Tensor, "N S R Q D"]:
+    return _split_groups(x.reshape(*x.shape[:3], -1).transpose(2, 3), groups)
+
+
+def _window(module: Conv | ConvTranspose) -> Window:
+    return Window(_three(module.kernel_size), _three(module.stride), _three(module.dilation))
+
+
+def _sizes(padding: str | tuple[int, ...]) -> tuple[int, ...]:
+    assert not isinstance(padding, str), "torch allows padding by name only in plain convolutions"
+    return padding
+
+
+def _three(sizes: Sequence[int]) -> tuple[int, int, int]:
+    a, b, c = (1,) * (3 - len(sizes)) + tuple(sizes)
+    return a, b, c
+
+
+def _patches(
+    x: Float[Tensor, "B C *space"], window: Window, positions: Sequence[int] | None = None
+) -> Float[Tensor, "B R Ck"]:
+    """The patches under the kernel, channel-major as in `weight.flatten(1)`, cut to `positions` where given."""
+    x = x.reshape(*x.shape[:2], *_three(x.shape[2:]))
+    reach = [d * (k - 1) + 1 for k, d in zip(window.kernel, window.dilation, strict=True)]
+    fits = [(size - r) // s + 1 for size, r, s in zip(x.shape[2:], reach, window.stride, strict=True)]
+    depth, height, width = fits if positions is None else _three(positions)
+    step, last = window.stride[0], window.stride[0] * (depth - 1) + 1
+    slices = []
+    for offset in range(0, reach[0], window.dilation[0]):
+        layers = x[:, :, offset : offset + last : step].transpose(1, 2).flatten(0, 1)
+        cut = functional.unfold(layers, window.kernel[1:], window.dilation[1:], 0, window.stride[1:])
+        slices.append(cut.unflatten(1, (x.shape[1], -1)).unflatten(-1, fits[1:])[..., :height, :width].flatten(3))
+    # (B·depth, C, kernel depth, kernel area, area) -> (B, depth·area, C·kernel)
+    stacked = slices[0].unsqueeze(2) if len(slices) == 1 else torch.stack(slices, 2)
+    rows = stacked.flatten(1, 3).transpose(1, 2)
+    return rows.reshape(x.shape[0], -1, rows.shape[-1])
+
+
+def _split_groups(rows: Float[Tensor, "N S R QD"], groups: int) -> Float[Tensor, "N S R Q D"]:
+    return rows.unflatten(-1, (groups, -1))

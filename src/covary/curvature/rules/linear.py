@@ -1,0 +1,24 @@
+"""Linear layers: the input is the factor, tokens share the weight."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..shares import Exact, Outer, Share
+
+__all__ = ["linear", "sum_tokens", "tokens"]
+
+
+def linear(module: nn.Linear, inputs: Float[Tensor, "N S *tokens D"]) -> dict[str, Share]:
+    r"""The shares of :math:`y = W x + b`: a = x and g = the gradient of y, one row per token."""
+    del module
+    return {"weight": Outer(inputs, tokens, tokens), "bias": Exact(sum_tokens)}
+
+
+def tokens(features: Float[Tensor, "N S *tokens D"]) -> Float[Tensor, "N S R 1 D"]:
+    """The features of every token as rows, in one block."""
+    return features.reshape(*features.shape[:2], -1, 1, features.shape[-1])
+
+
+def sum_tokens(gradient: Float[Tensor, "N S *tokens G"]) -> Float[Tensor, "N G"]:
+    """The gradient of an additive vector: the sum over samples and tokens."""
+    return gradient.flatten(1, -2).sum(1)

@@ -1,0 +1,97 @@
+"""Which rule covers which type of module: one table, open to users' own layers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from ...layers import Bias, Scale
+from ..shares import Share
+from .attention import projection
+from .conv import conv, conv_transpose
+from .embedding import embedding
+from .linear import linear
+from .norm import batch_norm, group_norm, layer_norm, rms_norm
+from .scalar import bias, scale
+
+__all__ = ["Form", "Rule", "register_rule", "rule_for"]
+
+# "kron": rows of the weight are outputs; "kron_rows": rows are inputs; "dense": exact block of any size (biases);
+# "exact": exact block, dense where it is small, else diagonal
+Form = Literal["kron", "kron_rows", "dense", "exact"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one type of module enters the curvature.
+
+    Arguments:
+        function: From the module and its input (N, S, ...) to one share per parameter.
+        forms: The form of each parameter that the rule covers.
+    """
+
+    function: Callable[[Any, Tensor], Mapping[str, Share]]
+    forms: Mapping[str, Form]
+
+
+_WEIGHT_BIAS: Mapping[str, Form] = {"weight": "kron", "bias": "dense"}
+_TRANSPOSED: Mapping[str, Form] = {"weight": "kron_rows", "bias": "dense"}
+_NORM: Mapping[str, Form] = {"weight": "exact", "bias": "exact"}
+_ATTENTION: Mapping[str, Form] = {
+    "in_proj_weight": "kron",
+    "in_proj_bias": "dense",
+    "q_proj_weight": "kron",
+    "k_proj_weight": "kron",
+    "v_proj_weight": "kron",
+}
+_RULES: dict[type[nn.Module], Rule] = {
+    nn.Linear: Rule(linear, _WEIGHT_BIAS),
+    nn.Conv1d: Rule(conv, _WEIGHT_BIAS),
+    nn.Conv2d: Rule(conv, _WEIGHT_BIAS),
+    nn.Conv3d: Rule(conv, _WEIGHT_BIAS),
+    nn.ConvTranspose1d: Rule(conv_transpose, _TRANSPOSED),
+    nn.ConvTranspose2d: Rule(conv_transpose, _TRANSPOSED),
+    nn.ConvTranspose3d: Rule(conv_transpose, _TRANSPOSED),
+    nn.Embedding: Rule(embedding, {"weight": "kron_rows"}),
+    nn.LayerNorm: Rule(layer_norm, _NORM),
+    nn.RMSNorm: Rule(rms_norm, {"weight": "exact"}),
+    nn.GroupNorm: Rule(group_norm, _NORM),
+    nn.BatchNorm1d: Rule(batch_norm, _NORM),
+    nn.BatchNorm2d: Rule(batch_norm, _NORM),
+    nn.BatchNorm3d: Rule(batch_norm, _NORM),
+    nn.MultiheadAttention: Rule(partial(projection, 0), _ATTENTION),  # capture reports its three projections itself
+    Scale: Rule(scale, {"weight": "exact"}),
+    Bias: Rule(bias, {"bias": "exact"}),
+}
+
+
+def register_rule(
+    module_type: type[nn.Module],
+    function: Callable[[Any, Tensor], Mapping[str, Share]],
+    forms: Mapping[str, Form],
+) -> None:
+    """The entry of a user's layer in the table of rules.
+
+    Every curvature is checked on two data against autograd's gradient before it is used, so a wrong rule is found at
+    once.
+
+    Arguments:
+        module_type: The layer's class.
+        function: From the module and its input with the sample axis, shape (N, S, ...), to a share (`Outer`, `Lookup`,
+            `Exact`) per parameter, by the parameter's name in the module.
+        forms: For each parameter the form of its block: "kron" (or "kron_rows" if the weight's rows are inputs),
+            "dense",
+            or "exact".
+    """
+    _RULES[module_type] = Rule(function, dict(forms))
+
+
+def rule_for(module: nn.Module) -> Rule | None:
+    """The rule of a module's class, or of a parent class whose forward it did not override."""
+    for parent in type(module).__mro__:
+        rule = _RULES.get(parent)
+        if rule is not None:
+            return rule if type(module).forward is parent.forward else None  # type: ignore[attr-defined]
+    return None

@@ -1,0 +1,154 @@
+r"""One call's share in the gradient of one parameter: the form that every curvature is made from.
+
+For datum n and one column :math:`v` of a root of :math:`\Lambda`, the part of :math:`\hat J_n^\top v` that belongs to
+one parameter and one call of its layer is
+
+.. math:: \sum_{s,r} a[n,s,r] \otimes g[n,s,r],
+
+with the layout ``a: (N, S, R, Q, D)`` and ``g: (N, S, R, Q, G)``: data, augmentation samples, whatever shares the
+weight inside one datum (positions, tokens), diagonal blocks of the weight (groups of a convolution), features. ``a``
+comes from the forward pass, ``g`` from the gradient of the outputs with respect to the layer's output; both are linear
+in what they are made from, so a sum over S may be taken before or after.
+
+A rule returns `Outer` for a weight that multiplies its input, `Lookup` for a table indexed by its input, and `Exact`
+for a small parameter whose columns it can write down directly (a bias is the case a ≡ 1).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+__all__ = ["Exact", "Lookup", "Outer", "Share"]
+
+ALL = slice(None)
+
+
+@dataclass(frozen=True)
+class Outer:
+    r"""The share :math:`\sum_{s,r} g \otimes a` of a weight, or :math:`\sum_{s,r} a \otimes g` if `input_rows`.
+
+    Arguments:
+        inputs: The layer's input with its sample axis, shape (N, S, ...).
+        unfold: Linear map from inputs (N, S, ...) to ``a`` (N, S, R, Q, D).
+        arrange: Linear map from output gradients (N, S, ...) to ``g`` (N, S, R, Q, G).
+        input_rows: Whether the weight's rows are indexed by the input (transposed convolution), not by the output.
+        block: Which of how many equal blocks of rows of the parameter this share fills; (0, 1) is the whole of it.
+        fold: How many rows of the inner batch belong to one datum and sample besides S; they join R.
+    """
+
+    inputs: Float[Tensor, "NF S *features"]
+    unfold: Callable[[Tensor], Tensor]
+    arrange: Callable[[Tensor], Tensor]
+    input_rows: bool = False
+    block: tuple[int, int] = (0, 1)
+    fold: int = 1
+
+    def averaged_inputs(self) -> Float[Tensor, "N R Q D"]:
+        r"""The mean over samples :math:`\bar a`, taken before unfolding: memory does not grow with S."""
+        return _join_fold(self.unfold(self.inputs.mean(1, keepdim=True)), self.fold).squeeze(1)
+
+    def summed_gradients(self, gradient: Float[Tensor, "NF S *outputs"]) -> Float[Tensor, "N R Q G"]:
+        r"""The sum over samples :math:`\bar g`; each sample's gradient carries 1/S already."""
+        return _join_fold(self.arrange(gradient.sum(1, keepdim=True)), self.fold).squeeze(1)
+
+    def columns(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
+        r"""The exact columns :math:`\hat J_n^\top v` of the data in `rows`."""
+        rows = _fold_rows(rows, self.fold)
+        a = _join_fold(self.unfold(self.inputs[rows]), self.fold)
+        g = _join_fold(self.arrange(gradient[rows]), self.fold)
+        left, right = (a, g) if self.input_rows else (g, a)
+        return _place(torch.einsum("nsrqi,nsrqj->nqij", left, right).flatten(1), self.block)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    r"""The share of a table (V, D) whose row ``index`` is the layer's output: ``a`` is one-hot, rows are inputs.
+
+    Arguments:
+        index: The rows looked up, shape (N, S, R); a negative index marks a position without gradient.
+        num_rows: The number V of rows of the table.
+        dtype: The type of the table, in which its factors are made.
+        fold: As in `Outer`.
+    """
+
+    index: Int[Tensor, "NF S R"]
+    num_rows: int
+    dtype: torch.dtype
+    fold: int = 1
+
+    def averaged_inputs(self) -> Float[Tensor, "N R 1 V"]:
+        r"""The mean over samples of the one-hot vectors, dense."""
+        one_hot = torch.nn.functional.one_hot(self.index.clamp(min=0), self.num_rows)
+        one_hot = one_hot * (self.index >= 0).unsqueeze(-1)
+        average = one_hot.to(self.dtype).mean(1, keepdim=True)
+        return _join_fold(average.unsqueeze(3), self.fold).squeeze(1)
+
+    def summed_gradients(self, gradient: Float[Tensor, "NF S *outputs"]) -> Float[Tensor, "N R 1 D"]:
+        r"""The sum over samples :math:`\bar g`."""
+        arranged = self._arrange(gradient).sum(1, keepdim=True).unsqueeze(3)
+        return _join_fold(arranged, self.fold).squeeze(1)
+
+    def counts(self) -> Float[Tensor, " V"]:
+        """How often each row was looked up: the diagonal of the input factor where S = 1."""
+        seen = self.index[self.index >= 0]
+        return torch.bincount(seen, minlength=self.num_rows).to(self.dtype)
+
+    def columns(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
+        r"""The exact columns :math:`\hat J_n^\top v` of the data in `rows`."""
+        rows = _fold_rows(rows, self.fold)
+        index = self.index[rows].clamp(min=0).flatten(1)
+        values = self._arrange(gradient)[rows].flatten(1, 2)
+        table = values.new_zeros(len(index), self.num_rows, values.shape[-1])
+        table = table.scatter_add(1, index.unsqueeze(-1).expand_as(values), values)
+        return table.unflatten(0, (-1, self.fold)).sum(1).flatten(1)
+
+    def _arrange(self, gradient: Tensor) -> Tensor:
+        arranged = gradient.reshape(*self.index.shape, -1)
+        return arranged * (self.index >= 0).unsqueeze(-1)
+
+
+@dataclass(frozen=True)
+class Exact:
+    r"""The share of a small parameter, by its columns.
+
+    Arguments:
+        sum_columns: Linear map from output gradients (N, S, ...) to :math:`\hat J_n^\top v`, shape (N, P), summed over
+            s, r.
+        block: As in `Outer`.
+        fold: As in `Outer`.
+    """
+
+    sum_columns: Callable[[Tensor], Tensor]
+    block: tuple[int, int] = (0, 1)
+    fold: int = 1
+
+    def columns(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
+        r"""The exact columns :math:`\hat J_n^\top v` of the data in `rows`."""
+        columns = self.sum_columns(gradient).unflatten(0, (-1, self.fold)).sum(1)
+        return _place(columns[rows], self.block)
+
+
+Share = Outer | Lookup | Exact
+
+
+def _join_fold(a: Float[Tensor, "NF S R Q D"], fold: int) -> Float[Tensor, "N S FR Q D"]:
+    """The same rows with the folded axis moved from the data into R."""
+    if fold == 1:
+        return a
+    return a.unflatten(0, (-1, fold)).transpose(1, 2).flatten(2, 3)
+
+
+def _fold_rows(rows: slice, fold: int) -> slice:
+    if rows == ALL:
+        return rows
+    return slice(rows.start * fold, rows.stop * fold)
+
+
+def _place(columns: Float[Tensor, "N p"], block: tuple[int, int]) -> Float[Tensor, "N P"]:
+    """The columns of the whole parameter when only one block of its rows is given."""
+    position, number = block
+    width = columns.shape[1]
+    return torch.nn.functional.pad(columns, (position * width, (number - 1 - position) * width))

@@ -1,0 +1,46 @@
+"""The decomposed forward of attention against torch's own."""
+
+import pytest
+import torch
+from torch import nn
+
+from covary._errors import UnsupportedLayerError
+from covary.curvature.rules import attend
+
+MASKS = {
+    "none": {},
+    "causal": {"attn_mask": nn.Transformer.generate_square_subsequent_mask(4), "is_causal": True},
+    "boolean": {"attn_mask": torch.eye(4, dtype=torch.bool)},
+    "per head": {"attn_mask": torch.randn(6, 4, 4)},
+    "padding": {"key_padding_mask": torch.tensor([[False, False, False, True]] * 3)},
+    "weights per head": {"average_attn_weights": False},
+    "no weights": {"need_weights": False},
+}
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("mask", MASKS)
+def test_the_steps_give_what_the_fused_function_gives(mask, bias, batch_first):
+    torch.manual_seed(0)
+    module = nn.MultiheadAttention(4, 2, batch_first=batch_first, bias=bias)
+    x = torch.randn((3, 4, 4) if batch_first else (4, 3, 4))
+    arguments = {
+        k: v.to(x.dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in MASKS[mask].items()
+    }
+    theirs, their_weights = module(x, x, x, **arguments)
+    ours, our_weights = attend(lambda *_: None, module, x, x, x, **arguments)
+    torch.testing.assert_close(ours, theirs)
+    if their_weights is None:
+        assert our_weights is None
+    else:
+        torch.testing.assert_close(our_weights, their_weights)
+
+
+def test_options_without_rule_are_refused():
+    x = torch.randn(3, 4, 4)
+    for module in (nn.MultiheadAttention(4, 2, add_bias_kv=True), nn.MultiheadAttention(4, 2, add_zero_attn=True)):
+        with pytest.raises(UnsupportedLayerError, match="add_bias_kv or add_zero_attn"):
+            attend(lambda *_: None, module, x, x, x)
+    with pytest.raises(UnsupportedLayerError, match="unbatched query"):
+        attend(lambda *_: None, nn.MultiheadAttention(4, 2), x[0], x[0], x[0])

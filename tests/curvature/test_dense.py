@@ -1,0 +1,58 @@
+"""The full GGN against the Hessian of the linearised loss."""
+
+import pytest
+import torch
+
+import covary
+from cases import CASES, targets
+from covary.curvature import full
+from oracles.curvature import ggn, loss_of
+
+LIKELIHOODS = {
+    "categorical": (covary.Categorical, 1.0),
+    "gaussian": (lambda: covary.Gaussian(0.7), 0.7),
+    "bernoulli": (covary.Bernoulli, 1.0),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_full_is_the_hessian_of_the_linearised_loss(case):
+    network, x = CASES[case].make(4)
+    y = targets("categorical", 4)
+    ours = full(network, covary.Categorical(), (x, y)).to_dense()
+    torch.testing.assert_close(ours, ggn(network, x, loss_of("categorical", y)), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", LIKELIHOODS)
+def test_full_for_every_likelihood(kind):
+    network, x = CASES["conv2d"].make(3)
+    y = targets(kind, 3)
+    build, scale = LIKELIHOODS[kind]
+    ours = full(network, build(), (x, y)).to_dense()
+    torch.testing.assert_close(ours, ggn(network, x, loss_of(kind, y, scale)), rtol=1e-9, atol=1e-12)
+
+
+def test_full_of_a_temperature():
+    network, x = CASES["linear"].make(3)
+    y = targets("categorical", 3)
+    ours = full(network, covary.Categorical(temperature=1.7), (x, y)).to_dense()
+    torch.testing.assert_close(ours, ggn(network, x, loss_of("categorical", y, 1.7)), rtol=1e-9, atol=1e-12)
+
+
+def test_full_of_some_weights_is_that_part_of_the_matrix():
+    network, x = CASES["conv2d"].make(3)
+    y = targets("categorical", 3)
+    part = full(network, covary.Categorical(), (x, y), weights=["0.weight", "3.bias"]).to_dense()
+    oracle = ggn(network, x, loss_of("categorical", y), ["0.weight", "3.bias"])
+    torch.testing.assert_close(part, oracle, rtol=1e-9, atol=1e-12)
+
+
+def test_full_adds_over_unequal_batches_and_ignores_order():
+    network, x = CASES["conv2d"].make(5)
+    y = targets("categorical", 5)
+    likelihood = covary.Categorical()
+    whole = full(network, likelihood, (x, y))
+    parts = full(network, likelihood, (x[:2], y[:2])).accumulate(full(network, likelihood, (x[2:], y[2:])))
+    turned = full(network, likelihood, (x.flip(0), y.flip(0)))
+    torch.testing.assert_close(parts.to_dense(), whole.to_dense(), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(turned.to_dense(), whole.to_dense(), rtol=1e-12, atol=1e-14)

@@ -1,0 +1,59 @@
+"""Seconds and megabytes of passes: medians of alternating repeats, peaks of processes of their own."""
+
+import multiprocessing
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["Memory", "Pass", "alternate", "peak_memory"]
+
+Pass = Callable[[], object]
+
+
+class Memory(NamedTuple):
+    """The peak of a process, and how far a pass raised it above what was held before."""
+
+    peak_mb: float
+    pass_mb: float
+
+
+def alternate(passes: Mapping[str, Pass], repeats: int, progress: Callable[[str], None]) -> dict[str, float]:
+    """The median seconds of each pass; one unmeasured round first, then the passes take turns."""
+    seconds: dict[str, list[float]] = {name: [] for name in passes}
+    for repeat in range(repeats + 1):
+        for name, run in passes.items():
+            progress(f"{name}: {f'repeat {repeat} of {repeats}' if repeat else 'warming up'}")
+            start = time.perf_counter()
+            run()
+            if repeat:
+                seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def peak_memory(build: Callable[[], Mapping[str, Pass]], name: str) -> Memory:
+    """The memory of one pass, run once in a fresh process after its data and network were built there."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        peak, before = pool.apply(_run_alone, (build, name))
+    return Memory(peak, peak - before)
+
+
+def _run_alone(build: Callable[[], Mapping[str, Pass]], name: str) -> tuple[float, float]:
+    run = build()[name]
+    before = _peak()
+    run()
+    return _peak(), before
+
+
+def _peak() -> float:
+    """The largest resident size of this process so far, in MB."""
+    # getrusage would carry the parent's peak over into the child; the kernel's own mark starts anew with each program
+    status = Path("/proc/self/status")
+    if status.exists():
+        mark = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(mark.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

@@ -1,12 +1,14 @@
 """covary learns the symmetries of your data while your network trains.
 
 The package reads in the direction of the data: `data` -> `augment` p(x' | x, η) -> `networks` (the averaged f̂) ->
-`likelihoods` and `priors` -> `curvature` (the GGN as a structured matrix of `linalg`).
+`likelihoods` and `priors` -> `curvature` (the GGN as a structured matrix of `linalg`) -> `evidence` (log Z in its
+terms) -> `hypergrad` (its gradient in every hyperparameter).
 
 Conventions everywhere: log evidence, higher is better; curvature positive semi-definite; sums over data, never means.
 """
 
-from . import augment, curvature, data, linalg, networks
+from . import augment, curvature, data, hypergrad, linalg, networks
+from .evidence import EvidenceTerms, conditional_log_evidence, log_evidence
 from .likelihoods import Bernoulli, Categorical, Gaussian
 from .networks import Averaged
 from .priors import Prior
@@ -16,11 +18,15 @@ __all__ = [
     "Averaged",
     "Bernoulli",
     "Categorical",
+    "EvidenceTerms",
     "Gaussian",
     "Prior",
     "augment",
+    "conditional_log_evidence",
     "curvature",
     "data",
+    "hypergrad",
     "linalg",
+    "log_evidence",
     "networks",
 ]

@@ -138,7 +138,7 @@ def capture(
     folds = [_fold(network, call, x.shape[0] * num_samples) for call in calls]
     with torch.set_grad_enabled(differentiable):
         shares = _shares(network, weights, calls, num_samples, folds)
-    structures = {n: structure_of(weights[n], uses) for n, uses in find_uses(network, dict(weights)).items()}
+    structures = {n: structure_of(weights[n], uses) for n, uses in find_uses(network, weights).items()}
     edges, shapes = [call.edge for call in calls], [call.shape for call in calls]
     return Captured(outputs, num_samples, weights, structures, shares, edges, shapes, folds, differentiable)
 
@@ -178,7 +178,7 @@ def _watch(network: nn.Module, weights: Mapping[str, nn.Parameter]) -> Iterator[
         report(module, rule.function, args[0] if args else kwargs["input"], output)
 
     with ExitStack() as stack:
-        for module in {use.module for uses in find_uses(network, dict(weights)).values() for use in uses}:
+        for module in {use.module for uses in find_uses(network, weights).values() for use in uses}:
             if isinstance(module, nn.MultiheadAttention):
                 stack.enter_context(_exchanged_forward(module, partial(attend, report, module)))
             else:
@@ -207,9 +207,7 @@ def _shares(
     num_samples: int,
     folds: list[int],
 ) -> dict[str, list[PlacedShare]]:
-    places = {
-        (use.module, use.parameter): name for name, uses in find_uses(network, dict(weights)).items() for use in uses
-    }
+    places = {(use.module, use.parameter): name for name, uses in find_uses(network, weights).items() for use in uses}
     shares: dict[str, list[PlacedShare]] = {name: [] for name in weights}
     for number, (call, fold) in enumerate(zip(calls, folds, strict=True)):
         if call.inputs._version != call.version:

@@ -1,6 +1,6 @@
 """Which parameter is covered by which rule, in which structure?"""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -97,7 +97,7 @@ def select_weights(network: nn.Module, names: Iterable[str] | None) -> dict[str,
     return {name: weight for name, weight in available.items() if name in names}
 
 
-def find_uses(network: nn.Module, weights: dict[str, nn.Parameter]) -> dict[str, list[Use]]:
+def find_uses(network: nn.Module, weights: Mapping[str, nn.Parameter]) -> dict[str, list[Use]]:
     """Every module that holds each weight, tied ones included."""
     names = {id(weight): name for name, weight in weights.items()}
     uses: dict[str, list[Use]] = {name: [] for name in weights}
@@ -120,7 +120,7 @@ def structure_of(weight: nn.Parameter, uses: list[Use]) -> Structure:
     return "diagonal"
 
 
-def require_coverage(network: nn.Module, weights: dict[str, nn.Parameter]) -> None:
+def require_coverage(network: nn.Module, weights: Mapping[str, nn.Parameter]) -> None:
     """Nothing, or the reason why the curvature of this network would be wrong or incomplete."""
     for name, module in network.named_modules():
         _refuse_batch_dependence(name, module)

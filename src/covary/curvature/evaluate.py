@@ -1,7 +1,7 @@
 """The public edge of the curvature functions: one checked forward pass of one batch."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from .capture import Captured, capture
 from .coverage import require_coverage, select_weights
 from .jacobian import weight_columns
 
-__all__ = ["check_shares", "evaluate"]
+__all__ = ["check_shares", "evaluate", "part_slices"]
 
 ROWS_AT_ONCE = 2048  # rows of the inner batch in one pass without graph
 
@@ -38,20 +38,21 @@ def evaluate(
     require_coverage(network, selected)
     check_shares(network, x, selected)
     index = torch.arange(len(x), device=x.device) if index is None else index
-    for rows in _parts(network, len(x)):
+    for rows in [slice(0, len(x))] if torch.is_grad_enabled() else part_slices(network, len(x)):
         captured = capture(network, x[rows], selected, index=index[rows], seed=seed)
         likelihood.check(captured.outputs, y[rows])
         yield captured
 
 
-def _parts(network: nn.Module, num_data: int) -> list[slice]:
+def part_slices(network: nn.Module, num_data: int) -> list[slice]:
+    """Slices of a batch that bound the rows of the inner batch; one slice for a batch with one datum."""
     num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1
-    parts = 1 if torch.is_grad_enabled() else min(num_data, math.ceil(num_data * num_samples / ROWS_AT_ONCE))
+    parts = min(num_data, math.ceil(num_data * num_samples / ROWS_AT_ONCE))
     step = math.ceil(num_data / parts)
     return [slice(start, start + step) for start in range(0, num_data, step)]
 
 
-def check_shares(network: nn.Module, x: Tensor, weights: dict[str, nn.Parameter]) -> None:
+def check_shares(network: nn.Module, x: Tensor, weights: Mapping[str, nn.Parameter]) -> None:
     r"""Nothing, or the weight whose captured shares do not add up to autograd's gradient.
 
     On the first two data, :math:`\sum_n \hat J_n^\top v` from the shares must be the gradient of

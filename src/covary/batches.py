@@ -1,0 +1,130 @@
+"""Data as batches with identities: what every pass over a data set reads.
+
+A batch is (x, y, index): inputs, targets, and the identity of each datum, of which its noise is a function.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.utils.data import Dataset, default_collate
+
+from ._errors import DataError
+from .noise import Stream, permutation
+
+__all__ = ["Batches", "Data", "IndexedBatch", "as_batches"]
+
+# (x, y), (x, y, index), a Dataset of (x, y), or an iterable of such batches that can be read more than once
+Data = tuple[Tensor, ...] | Dataset[Any] | Iterable[Any]
+BATCH_SIZE = 1000
+
+
+class IndexedBatch(NamedTuple):
+    """Inputs (N, ...), targets (N, ...) and identities (N,)."""
+
+    x: Tensor
+    y: Tensor
+    identity: Int[Tensor, " N"]
+
+
+@dataclass(frozen=True)
+class Batches:
+    """A data set that can be read batch by batch, any number of times.
+
+    Arguments:
+        read: From positions to a batch, or None for data that come in batches of their own.
+        num_data: The number of data where positions can be read, else 0.
+        batch_size: How many data a batch has.
+        stream: Makes an iterator of batches, for data that come in batches of their own.
+    """
+
+    read: Callable[[Int[Tensor, " N"]], IndexedBatch] | None
+    num_data: int
+    batch_size: int
+    stream: Callable[[], Iterator[IndexedBatch]] | None = None
+
+    def __iter__(self) -> Iterator[IndexedBatch]:
+        """The batches in their order, each checked once."""
+        batches = self.stream() if self.stream is not None else self._cut(torch.arange(self.num_data))
+        empty = True
+        for batch in batches:
+            empty = False
+            yield _checked(batch)
+        if empty:
+            raise DataError("The data are empty; an evidence needs at least one datum.")
+
+    def subset(self, num_data: int, seed: int) -> "Batches":
+        """A random part of the data, a function of the seed."""
+        read = self.read
+        if read is None:
+            raise DataError(
+                "A part of the data was asked for, but the data are an iterable of batches. Pass a pair of tensors or "
+                "a Dataset, whose data can be read one by one."
+            )
+        if not 1 <= num_data <= self.num_data:
+            raise DataError(f"A part of {num_data} data was asked for; expected between 1 and {self.num_data}.")
+        chosen = permutation(seed, self.num_data, stream=Stream.SUBSET)[:num_data]
+        return Batches(lambda positions: read(chosen[positions]), num_data, self.batch_size)
+
+    def _cut(self, positions: Tensor) -> Iterator[IndexedBatch]:
+        assert self.read is not None, "a data set has positions or a stream"
+        for part in positions.split(self.batch_size):
+            if len(part):
+                yield self.read(part)
+
+
+def as_batches(data: Data, batch_size: int | None = None) -> Batches:
+    """The batches of a pair of tensors, a `Dataset`, or an iterable of batches.
+
+    Arguments:
+        data: The tensors (x, y) or (x, y, index); a `Dataset` of (x, y); or an iterable of such batches that can be
+        read
+            more than once (a list, a `DataLoader`), where the identity of a datum is its position unless it is given.
+        batch_size: The number of data in a batch, for data that can be cut; 1,000 by default.
+    """
+    size = BATCH_SIZE if batch_size is None else batch_size
+    if size < 1:
+        raise DataError(f"batch_size must be at least 1, got {size}.")
+    if isinstance(data, tuple) and len(data) in (2, 3) and all(isinstance(part, Tensor) for part in data):
+        return _of_tensors(data, size)
+    if isinstance(data, Dataset) and hasattr(data, "__len__"):
+        return Batches(lambda positions: _collated(data, positions), len(data), size)
+    if isinstance(data, Iterable) and not isinstance(data, (Iterator, Tensor, str, dict)):
+        return Batches(None, 0, size, lambda: _streamed(data))
+    raise DataError(
+        f"Data must be a pair of tensors (x, y), a Dataset, or an iterable of batches that can be read more than once; "
+        f"{type(data).__name__} came. Wrap a generator in list(...)."
+    )
+
+
+def _of_tensors(data: tuple[Tensor, ...], batch_size: int) -> Batches:
+    x, y = data[:2]
+    index = data[2] if len(data) == 3 else torch.arange(len(x), device=x.device)
+    if not len(x) == len(y) == len(index):
+        raise DataError(f"Inputs, targets and indices must be equally many; {len(x)}, {len(y)} and {len(index)} came.")
+    return Batches(lambda rows: IndexedBatch(x[rows], y[rows], index[rows]), len(x), batch_size)
+
+
+def _collated(data: Any, positions: Tensor) -> IndexedBatch:
+    x, y = default_collate([data[int(position)] for position in positions])
+    return IndexedBatch(x, y, positions)
+
+
+def _streamed(data: Iterable[Any]) -> Iterator[IndexedBatch]:
+    seen = 0
+    for batch in data:
+        if not (isinstance(batch, (tuple, list)) and len(batch) in (2, 3)):
+            raise DataError(f"A batch must be a pair (x, y) or a triple (x, y, index); {type(batch).__name__} came.")
+        x, y = batch[:2]
+        yield IndexedBatch(x, y, batch[2] if len(batch) == 3 else torch.arange(seen, seen + len(x), device=x.device))
+        seen += len(x)
+
+
+def _checked(batch: IndexedBatch) -> IndexedBatch:
+    if batch.x.is_floating_point() and not bool(batch.x.isfinite().all()):
+        bad = int(batch.identity[(~batch.x.isfinite()).flatten(1).any(1)][0])
+        raise DataError(f"The inputs of datum {bad} are not finite (NaN or infinity). Mend or remove it.")
+    return batch

@@ -1,0 +1,22 @@
+r"""How probable are the data, weights integrated out?
+
+log Z = log-likelihood + log-prior + log-volume, a sum over data, higher is better. `passes.py` reads the data once and
+leaves additive statistics, `terms.py` turns them into the three terms, for whatever structure the curvature has.
+"""
+
+from .effective import EffectiveParameters, effective_parameters
+from .laplace import evidence_terms, log_evidence
+from .passes import Factors, Model, factor_pass
+from .terms import EvidenceTerms, conditional_log_evidence
+
+__all__ = [
+    "EffectiveParameters",
+    "EvidenceTerms",
+    "Factors",
+    "Model",
+    "conditional_log_evidence",
+    "effective_parameters",
+    "evidence_terms",
+    "factor_pass",
+    "log_evidence",
+]

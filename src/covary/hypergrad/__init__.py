@@ -1,0 +1,12 @@
+"""In which direction does the evidence rise?
+
+d log Z / d η for every hyperparameter η of network, likelihood and prior, the weights held fixed: `two_pass` for work,
+`direct` as its definition. Each returns a `HyperGradient`, a dict from names to gradients (ascent direction), with the
+evidence's terms beside it.
+"""
+
+from .hyperparameters import HyperGradient
+from .preconditioned import prior_gradient, two_pass
+from .reference import direct
+
+__all__ = ["HyperGradient", "direct", "prior_gradient", "two_pass"]

@@ -99,7 +99,10 @@ class Prior(nn.Module):
 
     def log_density(self, weights: Weights) -> Float[Tensor, ""]:
         r"""Log-density :math:`\frac12 \sum_p (\log \delta_p - \delta_p \theta_p^2 - \log 2\pi)`, a sum."""
-        total = self.log_precision.new_tensor(-0.5 * self.num_params * math.log(2 * math.pi))
+        # in double: the constant of a million weights would round away nats that models are compared by
+        total = torch.tensor(-0.5 * self.num_params * math.log(2 * math.pi), dtype=torch.float64).to(
+            self.log_precision.device
+        )
         for name, place in self._place.items():
             weight, log_precision = weights[name].flatten(), self.log_precision[place]
             repeats = weight.numel() // max(log_precision.numel(), 1)

@@ -1,10 +1,11 @@
 r"""The evidence by the tangent kernel: the full curvature of few data and many weights."""
 
 import math
+from collections.abc import Iterable, Mapping
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from .._errors import StructureError
 from ..batches import Batches, IndexedBatch
@@ -13,24 +14,23 @@ from ..curvature.tangents import tangent_kernel
 from ..linalg import Dense
 from ..priors import Prior
 from .passes import Model, draw_columns
+from .reduce import all_sum_number
 from .terms import EvidenceTerms
 
-__all__ = ["kernel_log_volume", "kernel_terms"]
+__all__ = ["joined_batch", "kernel_log_ratio", "kernel_terms", "prior_log_volume"]
 
 
 def kernel_terms(model: Model, prior: Prior, batches: Batches, mode_correction: bool) -> EvidenceTerms:
     """The terms with the kernel of all data at once, N·C rows; exact, and equal to those of curvature "full"."""
-    if mode_correction:
-        raise StructureError(
-            "mode_correction needs a curvature over weights, and curvature='kernel' is one over data. Use 'full' or 'kron'."
-        )
-    whole = _joined(batches)
+    _check(mode_correction)
+    whole = joined_batch(batches)
     captured = capture(model.network, whole.x, model.weights, index=whole.identity, seed=model.seed)
     model.likelihood.check(captured.outputs, whole.y)
+    columns = draw_columns(model, captured, whole, "exact", 0)
     return EvidenceTerms(
         log_likelihood=model.likelihood.log_prob(captured.outputs, whole.y),
         log_prior=prior.log_density(model.weights),
-        log_volume=kernel_log_volume(model, prior, captured, whole),
+        log_volume=prior_log_volume(prior, model.weights) - 0.5 * kernel_log_ratio(captured, columns, prior),
         gradient_norm=None,
         mode_correction=None,
         num_data=len(whole.x),
@@ -38,19 +38,35 @@ def kernel_terms(model: Model, prior: Prior, batches: Batches, mode_correction: 
     )
 
 
-def kernel_log_volume(model: Model, prior: Prior, captured: Captured, batch: IndexedBatch) -> Float[Tensor, ""]:
-    r"""The log-volume :math:`\frac12(P\log 2\pi - \log|\delta| - \log|I + K|)` of one pass."""
-    kernel = tangent_kernel(captured, draw_columns(model, captured, batch, "exact", 0), prior.shifts())
-    return 0.5 * (_log_constant(model, prior) - Dense(kernel, name="tangent kernel").logdet(1.0))
+def kernel_log_ratio(captured: Captured, columns: Iterable[Float[Tensor, "N C"]], prior: Prior) -> Float[Tensor, ""]:
+    r"""The log-ratio :math:`\log|I + K| = \log|H + \delta| - \log|\delta|` of one pass and these columns."""
+    kernel = tangent_kernel(captured, columns, prior.shifts())
+    # a vector asks for the Cholesky factor: every eigenvalue of I + K is 1 or more, and nothing else is done with it
+    return Dense(kernel, name="tangent kernel").logdet(torch.ones_like(kernel.diagonal()))
 
 
-def _log_constant(model: Model, prior: Prior) -> Float[Tensor, ""]:
-    r""":math:`P \log 2\pi - \log|\delta|`."""
+def prior_log_volume(prior: Prior, weights: Mapping[str, nn.Parameter]) -> Float[Tensor, ""]:
+    r"""The log-volume :math:`\frac12(P\log 2\pi - \log|\delta|)` of the prior."""
     shifts = prior.shifts()
-    logs = [shifts[name].log().expand(weight.numel()).sum() for name, weight in model.weights.items()]
-    return prior.num_params * math.log(2 * math.pi) - torch.stack(logs).sum()
+    logs = [shifts[name].log().expand(weight.numel()).sum() for name, weight in weights.items()]
+    return 0.5 * (prior.num_params * math.log(2 * math.pi) - torch.stack(logs).sum())
 
 
-def _joined(batches: Batches) -> IndexedBatch:
+def joined_batch(batches: Batches) -> IndexedBatch:
+    """All data as one batch."""
     parts = list(batches)
     return IndexedBatch(*(torch.cat([part[i] for part in parts]) for i in range(3)))
+
+
+def _check(mode_correction: bool) -> None:
+    if mode_correction:
+        raise StructureError(
+            "mode_correction needs a curvature over weights, and curvature='kernel' is one over data. Use 'full' or "
+            "'kron'."
+        )
+    num_processes = all_sum_number(1)
+    if num_processes > 1:
+        raise StructureError(
+            "curvature='kernel' couples every datum with every other, so one process must hold all of them; there "
+            f"are {num_processes}. Use curvature='full' or 'kron', or the bound of hypergrad.stochastic."
+        )

@@ -80,7 +80,7 @@ def factor_pass(
     for captured, batch in captured_parts(model, batches):
         if with_gradient:
             _add_gradient(gradient, model, captured, batch)
-        log_likelihoods.append(model.likelihood.log_prob(captured.outputs, batch.y))
+        log_likelihoods.append(model.likelihood.log_prob(captured.outputs, batch.y).double())
         vectors = draw_columns(model, captured, batch, columns, stream)
         blocks = accumulate(blocks, blocks_of(captured, vectors))
         num_data += len(batch.x)

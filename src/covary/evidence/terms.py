@@ -44,7 +44,8 @@ class EvidenceTerms(NamedTuple):
 
 def log_volume(curvature: Block, shifts: Mapping[str, Shift]) -> Float[Tensor, ""]:
     r"""The log-volume :math:`\frac P2 \log 2\pi - \frac12 \log|H + \delta|` of the posterior."""
-    return 0.5 * (curvature.size * math.log(2 * math.pi) - curvature.logdet(shifts))
+    # in double: the constant of a million weights would round away nats that models are compared by
+    return 0.5 * (curvature.size * math.log(2 * math.pi) - curvature.logdet(shifts).double())
 
 
 def conditional_log_evidence(whole: EvidenceTerms, given: EvidenceTerms) -> Float[Tensor, ""]:

@@ -52,7 +52,7 @@ def direct(
     blocks: dict[str, AbstractPSD] = {}
     log_likelihoods, num_data = [], 0
     for captured, batch in captured_parts(model, batches):
-        log_likelihoods.append(likelihood.log_prob(captured.outputs, batch.y))
+        log_likelihoods.append(likelihood.log_prob(captured.outputs, batch.y).double())
         vectors = draw_columns(model, captured, batch, columns, Stream.SKETCH)
         blocks = accumulate(blocks, blocks_function(curvature)(captured, vectors))
         num_data += len(batch.x)

@@ -1,0 +1,48 @@
+"""One process of a group: the evidence and both gradients of its shard, written to a file by the first."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import covary
+
+
+def model(dtype: torch.dtype):
+    generator = torch.Generator().manual_seed(0)
+    inner = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(8, 3)).to(dtype)
+    with torch.no_grad():
+        for parameter in inner.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=dtype))
+    network = covary.Averaged(inner, covary.augment.Affine2d(initial_width=0.2).to(dtype), 4)
+    x = torch.randn(9, 1, 4, 4, generator=generator, dtype=torch.float64).to(dtype)
+    y = torch.randint(0, 3, (9,), generator=generator)
+    likelihood = covary.Categorical(1.2, learn_temperature=True)
+    return network, likelihood, covary.Prior(network), (x, y, torch.arange(9))
+
+
+def results(rank: int, size: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """Unequal shards: every `size`-th datum from `rank` on."""
+    network, likelihood, prior, data = model(dtype)
+    shard = tuple(tensor[rank::size] for tensor in data)
+    found: dict[str, torch.Tensor] = {}
+    for curvature in ("kron", "full", "diag"):
+        terms = covary.log_evidence(network, likelihood, prior, shard, curvature, mode_correction=True)
+        found |= {f"{curvature} evidence": terms.log_evidence, f"{curvature} norm": terms.gradient_norm}
+        found[f"{curvature} count"] = torch.tensor(terms.num_data)
+        for name, function in (("direct", covary.hypergrad.direct), ("two_pass", covary.hypergrad.two_pass)):
+            gradient = function(network, likelihood, prior, shard, curvature, "exact")
+            found |= {f"{curvature} {name} {key}": value for key, value in gradient.items()}
+    sketched = covary.hypergrad.two_pass(network, likelihood, prior, shard, "kron", 2)
+    return found | {f"sketched {key}": value for key, value in sketched.items()}
+
+
+if __name__ == "__main__":
+    rank, size, rendezvous, out, name = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5]
+    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=size)
+    torch.set_default_dtype(getattr(torch, name))
+    found = results(rank, size, getattr(torch, name))
+    if rank == 0:
+        torch.save(found, out)
+    dist.destroy_process_group()

@@ -8,7 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 from .curvature import curvature
+from .evidence import evidence
+from .peers import peers
+from .scaling import scaling
 
 __all__ = ["WORKLOADS"]
 
-WORKLOADS: dict[str, Callable[[int, Callable[[str], None]], list[dict[str, Any]]]] = {"curvature": curvature}
+WORKLOADS: dict[str, Callable[[int, Callable[[str], None]], list[dict[str, Any]]]] = {
+    "curvature": curvature,
+    "evidence": evidence,
+    "scaling": scaling,
+    "peers": peers,
+}

@@ -1,28 +1,25 @@
 """KFAC factors of the CNN of paper 1: time and memory of a factor pass against a training pass.
 
-500 images of 28 × 28, S = 11 transformed copies of each. A training pass is forward and backward of the
-averaged negative log-likelihood over the same N × S images in the same batches.
+500 images of 28 × 28, S = 11 transformed copies of each, and S = 22 in batches half as large. A training pass is
+forward and backward of the averaged negative log-likelihood over the same N × S images in the same batches.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
-from .. import data
-from ..augment import Affine2d
+from .._types import Columns
 from ..curvature import kfac
-from ..likelihoods import Categorical
 from ..linalg import Block
-from ..networks import Averaged, cnn
 from .measure import Pass, alternate, peak_memory
+from .workloads import Workload, build_workload, training_pass
 
 __all__ = ["curvature"]
 
-NUM_DATA, NUM_SAMPLES = 500, 11
-SIZES = ((NUM_SAMPLES, NUM_DATA), (2 * NUM_SAMPLES, NUM_DATA // 2))  # (S, batch): the same S × batch twice
+SIZES = ((11, 500), (22, 250))  # (S, batch): the same S × batch twice
+PASSES: dict[str, Columns | None] = {"training": None, "factors, one sketch": 1, "factors, exact": "exact"}
 
 
 def curvature(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
@@ -30,16 +27,15 @@ def curvature(repeats: int, progress: Callable[[str], None]) -> list[dict[str, A
     rows = []
     for num_samples, batch_size in SIZES:
         build = partial(build_passes, num_samples, batch_size)
-        passes = build()
-        seconds = alternate(passes, repeats, progress)
-        for name in passes:
+        seconds = alternate(build(), repeats, progress)
+        for name, columns in PASSES.items():
             progress(f"memory of {name}")
             memory = peak_memory(build, name)
             rows.append(
                 {
                     "workload": f"cnn, S={num_samples}, batch {batch_size}",
                     "pass": name,
-                    "columns": {"factors, one sketch": 1, "factors, exact": "exact"}.get(name),
+                    "columns": columns,
                     "seconds": seconds[name],
                     "ratio": seconds[name] / seconds["training"],
                     "peak_mb": memory.peak_mb,
@@ -51,37 +47,21 @@ def curvature(repeats: int, progress: Callable[[str], None]) -> list[dict[str, A
 
 def build_passes(num_samples: int, batch_size: int) -> dict[str, Pass]:
     """The passes over the same data, network and batches."""
-    images = data.load("mnist-mini")
-    x, y = images.x_train[:NUM_DATA], images.y_train[:NUM_DATA]
-    network = Averaged(cnn(generator=torch.Generator().manual_seed(0)).to(x), Affine2d(initial_width=0.1), num_samples)
+    workload = build_workload("W2")
+    workload = workload._replace(network=workload.network.with_samples(num_samples), batch_size=batch_size)
     return {
-        "training": partial(_training_pass, network, x, y, batch_size),
-        "factors, one sketch": partial(_factor_pass, network, x, y, batch_size, 1),
-        "factors, exact": partial(_factor_pass, network, x, y, batch_size, "exact"),
+        name: partial(training_pass, workload) if columns is None else partial(_factor_pass, workload, columns)
+        for name, columns in PASSES.items()
     }
 
 
-def _batches(num_data: int, batch_size: int) -> Iterator[Tensor]:
-    yield from torch.arange(num_data).split(batch_size)
-
-
-def _training_pass(network: Averaged, x: Tensor, y: Tensor, batch_size: int) -> None:
-    weights = list(network.network.parameters())
-    for index in _batches(len(x), batch_size):
-        with torch.no_grad():
-            noise = network.augment.sample_noise(index, network.num_samples, seed=0)
-            copies = network.augment.apply(x[index], noise)
-        outputs = network.network(copies.flatten(0, 1)).unflatten(0, (-1, network.num_samples)).mean(1)
-        torch.autograd.grad(nn.functional.cross_entropy(outputs, y[index], reduction="sum"), weights)
-
-
 @torch.no_grad()
-def _factor_pass(network: Averaged, x: Tensor, y: Tensor, batch_size: int, columns: Any) -> Block:
+def _factor_pass(workload: Workload, columns: Columns) -> Block:
     total: Block | None = None
-    for index in _batches(len(x), batch_size):
+    for index in torch.arange(len(workload.x)).split(workload.batch_size):
+        batch = (workload.x[index], workload.y[index])
         generator = torch.Generator().manual_seed(0)
-        batch = (x[index], y[index])
-        part = kfac(network, Categorical(), batch, columns=columns, generator=generator, index=index)
+        part = kfac(workload.network, workload.likelihood, batch, columns=columns, generator=generator, index=index)
         total = part if total is None else total.accumulate(part)
-    assert total is not None
+    assert total is not None, "a workload has data"
     return total

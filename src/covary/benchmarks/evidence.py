@@ -1,0 +1,108 @@
+"""A hyper step against a training pass: log Z and its gradient in six affine widths and all prior precisions.
+
+All N data in both passes. W1: MLP 784-1000-10 tanh, 1,000 MNIST images, S = 31. W2: CNN 16-32-64, 500 images, S = 11.
+W2': LeNet, the same. Beside each sketched time stands the bias of its log-determinant and of its gradient; the last row
+of a workload is the share of the machine's matrix-multiply peak, measured in the same run, that a hyper step reaches.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from .._types import Columns
+from ..hypergrad import HyperGradient, two_pass
+from .measure import Pass, alternate, peak_memory
+from .workloads import Workload, build_workload, training_pass
+
+__all__ = ["evidence", "hyper_step", "sketch_bias"]
+
+NAMES = ("W1", "W2", "W2'")
+PASSES: dict[str, Columns | None] = {"training": None, "hyper step, one sketch": 1, "hyper step, exact": "exact"}
+
+
+def evidence(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Rows of the training pass and of the hyper step with one sketch and with exact columns, for each workload."""
+    rows = []
+    peak = _matmul_peak()
+    for workload_name in NAMES:
+        build = partial(build_passes, workload_name)
+        seconds = alternate(build(), repeats, progress)
+        workload = build_workload(workload_name)
+        for name, columns in PASSES.items():
+            progress(f"{workload_name}: memory and bias of {name}")
+            memory = peak_memory(build, name)
+            row: dict[str, Any] = {
+                "workload": workload_name,
+                "pass": name,
+                "columns": columns,
+                "seconds": seconds[name],
+                "ratio": seconds[name] / seconds["training"],
+                "peak_mb": memory.peak_mb,
+                "peak_share": _flops(build()[name]) / seconds[name] / peak,
+            }
+            rows.append(row | (sketch_bias(workload) if columns == 1 else {}))
+    return rows
+
+
+def build_passes(name: str) -> dict[str, Pass]:
+    """The passes over the same data, network and batches."""
+    workload = build_workload(name)
+    return {
+        name: partial(training_pass, workload) if columns is None else partial(hyper_step, workload, columns)
+        for name, columns in PASSES.items()
+    }
+
+
+def hyper_step(workload: Workload, columns: Columns, seed: int = 0) -> HyperGradient:
+    """Log Z and its gradient with respect to every hyperparameter."""
+    return two_pass(
+        workload.network,
+        workload.likelihood,
+        workload.prior,
+        (workload.x, workload.y),
+        "kron",
+        columns,
+        seed,
+        batch_size=workload.batch_size,
+    )
+
+
+def sketch_bias(workload: Workload) -> dict[str, float]:
+    """The relative change by one sketch of log|H + δ| − log|δ|, and of the gradient along its exact direction."""
+    exact, sketch = hyper_step(workload, "exact"), hyper_step(workload, 1)
+    truth, estimate = _flat(exact), _flat(sketch)
+    return {
+        "logdet_bias": float(_log_ratio(workload, sketch) / _log_ratio(workload, exact) - 1),
+        "gradient_bias": float((estimate @ truth) / (truth @ truth) - 1),
+    }
+
+
+def _log_ratio(workload: Workload, gradient: HyperGradient) -> torch.Tensor:
+    """log|H + δ| where δ = 1."""
+    return workload.prior.num_params * math.log(2 * math.pi) - 2 * gradient.terms.log_volume
+
+
+def _flat(gradient: HyperGradient) -> torch.Tensor:
+    return torch.cat([gradient[name].flatten() for name in sorted(gradient)])
+
+
+def _flops(run: Pass) -> float:
+    with FlopCounterMode(display=False) as counter:
+        run()
+    return float(counter.get_total_flops())
+
+
+def _matmul_peak(size: int = 2000, repeats: int = 5) -> float:
+    """Floating-point operations per second of a square matrix product, the best of several."""
+    a = torch.randn(size, size, generator=torch.Generator().manual_seed(0))
+    seconds = []
+    for _ in range(repeats + 1):
+        start = time.perf_counter()
+        a @ a
+        seconds.append(time.perf_counter() - start)
+    return 2 * size**3 / min(seconds)

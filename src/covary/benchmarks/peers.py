@@ -1,0 +1,131 @@
+"""Other libraries on the part of the work that they can do: KFAC of a plain network, and the value of its evidence.
+
+Like with like: exact columns against their exact ones, one sketch against their one Monte-Carlo sample. Libraries that
+are not installed are left out. The last rows show one sketch against exact columns where there are 100 outputs.
+"""
+
+import copy
+import importlib
+import importlib.util
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from .. import data
+from .._types import Columns
+from ..curvature import kfac
+from ..evidence import log_evidence
+from ..likelihoods import Categorical
+from ..networks import cnn, mlp
+from ..priors import Prior
+from .measure import Pass, alternate
+
+__all__ = ["peers"]
+
+
+def peers(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Rows of each library's pass; `ratio` is its time over ours on the same task."""
+    rows = []
+    for workload, num_data, network in _networks():
+        x, y = _images(num_data, 100 if "100" in workload else 10)
+        for task, passes in _tasks(network, x, y).items():
+            seconds = alternate(passes, repeats, partial(_report, progress, f"{workload}, {task}"))
+            for name, value in seconds.items():
+                rows.append(
+                    {
+                        "workload": workload,
+                        "task": task,
+                        "pass": name,
+                        "columns": 1 if "one" in task else "exact",
+                        "seconds": value,
+                        "ratio": value / seconds["covary"],
+                        "peak_mb": None,
+                    }
+                )
+    return rows
+
+
+def _networks() -> list[tuple[str, int, nn.Module]]:
+    generator = torch.Generator().manual_seed(0)
+    return [
+        ("plain mlp 784-1000-10", 1000, mlp(784, 1000, 10, generator=generator).float()),
+        ("plain cnn 16-32-64", 500, cnn(generator=generator).float()),
+        ("plain mlp 784-1000-100", 1000, mlp(784, 1000, 100, generator=generator).float()),
+    ]
+
+
+def _images(num_data: int, num_outputs: int) -> tuple[Tensor, Tensor]:
+    images = data.load("mnist-mini")
+    y = images.y_train[:num_data] if num_outputs == 10 else torch.arange(num_data) % num_outputs
+    return images.x_train[:num_data], y
+
+
+def _tasks(network: nn.Module, x: Tensor, y: Tensor) -> dict[str, dict[str, Pass]]:
+    if int(y.max()) >= 10:
+        return {
+            "KFAC, exact against one sketch": {
+                "covary": partial(_ours, network, x, y, 1),
+                "covary, exact columns": partial(_ours, network, x, y, "exact"),
+            }
+        }
+    return {
+        "KFAC, exact": {
+            "covary": partial(_ours, network, x, y, "exact"),
+            **_installed("backpack", "BackPACK KFLR", partial(_backpack, network, x, y, "KFLR")),
+            **_installed("curvlinops", "curvlinops type-2", partial(_curvlinops, network, x, y, "type-2")),
+        },
+        "KFAC, one sample": {
+            "covary": partial(_ours, network, x, y, 1),
+            **_installed("backpack", "BackPACK KFAC", partial(_backpack, network, x, y, "KFAC")),
+            **_installed("curvlinops", "curvlinops mc", partial(_curvlinops, network, x, y, "mc")),
+        },
+        "value of the evidence": {
+            "covary": partial(_our_evidence, network, x, y),
+            **_installed("laplace", "laplace-torch", partial(_laplace_torch, network, x, y)),
+        },
+    }
+
+
+def _installed(module: str, name: str, run: Pass) -> dict[str, Pass]:
+    return {name: run} if importlib.util.find_spec(module) is not None else {}
+
+
+@torch.no_grad()
+def _ours(network: nn.Module, x: Tensor, y: Tensor, columns: Columns) -> None:
+    kfac(network, Categorical(), (x, y), columns=columns, generator=torch.Generator().manual_seed(0))
+
+
+def _our_evidence(network: nn.Module, x: Tensor, y: Tensor) -> None:
+    log_evidence(network, Categorical(), Prior(network), (x, y))
+
+
+def _backpack(network: nn.Module, x: Tensor, y: Tensor, extension: str) -> None:
+    backpack, extensions = importlib.import_module("backpack"), importlib.import_module("backpack.extensions")
+    # it extends modules in place
+    extended = backpack.extend(copy.deepcopy(network))
+    loss = backpack.extend(nn.CrossEntropyLoss(reduction="sum"))
+    with backpack.backpack(getattr(extensions, extension)()):
+        loss(extended(x), y).backward()
+
+
+def _curvlinops(network: nn.Module, x: Tensor, y: Tensor, fisher_type: str) -> None:
+    operator = importlib.import_module("curvlinops").KFACLinearOperator
+    loss = nn.CrossEntropyLoss(reduction="sum")
+    weights = list(network.parameters())
+    built = operator(network, loss, weights, [(x, y)], fisher_type=fisher_type, check_deterministic=False)
+    float(built.trace)  # the factors are computed when they are first needed
+
+
+def _laplace_torch(network: nn.Module, x: Tensor, y: Tensor) -> None:
+    laplace = importlib.import_module("laplace").Laplace
+    fitted = laplace(copy.deepcopy(network), "classification", subset_of_weights="all", hessian_structure="kron")
+    fitted.fit(DataLoader(TensorDataset(x, y), batch_size=len(x)))
+    fitted.log_marginal_likelihood()
+
+
+def _report(progress: Callable[[str], None], prefix: str, message: str) -> None:
+    progress(f"{prefix}: {message}")

@@ -1,0 +1,80 @@
+"""How time and memory grow: with the data N, the samples S, the outputs C and the weights P.
+
+One axis at a time around an MLP with N = 500, S = 8, C = 10 and 300 hidden units, a hyper step with one sketch each;
+for C also exact columns. The stochastic bound's step stands beside, on 100 data.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from .._types import Columns
+from ..hypergrad import stochastic
+from .evidence import hyper_step
+from .measure import Pass, alternate, peak_memory
+from .workloads import Workload, mlp_workload, training_pass
+
+__all__ = ["scaling"]
+
+CENTRE = {"N": 500, "S": 8, "C": 10, "hidden": 300}
+AXES = {
+    "N": (250, 500, 1000, 2000, 4000),
+    "S": (4, 8, 16, 32),
+    "C": (2, 10, 100, 1000),
+    "hidden": (150, 300, 600, 1200),
+}
+MEMORY_AXES = ("N", "S")
+MOST_EXACT = 100  # outputs up to which exact columns are measured too
+BOUND_DATA = 100
+
+
+def scaling(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+    """One row per axis, size and pass."""
+    rows = []
+    for axis, sizes in AXES.items():
+        for size in sizes:
+            progress(f"{axis} = {size}")
+            rows += _rows(axis, size, repeats, progress)
+    return rows
+
+
+def _rows(axis: str, size: int, repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+    build = partial(build_passes, axis, size)
+    passes = build()
+    seconds = alternate(passes, repeats, progress)
+    rows = []
+    for name in passes:
+        memory = peak_memory(build, name) if axis in MEMORY_AXES and name != "stochastic bound" else None
+        rows.append(
+            {
+                "workload": f"mlp, {axis}={size}",
+                "axis": axis,
+                "size": size,
+                "pass": name,
+                "columns": {"one sketch": 1, "exact": "exact"}.get(name),
+                "seconds": seconds[name],
+                "ratio": seconds[name] / seconds["training"],
+                "peak_mb": None if memory is None else memory.peak_mb,
+            }
+        )
+    return rows
+
+
+def build_passes(axis: str, size: int) -> dict[str, Pass]:
+    """The passes at one size of one axis."""
+    sizes = CENTRE | {axis: size}
+    workload = mlp_workload(sizes["N"], sizes["S"], sizes["C"], sizes["hidden"])
+    # S × batch is the same everywhere, so that memory shows what grows by itself
+    workload = workload._replace(batch_size=max(1, CENTRE["N"] * CENTRE["S"] // sizes["S"]))
+    passes: dict[str, Pass] = {"training": partial(training_pass, workload)}
+    columns: list[Columns] = [1, "exact"] if axis == "C" and size <= MOST_EXACT else [1]
+    for column in columns:
+        passes["exact" if column == "exact" else "one sketch"] = partial(hyper_step, workload, column)
+    passes["stochastic bound"] = partial(_bound_step, workload)
+    return passes
+
+
+def _bound_step(workload: Workload) -> None:
+    data = (workload.x, workload.y)
+    num_data = min(BOUND_DATA, len(workload.x))
+    stochastic(workload.network, workload.likelihood, workload.prior, data, outputs="one", num_data=num_data)

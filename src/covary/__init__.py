@@ -2,15 +2,16 @@
 
 The package reads in the direction of the data: `data` -> `augment` p(x' | x, η) -> `networks` (the averaged f̂) ->
 `likelihoods` and `priors` -> `curvature` (the GGN as a structured matrix of `linalg`) -> `evidence` (log Z in its
-terms) -> `hypergrad` (its gradient in every hyperparameter).
+terms) -> `hypergrad` (its gradient in every hyperparameter) and `posterior` (what the network does not know).
 
 Conventions everywhere: log evidence, higher is better; curvature positive semi-definite; sums over data, never means.
 """
 
-from . import augment, curvature, data, hypergrad, linalg, networks
+from . import augment, curvature, data, hypergrad, linalg, networks, posterior
 from .evidence import EvidenceTerms, conditional_log_evidence, log_evidence
 from .likelihoods import Bernoulli, Categorical, Gaussian
 from .networks import Averaged
+from .posterior import Laplace
 from .priors import Prior
 
 __version__ = "0.1.0"
@@ -20,6 +21,7 @@ __all__ = [
     "Categorical",
     "EvidenceTerms",
     "Gaussian",
+    "Laplace",
     "Prior",
     "augment",
     "conditional_log_evidence",
@@ -29,4 +31,5 @@ __all__ = [
     "linalg",
     "log_evidence",
     "networks",
+    "posterior",
 ]

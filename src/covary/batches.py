@@ -54,7 +54,7 @@ class Batches:
             empty = False
             yield _checked(batch)
         if empty:
-            raise DataError("The data are empty; an evidence needs at least one datum.")
+            raise DataError("The data are empty; expected at least one datum.")
 
     def subset(self, num_data: int, seed: int) -> "Batches":
         """A random part of the data, a function of the seed."""
@@ -81,8 +81,8 @@ def as_batches(data: Data, batch_size: int | None = None) -> Batches:
 
     Arguments:
         data: The tensors (x, y) or (x, y, index); a `Dataset` of (x, y); or an iterable of such batches that can be
-        read
-            more than once (a list, a `DataLoader`), where the identity of a datum is its position unless it is given.
+            read more than once (a list, a `DataLoader`), where the identity of a datum is its position unless it is
+            given.
         batch_size: The number of data in a batch, for data that can be cut; 1,000 by default.
     """
     size = BATCH_SIZE if batch_size is None else batch_size

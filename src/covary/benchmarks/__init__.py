@@ -7,16 +7,16 @@ taken between passes that alternate in one process; memory is measured for each 
 from collections.abc import Callable
 from typing import Any
 
-from .curvature import curvature
-from .evidence import evidence
-from .peers import peers
-from .scaling import scaling
+from .curvature import measure_curvature
+from .evidence import measure_evidence
+from .peers import measure_peers
+from .scaling import measure_scaling
 
 __all__ = ["WORKLOADS"]
 
 WORKLOADS: dict[str, Callable[[int, Callable[[str], None]], list[dict[str, Any]]]] = {
-    "curvature": curvature,
-    "evidence": evidence,
-    "scaling": scaling,
-    "peers": peers,
+    "curvature": measure_curvature,
+    "evidence": measure_evidence,
+    "scaling": measure_scaling,
+    "peers": measure_peers,
 }

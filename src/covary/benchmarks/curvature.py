@@ -16,13 +16,13 @@ from ..linalg import Block
 from .measure import Pass, alternate, peak_memory
 from .workloads import Workload, build_workload, training_pass
 
-__all__ = ["curvature"]
+__all__ = ["measure_curvature"]
 
 SIZES = ((11, 500), (22, 250))  # (S, batch): the same S × batch twice
 PASSES: dict[str, Columns | None] = {"training": None, "factors, one sketch": 1, "factors, exact": "exact"}
 
 
-def curvature(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+def measure_curvature(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
     """Rows of the training pass and of the factor pass with one sketch and with exact columns, for both S × batch."""
     rows = []
     for num_samples, batch_size in SIZES:

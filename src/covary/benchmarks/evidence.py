@@ -19,13 +19,13 @@ from ..hypergrad import HyperGradient, two_pass
 from .measure import Pass, alternate, peak_memory
 from .workloads import Workload, build_workload, training_pass
 
-__all__ = ["evidence", "hyper_step", "sketch_bias"]
+__all__ = ["hyper_step", "measure_evidence", "sketch_bias"]
 
 NAMES = ("W1", "W2", "W2'")
 PASSES: dict[str, Columns | None] = {"training": None, "hyper step, one sketch": 1, "hyper step, exact": "exact"}
 
 
-def evidence(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+def measure_evidence(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
     """Rows of the training pass and of the hyper step with one sketch and with exact columns, for each workload."""
     rows = []
     peak = _matmul_peak()

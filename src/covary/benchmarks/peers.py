@@ -24,14 +24,14 @@ from ..networks import cnn, mlp
 from ..priors import Prior
 from .measure import Pass, alternate
 
-__all__ = ["peers"]
+__all__ = ["measure_peers"]
 
 
-def peers(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+def measure_peers(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
     """Rows of each library's pass; `ratio` is its time over ours on the same task."""
     rows = []
     for workload, num_data, network in _networks():
-        x, y = _images(num_data, 100 if "100" in workload else 10)
+        x, y = _images(num_data, 100 if workload.endswith("-100") else 10)
         for task, passes in _tasks(network, x, y).items():
             seconds = alternate(passes, repeats, partial(_report, progress, f"{workload}, {task}"))
             for name, value in seconds.items():

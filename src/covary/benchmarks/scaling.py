@@ -14,7 +14,7 @@ from .evidence import hyper_step
 from .measure import Pass, alternate, peak_memory
 from .workloads import Workload, mlp_workload, training_pass
 
-__all__ = ["scaling"]
+__all__ = ["measure_scaling"]
 
 CENTRE = {"N": 500, "S": 8, "C": 10, "hidden": 300}
 AXES = {
@@ -28,7 +28,7 @@ MOST_EXACT = 100  # outputs up to which exact columns are measured too
 BOUND_DATA = 100
 
 
-def scaling(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+def measure_scaling(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
     """One row per axis, size and pass."""
     rows = []
     for axis, sizes in AXES.items():

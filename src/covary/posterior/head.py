@@ -1,0 +1,104 @@
+r"""The layer whose output is the network's: its Jacobian is :math:`\phi \otimes I` and need not be formed.
+
+For a linear layer at the end, :math:`J_n^\top e_c = \phi_n \otimes e_c`, with :math:`\phi` its input, the mean over
+augmentation samples in an averaged network. Whether a layer is one is measured, not guessed: a random column must
+come back from the network's output to the layer's unchanged. A linear map that keeps a random vector is the
+identity, with probability one.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..curvature.capture import Captured
+from ..curvature.kronecker import kron_blocks
+from ..curvature.shares import Exact, Outer
+from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from ..linalg import AbstractPSD, Dense, Kron
+from ..noise import Stream, normal
+
+__all__ = ["Probe", "head_features", "head_kron_blocks", "is_head", "is_plain", "send_probe"]
+
+
+class Probe(NamedTuple):
+    """A random column and its gradients at each call."""
+
+    column: Float[Tensor, "N C"]
+    gradients: list[Tensor]
+
+
+def send_probe(captured: Captured) -> Probe:
+    """A random column with its gradients, the same in every pass."""
+    num_data, num_outputs = captured.outputs.shape
+    index = torch.arange(num_data, device=captured.outputs.device)
+    column = normal(0, index, (num_outputs,), stream=Stream.PROBE, dtype=torch.float64).to(captured.outputs)
+    return Probe(column, captured.pull(column))
+
+
+def is_head(captured: Captured, name: str, probe: Probe) -> bool:
+    r"""Whether the columns are :math:`\phi_n \otimes e_c`, or for a bias :math:`e_c` itself, for every datum."""
+    if len(captured.shares[name]) != 1:
+        return False
+    call, share = captured.shares[name][0]
+    if isinstance(share, Exact):
+        found, expected = share.columns(probe.gradients[call]), probe.column
+    elif isinstance(share, Outer) and is_plain(share):
+        found = share.arrange(probe.gradients[call]) * captured.num_samples
+        expected = probe.column[:, None, None, None].expand(-1, captured.num_samples, -1, -1, -1)
+    else:
+        return False
+    tolerance = 8 * torch.finfo(probe.column.dtype).eps
+    return found.shape == expected.shape and torch.allclose(found, expected, rtol=tolerance, atol=0)
+
+
+def is_plain(share: object) -> bool:
+    """Whether a share is that of a whole weight whose rows are outputs, without folded rows."""
+    return isinstance(share, Outer) and not share.input_rows and share.block == (0, 1) and share.fold == 1
+
+
+def head_features(captured: Captured, name: str) -> Float[Tensor, "N D"]:
+    r"""The input :math:`\phi` of the head, the mean over samples."""
+    share = captured.shares[name][0].share
+    assert isinstance(share, Outer), "a head's weight is an outer product"
+    return share.averaged_inputs()[:, 0, 0]
+
+
+def head_kron_blocks(
+    likelihood: Likelihood, captured: Captured, columns: Iterable[Float[Tensor, "N C"]]
+) -> Mapping[str, AbstractPSD]:
+    r"""The blocks of `kron_blocks`, without pulling C columns where all weights are those of the head.
+
+    There :math:`B = \sum_n \Lambda_n`, which costs N·C² instead of N·C³.
+
+    Arguments:
+        likelihood: The likelihood.
+        captured: The pass.
+        columns: The columns of the root of Λ; not read where they are not needed.
+    """
+    total = _total_curvature(likelihood, captured.outputs)
+    probe = send_probe(captured)
+    if total is None or not all(is_head(captured, name, probe) for name in captured.weights):
+        return kron_blocks(captured, columns)
+    blocks: dict[str, AbstractPSD] = {}
+    for name, ((_, share),) in captured.shares.items():
+        if isinstance(share, Exact):
+            blocks[name] = Dense(total)
+        else:
+            features = head_features(captured, name)
+            blocks[name] = Kron(features.T @ features, total, len(features))
+    return blocks
+
+
+def _total_curvature(likelihood: Likelihood, outputs: Float[Tensor, "N C"]) -> Float[Tensor, "C C"] | None:
+    r"""The sum :math:`\sum_n \Lambda_n` of the output curvatures, where it has a closed form."""
+    if isinstance(likelihood, Categorical):
+        probabilities = likelihood.mean(outputs)
+        centred = torch.diag(probabilities.sum(0)) - probabilities.T @ probabilities
+        return centred / likelihood.temperature.to(outputs).square()
+    if isinstance(likelihood, Gaussian | Bernoulli):
+        # Λ is diagonal, so L 1 holds the roots of its diagonal
+        return torch.diag(likelihood.root_product(outputs, torch.ones_like(outputs)).square().sum(0))
+    return None

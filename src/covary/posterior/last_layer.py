@@ -1,0 +1,76 @@
+"""Which weights are those of the last layer, and what is the prior of them alone?"""
+
+from contextlib import ExitStack
+from glob import escape
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+
+from .._errors import UnsupportedLayerError
+from .._types import SampleAveraging
+from ..curvature.coverage import find_uses
+from ..priors import Prior
+
+__all__ = ["last_layer_weights", "restricted", "run"]
+
+
+def run(network: nn.Module, x: Tensor, index: Tensor, seed: int, state: dict[str, Tensor] | None = None) -> Tensor:
+    """Outputs (N, C) with some parameters replaced; an averaged network also gets identities and its seed."""
+    arguments = {"index": index, "seed": seed} if isinstance(network, SampleAveraging) else {}
+    outputs: Tensor = torch.func.functional_call(network, state or {}, (x,), arguments)
+    return outputs
+
+
+def last_layer_weights(
+    network: nn.Module, weights: dict[str, nn.Parameter], x: Tensor, seed: int
+) -> dict[str, nn.Parameter]:
+    """The weights of the module that is called last, of those that hold weights and reach the outputs.
+
+    Order is that of calls in a forward pass, not that of definition; a call whose result is thrown away does not
+    count.
+
+    Arguments:
+        network: The network.
+        weights: The weights that the prior covers.
+        x: Some inputs.
+        seed: The seed of an averaged network's noise.
+    """
+    uses = find_uses(network, weights)
+    calls: list[tuple[nn.Module, GradientEdge]] = []
+
+    def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        del args
+        first = output[0] if isinstance(output, tuple | list) else output
+        if isinstance(first, Tensor) and first.requires_grad:
+            calls.append((module, get_gradient_edge(first)))
+
+    with ExitStack() as stack, torch.enable_grad():
+        for module in {use.module for found in uses.values() for use in found}:
+            stack.callback(module.register_forward_hook(hook, prepend=True).remove)
+        outputs = run(network, x, torch.arange(len(x), device=x.device), seed)
+    edges = [edge for _, edge in calls]
+    gradients = torch.autograd.grad(outputs, edges, torch.ones_like(outputs), allow_unused=True) if edges else ()
+    reached = [module for (module, _), gradient in zip(calls, gradients, strict=True) if gradient is not None]
+    if not reached:
+        raise UnsupportedLayerError(
+            "subset='last_layer' needs a module that holds weights of the prior and is called on the way to the "
+            "outputs; there is none. Cover the last layer by the prior, or use subset='all'."
+        )
+    # attention calls its output layer by hand, so that no hook of it fires
+    last = set(reached[-1].modules()) if isinstance(reached[-1], nn.MultiheadAttention) else {reached[-1]}
+    return {name: weights[name] for name, found in uses.items() if any(use.module in last for use in found)}
+
+
+def restricted(prior: Prior, network: nn.Module, names: tuple[str, ...]) -> Prior:
+    """The prior of some of its weights, with the same precisions; the prior itself for all of them."""
+    if names == prior.names:
+        return prior
+    structure = "diagonal" if prior.structure == "diagonal" else "layerwise"
+    others = [escape(name) for name in prior.names if name not in names]
+    part = Prior(network, structure, exclude=[*prior.exclude, *others])
+    shifts = prior.shifts()
+    with torch.no_grad():
+        part.log_precision.copy_(torch.cat([shifts[name].log().flatten() for name in part.names]))
+    return part.to(prior.log_precision)

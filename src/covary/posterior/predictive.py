@@ -1,0 +1,136 @@
+r"""Predictions: the average of :math:`p(y | f)` over the posterior, by the linearised network or sampled ones."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from .._errors import DataError, StructureError
+from .._types import SampleAveraging
+from ..batches import as_batches
+from ..curvature.evaluate import ROWS_AT_ONCE
+from ..evidence import Model
+from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from ..noise import Stream, normal
+from .function_space import Linearised, OutputPart, covariance_parts, variance_parts
+from .last_layer import run
+from .links import laplace_bridge, logit_samples, output_samples, probit_logits
+
+__all__ = ["GaussianPrediction", "OutputDistribution", "Sampling", "check_prediction", "predict_glm", "predict_mc"]
+
+METHODS = ("glm", "mc")
+LINKS = ("probit", "mc", "bridge")
+
+
+class OutputDistribution(NamedTuple):
+    """The Gaussian of the outputs: mean (N, C) and, datum by datum, covariance (N, C, C)."""
+
+    mean: Float[Tensor, "N C"]
+    covariance: Float[Tensor, "N C C"]
+
+
+class GaussianPrediction(NamedTuple):
+    r"""The Gaussian of the targets: mean (N, C) and variance (N, C), observation noise :math:`\sigma^2` included."""
+
+    mean: Float[Tensor, "N C"]
+    variance: Float[Tensor, "N C"]
+
+
+class Sampling(NamedTuple):
+    """How many samples, and the seed that they are a function of."""
+
+    num_samples: int
+    seed: int
+
+
+def check_prediction(likelihood: Likelihood, method: str, link: str, num_samples: int) -> None:
+    """Nothing, or the reason why these choices give no prediction."""
+    if method not in METHODS:
+        raise StructureError(f"method must be 'glm' or 'mc'; {method!r} came. 'glm' is right in nearly every case.")
+    if link not in LINKS:
+        raise StructureError(f"link must be 'probit', 'mc' or 'bridge'; {link!r} came. Choose one of these.")
+    if num_samples < 1:
+        raise DataError(f"num_samples must be at least 1; {num_samples} came. Pass for example 100.")
+    if method == "mc":
+        return
+    if isinstance(likelihood, Bernoulli) and link == "bridge":
+        raise StructureError(
+            "The Laplace bridge is for classes that exclude each other, and Bernoulli's outputs are independent. Use "
+            "link='probit' or 'mc' there."
+        )
+    if not isinstance(likelihood, Categorical | Bernoulli | Gaussian):
+        raise StructureError(
+            f"method='glm' knows Categorical, Bernoulli and Gaussian; {type(likelihood).__name__} came. Use "
+            "method='mc', or function_distribution and your own integral."
+        )
+
+
+def predict_glm(linearised: Linearised, x: Tensor, link: str, sampling: Sampling) -> Tensor | GaussianPrediction:
+    """Predictions of the linearised network: probabilities (N, C), or mean and variance for Gaussian."""
+    likelihood = linearised.model.likelihood
+    if isinstance(likelihood, Gaussian):
+        parts = list(variance_parts(linearised, x))
+        mean, variance = torch.cat([part.mean for part in parts]), torch.cat([part.spread for part in parts])
+        return GaussianPrediction(mean, variance + _noise_variance(likelihood, mean))
+    extra = 3 * sampling.num_samples if link == "mc" else 0
+    if isinstance(likelihood, Bernoulli):
+        return torch.cat([_bernoulli(part, link, sampling) for part in variance_parts(linearised, x, extra)])
+    assert isinstance(likelihood, Categorical), "predictions were checked before"
+    parts_of = variance_parts if link == "probit" else covariance_parts
+    return torch.cat([_categorical(likelihood, part, link, sampling) for part in parts_of(linearised, x, extra)])
+
+
+def predict_mc(model: Model, x: Tensor, samples: Iterator[dict[str, Tensor]]) -> Tensor | GaussianPrediction:
+    """Predictions averaged over sampled networks: probabilities (N, C), or mean and variance for Gaussian.
+
+    Arguments:
+        model: The model.
+        x: The inputs, shape (N, ...).
+        samples: Weights by name, one sample after the other.
+    """
+    mean, squares, count = torch.zeros(()), torch.zeros(()), 0
+    for state in samples:
+        count += 1
+        value = model.likelihood.mean(_outputs(model, x, state))
+        # running mean and sum of squared deviations: no cancellation where samples nearly agree
+        before = torch.zeros_like(value) if count == 1 else mean
+        mean = before + (value - before) / count
+        squares = (value - before) * (value - mean) if count == 1 else squares + (value - before) * (value - mean)
+    if isinstance(model.likelihood, Gaussian):
+        return GaussianPrediction(mean, squares / count + _noise_variance(model.likelihood, mean))
+    return mean
+
+
+def _outputs(model: Model, x: Tensor, state: dict[str, Tensor]) -> Float[Tensor, "N C"]:
+    num_samples = model.network.num_samples if isinstance(model.network, SampleAveraging) else 1
+    positions = torch.arange(len(x), device=x.device)
+    batches = as_batches((x, positions), max(1, ROWS_AT_ONCE // num_samples))
+    return torch.cat([run(model.network, batch.x, batch.identity, model.seed, state) for batch in batches])
+
+
+def _noise_variance(likelihood: Gaussian, like: Tensor) -> Tensor:
+    return likelihood.sigma_noise.detach().to(like).square()
+
+
+def _noise(part: OutputPart, sampling: Sampling) -> Float[Tensor, "N S C"]:
+    """Standard normal numbers, a function of (seed, position of the datum, sample)."""
+    shape = (sampling.num_samples, part.mean.shape[1])
+    return normal(sampling.seed, part.position, shape, stream=Stream.POSTERIOR, dtype=part.mean.dtype)
+
+
+def _bernoulli(part: OutputPart, link: str, sampling: Sampling) -> Float[Tensor, "N C"]:
+    if link == "probit":
+        return probit_logits(part.mean, part.spread).sigmoid()
+    return logit_samples(part.mean, part.spread, _noise(part, sampling)).sigmoid().mean(1)
+
+
+def _categorical(likelihood: Categorical, part: OutputPart, link: str, sampling: Sampling) -> Float[Tensor, "N C"]:
+    temperature = likelihood.temperature.detach().to(part.mean)
+    mean, spread = part.mean / temperature, part.spread / temperature.square()
+    if link == "probit":
+        return probit_logits(mean, spread).softmax(1)
+    if link == "bridge":
+        return laplace_bridge(mean, spread)
+    return output_samples(mean, spread, _noise(part, sampling)).softmax(2).mean(1)

@@ -1,0 +1,203 @@
+"""A posterior as plain tensors and a JSON header, and back: never pickle, every mismatch an error.
+
+Keys: ``mean/NAME``, ``gradient/NAME``, ``block/NAME/STATISTIC``, ``log_likelihood``; and, to compare on loading, the
+prior's precisions ``prior/NAME`` and the likelihood's parameters ``likelihood/NAME``.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from .._errors import DataError, StructureError
+from ..curvature.dense import FULL
+from ..evidence import Factors
+from ..likelihoods import Likelihood
+from ..linalg import AbstractPSD, Block, Dense, Diagonal, Kron
+from ..priors import Prior
+from .fitting import CURVATURES, SUBSETS, Fitted, fitted_map
+
+__all__ = ["from_state", "read_state", "to_state", "write_state"]
+
+VERSION = 1
+HEADER = "covary_posterior"  # the key of the header, in a state and in a file's metadata
+STATISTICS = {"Kron": ("input_cov", "grad_cov", "count"), "Dense": ("matrix",), "Diagonal": ("values",)}
+STRUCTURES: dict[str, type[AbstractPSD]] = {"Kron": Kron, "Dense": Dense, "Diagonal": Diagonal}
+FIELDS = {"version": int, "curvature": str, "subset": str, "seed": int, "num_data": int, "likelihood": str}
+
+
+def to_state(fitted: Fitted, likelihood: Likelihood, prior: Prior) -> dict[str, Any]:
+    """The tensors by key, and the header as JSON text."""
+    factors = fitted.factors
+    header = {
+        "version": VERSION,
+        "curvature": fitted.curvature,
+        "subset": fitted.subset,
+        "seed": fitted.seed,
+        "num_data": factors.num_data,
+        "likelihood": type(likelihood).__name__,
+        "names": list(fitted.mean),
+        "blocks": {name: type(block).__name__ for name, block in factors.curvature.blocks.items()},
+        "gradient": factors.gradient is not None,
+        "parameters": [name for name, _ in likelihood.named_parameters()],
+    }
+    state: dict[str, Any] = {HEADER: json.dumps(header), "log_likelihood": factors.log_likelihood}
+    state |= {f"mean/{name}": value for name, value in fitted.mean.items()}
+    state |= {f"gradient/{name}": value for name, value in (factors.gradient or {}).items()}
+    for name, block in factors.curvature.blocks.items():
+        for statistic in STATISTICS[type(block).__name__]:
+            state[f"block/{name}/{statistic}"] = getattr(block, statistic)
+    state |= _context(list(fitted.mean), likelihood, prior)
+    return state
+
+
+def from_state(state: Mapping[str, Any], network: nn.Module, likelihood: Likelihood, prior: Prior) -> Fitted:
+    """The posterior's statistics, in the dtype and on the device of the network's weights.
+
+    Arguments:
+        state: What `to_state` gave.
+        network: The network that the posterior was made for.
+        likelihood: The likelihood, with the same parameters.
+        prior: The prior, with the same precisions.
+    """
+    header = _header(state)
+    tensors = _tensors(state, header)
+    weights = prior.weights(network)
+    names: list[str] = header["names"]
+    _check_weights(header, tensors, weights)
+    _check_context(header, tensors, _context(names, likelihood, prior), type(likelihood).__name__)
+    curvature = Block({name: _block(name, kind, tensors) for name, kind in header["blocks"].items()})
+    _check_sizes(curvature, {name: weights[name].numel() for name in names})
+    gradient = {name: tensors[f"gradient/{name}"] for name in names} if header["gradient"] else None
+    fitted = Fitted(
+        header["curvature"],
+        header["subset"],
+        header["seed"],
+        {name: tensors[f"mean/{name}"] for name in names},
+        Factors(curvature, tensors["log_likelihood"], gradient, header["num_data"]),
+    )
+    like = weights[names[0]].detach()
+    return fitted_map(fitted, lambda tensor: tensor.to(like))
+
+
+def write_state(state: Mapping[str, Any], path: str | Path) -> None:
+    """A safetensors file with the header in its metadata."""
+    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in state.items() if key != HEADER}
+    save_file(tensors, path, metadata={HEADER: state[HEADER]})
+
+
+def read_state(path: str | Path) -> dict[str, Any]:
+    """The state in a safetensors file, on the CPU."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            state: dict[str, Any] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            metadata = file.metadata() or {}
+    except SafetensorError as error:
+        raise DataError(f"'{path}' is not a safetensors file ({error}). Pass what Laplace.save wrote.") from error
+    return state | ({HEADER: metadata[HEADER]} if HEADER in metadata else {})
+
+
+def _header(state: Mapping[str, Any]) -> dict[str, Any]:
+    if HEADER not in state:
+        raise DataError(f"The state has no entry '{HEADER}': it is not a posterior. Pass what Laplace.save wrote.")
+    try:
+        header: dict[str, Any] = json.loads(state[HEADER])
+    except (ValueError, TypeError) as error:
+        raise DataError(f"The header of the posterior is not JSON ({error}). Save it anew.") from error
+    version = header.get("version") if isinstance(header, dict) else None
+    if version != VERSION:
+        raise DataError(f"The posterior has format version {version!r}; this covary reads {VERSION}. Update covary.")
+    lists = {"names": list, "blocks": dict, "gradient": bool, "parameters": list}
+    for field, kind in (FIELDS | lists).items():
+        if not isinstance(header.get(field), kind):
+            raise DataError(
+                f"Field '{field}' of the header must be {kind.__name__}; {header.get(field)!r} came. Save it anew."
+            )
+    known = header["curvature"] in CURVATURES and header["subset"] in SUBSETS and header["names"]
+    if not known or not set(header["blocks"].values()) <= set(STATISTICS):
+        raise DataError("The header names no known curvature, subset, weights or structures. Save it anew.")
+    return header
+
+
+def _tensors(state: Mapping[str, Any], header: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The tensors, after a check that they are those of the header, no more, no fewer, and finite."""
+    expected, came = set(_keys(header)), set(state) - {HEADER}
+    if expected != came:
+        raise DataError(
+            f"The posterior lacks the entries {sorted(expected - came)} and adds {sorted(came - expected)}; they "
+            "must be those of its header. Save it anew."
+        )
+    for key in expected:
+        value = state[key]
+        if not (isinstance(value, Tensor) and value.is_floating_point() and bool(value.isfinite().all())):
+            raise DataError(f"Entry '{key}' of the posterior must be a finite floating tensor. Save it anew.")
+    if state["log_likelihood"].shape != ():
+        raise DataError("Entry 'log_likelihood' of the posterior must be one number. Save it anew.")
+    return {key: state[key] for key in expected}
+
+
+def _keys(header: Mapping[str, Any]) -> Iterator[str]:
+    yield "log_likelihood"
+    for name in header["names"]:
+        yield from (f"mean/{name}", f"prior/{name}")
+        if header["gradient"]:
+            yield f"gradient/{name}"
+    for name, kind in header["blocks"].items():
+        yield from (f"block/{name}/{statistic}" for statistic in STATISTICS[kind])
+    yield from (f"likelihood/{name}" for name in header["parameters"])
+
+
+def _block(name: str, kind: str, tensors: Mapping[str, Tensor]) -> AbstractPSD:
+    return STRUCTURES[kind](*(tensors[f"block/{name}/{statistic}"] for statistic in STATISTICS[kind]))
+
+
+@torch.no_grad()
+def _context(names: list[str], likelihood: Likelihood, prior: Prior) -> dict[str, Tensor]:
+    """What the posterior depends on beside the network and the data."""
+    shifts = prior.shifts()
+    precisions = {f"prior/{name}": shifts[name].detach() for name in names if name in shifts}
+    return precisions | {f"likelihood/{name}": value.detach() for name, value in likelihood.named_parameters()}
+
+
+def _check_weights(
+    header: Mapping[str, Any], tensors: Mapping[str, Tensor], weights: Mapping[str, nn.Parameter]
+) -> None:
+    here = {name: tuple(weight.shape) for name, weight in weights.items()}
+    stored = {name: tuple(tensors[f"mean/{name}"].shape) for name in header["names"]}
+    missing = [name for name in here if name not in stored] if header["subset"] == "all" else []
+    for name in [*stored, *missing]:
+        if stored.get(name) != here.get(name):
+            raise StructureError(
+                f"This posterior was made for another network: weight '{name}' had shape {stored.get(name)} there "
+                f"and has {here.get(name)} here (None: not a weight). Pass the network that it was made for."
+            )
+        if header["gradient"] and tensors[f"gradient/{name}"].shape != tensors[f"mean/{name}"].shape:
+            raise DataError(f"Entry 'gradient/{name}' must have the shape of the weight. Save the posterior anew.")
+
+
+def _check_context(
+    header: Mapping[str, Any], tensors: Mapping[str, Tensor], here: Mapping[str, Tensor], likelihood: str
+) -> None:
+    if header["likelihood"] != likelihood:
+        raise StructureError(
+            f"This posterior was made with the likelihood {header['likelihood']}; {likelihood} came. Pass that one."
+        )
+    for key, value in here.items():
+        stored = tensors.get(key)
+        if stored is None or stored.shape != value.shape or not torch.allclose(stored.to(value), value, rtol=1e-5):
+            raise StructureError(
+                f"'{key}' differs from its value when the posterior was made; curvature and covariance depend on it. "
+                "Load the state of the prior and of the likelihood before the posterior's."
+            )
+
+
+def _check_sizes(curvature: Block, sizes: Mapping[str, int]) -> None:
+    expected = {FULL: sum(sizes.values())} if FULL in curvature.blocks else dict(sizes)
+    came = {name: block.size for name, block in curvature.blocks.items()}
+    if came != expected:
+        raise DataError(f"The blocks of the posterior have sizes {came}; its weights need {expected}. Save it anew.")

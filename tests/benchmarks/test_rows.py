@@ -1,0 +1,58 @@
+"""Every workload gives rows with the figures that machines read, measured on something small."""
+
+import pytest
+
+from covary.benchmarks import curvature as curvature_file
+from covary.benchmarks import evidence as evidence_file
+from covary.benchmarks import peers as peers_file
+from covary.benchmarks import scaling as scaling_file
+from covary.benchmarks.measure import Memory
+from covary.benchmarks.workloads import mlp_workload
+
+KEYS = {"workload", "columns", "seconds", "ratio", "peak_mb"}
+
+
+def small(*_):
+    return mlp_workload(6, 2, 10, 3)
+
+
+@pytest.fixture(autouse=True)
+def _small_workloads(monkeypatch):
+    for module in (curvature_file, evidence_file, scaling_file):
+        monkeypatch.setattr(module, "peak_memory", lambda build, name: Memory(1.0, 1.0))
+    monkeypatch.setattr(curvature_file, "build_workload", small)
+    monkeypatch.setattr(evidence_file, "build_workload", small)
+    monkeypatch.setattr(scaling_file, "CENTRE", {"N": 6, "S": 2, "C": 10, "hidden": 3})
+    monkeypatch.setattr(scaling_file, "AXES", {"N": (4, 6), "C": (2, 12)})
+    monkeypatch.setattr(peers_file, "_images", lambda num_data, num_outputs: _first_images(num_outputs))
+
+
+def _first_images(num_outputs: int):
+    workload = mlp_workload(20 if num_outputs == 10 else 100, 1, num_outputs, 3)
+    return workload.x, workload.y
+
+
+def test_curvature_rows():
+    rows = curvature_file.measure_curvature(1, lambda message: None)
+    assert len(rows) == 6
+    assert all(row.keys() >= KEYS for row in rows)
+    assert [row["ratio"] for row in rows if row["pass"] == "training"] == [1.0, 1.0]
+
+
+def test_evidence_rows_carry_the_bias_beside_each_sketched_time():
+    rows = evidence_file.measure_evidence(1, lambda message: None)
+    assert {row["workload"] for row in rows} == {"W1", "W2", "W2'"}
+    assert all(row.keys() >= KEYS | {"peak_share"} for row in rows)
+    assert all(("logdet_bias" in row) == (row["columns"] == 1) for row in rows)
+
+
+def test_scaling_rows_cover_every_size():
+    rows = scaling_file.measure_scaling(1, lambda message: None)
+    assert {(row["axis"], row["size"]) for row in rows} == {("N", 4), ("N", 6), ("C", 2), ("C", 12)}
+    assert {row["pass"] for row in rows} == {"training", "one sketch", "exact", "stochastic bound"}
+
+
+def test_peer_rows_measure_everyone_against_us():
+    rows = peers_file.measure_peers(1, lambda message: None)
+    assert all(row.keys() >= KEYS for row in rows)
+    assert all(row["ratio"] == 1.0 for row in rows if row["pass"] == "covary")

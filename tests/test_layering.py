@@ -31,9 +31,10 @@ MAY_IMPORT = {
     "hypergrad": "batches linalg likelihoods priors curvature evidence noise",
     "posterior": "batches linalg likelihoods priors curvature evidence noise",
     "training": "batches likelihoods priors evidence hypergrad records noise",
-    "studies": "batches data augment layers networks likelihoods priors curvature geometry evidence hypergrad posterior "
-    "training records config noise",
-    "benchmarks": "batches linalg data augment layers networks likelihoods priors curvature evidence hypergrad records noise",
+    "studies": "batches data augment layers networks likelihoods priors curvature geometry evidence hypergrad "
+    "posterior training records config noise",
+    "benchmarks": "batches linalg data augment layers networks likelihoods priors curvature evidence hypergrad "
+    "records noise",
     "report": "records",
     "integrations": "augment likelihoods priors evidence hypergrad posterior training records",
     "cli": "data studies benchmarks training report records config",

@@ -12,7 +12,7 @@ from covary._errors import StructureError
 from covary.batches import as_batches
 from covary.evidence import Model, factor_pass
 from covary.evidence.choice import blocks_function
-from covary.hypergrad import direct, prior_gradient, two_pass
+from covary.hypergrad import direct, preconditioned, prior_gradient, two_pass
 from oracles.evidence import linear_gaussian_log_evidence, linear_gaussian_mode
 
 STEP = 1e-6
@@ -103,8 +103,6 @@ def test_the_linear_gaussian_gradient_is_exact():
 def test_part_of_the_data_in_the_second_pass_is_unbiased(monkeypatch):
     network, likelihood, prior, data = model(num_data=5)
     whole = two_pass(network, likelihood, prior, data, "kron", "exact")
-    import covary.batches
-
     found = []
     for chosen in itertools.combinations(range(5), 2):  # every subset of two, equally likely
         order = torch.tensor(chosen + tuple(i for i in range(5) if i not in chosen))
@@ -154,8 +152,6 @@ def test_several_prior_steps_follow_one_pass():
 
 
 def test_priors_alone_need_no_second_pass(monkeypatch):
-    from covary.hypergrad import preconditioned
-
     network = nn.Linear(4, 3)
     data = (torch.randn(5, 4), targets("categorical", 5))
     monkeypatch.setattr(preconditioned, "_second_pass", None)

@@ -130,6 +130,7 @@ CASES: dict[str, Case] = {
     "inplace relu": Case(
         lambda: sequential(nn.Linear(4, 5), nn.ReLU(inplace=True), nn.Linear(5, 4), nn.ReLU(inplace=True), flat=4), (4,)
     ),
+    "tokens, inplace relu": Case(lambda: sequential(nn.Linear(2, 3), nn.ReLU(inplace=True), flat=6), (2, 2)),
     "conv1d": Case(lambda: sequential(nn.Conv1d(2, 3, 3, stride=2, padding=2, dilation=2), nn.Tanh(), flat=9), (2, 5)),
     "conv2d": Case(
         lambda: sequential(nn.Conv2d(2, 3, (3, 2), stride=(2, 1), padding=(1, 0)), nn.ReLU(inplace=True), flat=18),

@@ -205,3 +205,20 @@ def test_an_averaged_network_equals_the_explicit_loop():
 
     ours = full(network, covary.Categorical(), (x, y)).to_dense()
     torch.testing.assert_close(ours, ggn(Loop(), x, loss_of("categorical", y)), rtol=1e-9, atol=1e-12)
+
+
+def test_a_gradient_that_vanishes_by_symmetry_is_no_mistake():
+    """A bias of the keys moves all scores alike: its gradient is rounding error, on both sides of the check."""
+
+    class Scores(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.query, self.key, self.head = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, NUM_OUTPUTS)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            weights = (self.query(x) @ self.key(x).transpose(1, 2)).softmax(-1)
+            return self.head((weights @ x).mean(1))
+
+    for seed in range(5):
+        torch.manual_seed(seed)
+        kfac(Scores(), covary.Categorical(), (torch.randn(2, 3, 4), targets("categorical", 2)))

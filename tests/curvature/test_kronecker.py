@@ -164,3 +164,26 @@ def test_weights_that_were_never_called_have_no_curvature():
     assert list(ours.blocks) == [name for name, _ in network.named_parameters()]
     for name in ("wasted.weight", "never.weight", "never.bias"):
         assert ours[name].trace() == 0
+
+
+@pytest.mark.parametrize("approx", ["expand", "reduce"])
+def test_padding_counts_the_same_for_any_number_of_identical_copies(approx):
+    class Copies(nn.Module):
+        """An augmentation that changes nothing."""
+
+        names, widths = ("none",), torch.zeros(1)
+
+        def sample_noise(self, index: torch.Tensor, num_samples: int, *, seed: int) -> torch.Tensor:
+            return torch.zeros(len(index), num_samples)
+
+        def apply(self, x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+            return x.unsqueeze(1).expand(-1, noise.shape[1], *x.shape[1:])
+
+    torch.manual_seed(0)
+    inner = nn.Sequential(nn.Embedding(4, 2, padding_idx=0), nn.Tanh(), nn.Flatten(), nn.Linear(6, NUM_OUTPUTS))
+    tokens, y = torch.tensor([[0, 1, 2], [0, 3, 1]]), torch.tensor([0, 2])
+    traces = [
+        kfac(covary.Averaged(inner, Copies(), s), covary.Categorical(), (tokens, y), kfac_approx=approx).trace()
+        for s in (1, 2)
+    ]
+    torch.testing.assert_close(traces[0], traces[1], rtol=1e-12, atol=0)

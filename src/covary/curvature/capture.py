@@ -172,10 +172,12 @@ def _watch(network: nn.Module, weights: Mapping[str, nn.Parameter]) -> Iterator[
             edge = get_gradient_edge(output)
             calls.append(Call(names[module], module, rule, inputs, inputs._version, edge, output.shape))
 
-    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
         rule = rule_for(module)
         assert rule is not None, "coverage was required before"
         report(module, rule.function, args[0] if args else kwargs["input"], output)
+        # an in-place operation on a view rewrites the view's history and would cut the edge out of the graph
+        return output.clone() if output._is_view() else None
 
     with ExitStack() as stack:
         for module in {use.module for uses in find_uses(network, weights).values() for use in uses}:

@@ -113,7 +113,7 @@ def _input_factor(captured: Captured, name: str, kfac_approx: KfacApprox) -> Inp
     if lookups and captured.num_samples == 1 and kfac_approx == "expand":
         # one-hot rows have a diagonal Gram matrix: blocks of size one
         counts = torch.stack([share.counts() for share in lookups]).sum(0)
-        return InputFactor(counts[:, None, None], counts.sum())
+        return InputFactor(counts[:, None, None], _count([sum(share.num_used for share in lookups)], counts))
     rows: dict[int, list[Tensor]] = {}
     for _, share in captured.shares[name]:
         assert not isinstance(share, Exact), "exact shares have no factors"
@@ -121,7 +121,10 @@ def _input_factor(captured: Captured, name: str, kfac_approx: KfacApprox) -> Inp
         rows.setdefault(position, []).append(share.averaged_inputs())
     if kfac_approx == "reduce":
         rows = {key: [_reduce(parts) / sum(part.shape[1] for part in parts)] for key, parts in rows.items()}
-    num_rows = [sum(part.shape[0] * part.shape[1] for part in rows[key]) for key in sorted(rows)]
+    if lookups and kfac_approx == "expand":  # positions without lookup are no rows
+        num_rows = [sum(share.num_used for share in lookups)]
+    else:
+        num_rows = [sum(part.shape[0] * part.shape[1] for part in rows[key]) for key in sorted(rows)]
     matrix = _stack([_gram(rows[key]) for key in sorted(rows)])
     return InputFactor(matrix, _count(num_rows, matrix))
 

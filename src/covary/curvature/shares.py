@@ -91,6 +91,11 @@ class Lookup:
         arranged = self._arrange(gradient).sum(1, keepdim=True).unsqueeze(3)
         return _join_fold(arranged, self.fold).squeeze(1)
 
+    @property
+    def num_used(self) -> int:
+        """The number of pairs (n, r) that look a row up in at least one sample."""
+        return int((self.index >= 0).any(1).sum())
+
     def counts(self) -> Float[Tensor, " V"]:
         """How often each row was looked up: the diagonal of the input factor where S = 1."""
         seen = self.index[self.index >= 0]

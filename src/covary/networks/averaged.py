@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from .._errors import DataError, ShapeError
@@ -30,7 +30,9 @@ class Averaged(nn.Module):
             raise DataError(f"num_samples must be 1 or more; {num_samples} came. Pass for example 16.")
         self.network, self.augment, self.num_samples = network, augment, num_samples
 
-    def forward(self, x: Float[Tensor, "N ..."], index: Tensor | None = None, *, seed: int = 0) -> Float[Tensor, "N C"]:
+    def forward(
+        self, x: Shaped[Tensor, "N ..."], index: Tensor | None = None, *, seed: int = 0
+    ) -> Float[Tensor, "N C"]:
         """Averaged outputs, shape (N, C).
 
         Arguments:

@@ -1,0 +1,645 @@
+"""Curvature of networks nobody chose: random layers, options, shapes, likelihoods and averages against brute force.
+
+Each test is made for every layer in turn, so that none depends on luck to be drawn; what stands before and after it,
+its options and the data are drawn. The oracle of KFAC is its definition: ``a`` is what a layer answers when its weight
+is a one-hot vector, ``g`` the derivative of the outputs by a probe that is added to the layer's output. Nothing is
+unfolded, padded or split into groups by hand.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.func import functional_call
+
+import covary
+from cases import diagonal_blocks, targets
+from covary.curvature import diag, full, kfac
+from covary.layers import Bias, Scale
+from covary.linalg import Kron
+from covary.noise import normal, uniform
+from oracles.curvature import ggn, loss_of, matrix_root, output_hessian
+
+pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+
+
+def examples(share: int) -> settings:
+    """A part of the examples of the profile: the tests are repeated for every layer."""
+    return settings(
+        max_examples=max(1, settings().max_examples // share),
+        suppress_health_check=[HealthCheck.too_slow],
+        phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),  # to explain a failure takes minutes
+    )
+
+
+MAX_WEIGHTS, VOCABULARY = 200, 4
+CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+TRANSPOSED = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
+BATCH_NORMS = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+POOLS = {1: (nn.MaxPool1d, nn.AvgPool1d), 2: (nn.MaxPool2d, nn.AvgPool2d), 3: (nn.MaxPool3d, nn.AvgPool3d)}
+
+Shape = tuple[int, ...]  # of one datum: (*tokens, features), or (channels, *space)
+Layer = Callable[[st.DrawFn, Shape], nn.Module]
+
+
+class Repeated(nn.Module):
+    """A layer that keeps shapes, called twice, with a way around it, or both."""
+
+    def __init__(self, inner: nn.Module, twice: bool, residual: bool) -> None:
+        super().__init__()
+        self.inner, self.twice, self.residual = inner, twice, residual
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.tanh(self.inner(x))
+        h = self.inner(h) if self.twice else h
+        return x + h if self.residual else h
+
+
+class SelfAttention(nn.Module):
+    """Attention of tokens to one another."""
+
+    def __init__(self, size: int, heads: int, bias: bool) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(size, heads, bias=bias, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attention(x, x, x)[0]
+
+
+class Readout(nn.Module):
+    """Three fixed random mixtures of everything: each position counts differently, and no weight is spent on it."""
+
+    def __init__(self, num_features: int) -> None:
+        super().__init__()
+        self.register_buffer("mixture", torch.randn(num_features, 3) / math.sqrt(num_features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1) @ self.mixture
+
+
+class Jitter(nn.Module):
+    """Copies with normal noise on every entry."""
+
+    names, hyperparameters = ("jitter",), ("widths",)
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape, self.widths = shape, nn.Parameter(torch.tensor([0.5]))
+
+    def sample_noise(self, index: Tensor, num_samples: int, *, seed: int) -> Tensor:
+        return normal(seed, index, (num_samples, *self.shape), dtype=torch.float64)
+
+    def apply(self, x: Tensor, noise: Tensor) -> Tensor:
+        return x.unsqueeze(1) + self.widths * noise
+
+
+class Indices(nn.Module):
+    """Numbers as indices: an averaged network takes floating data."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.long()
+
+
+class Relabel(nn.Module):
+    """Copies of a sequence of indices with each moved by a random number, cyclically."""
+
+    names, widths = ("relabel",), torch.ones(1)
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+
+    def sample_noise(self, index: Tensor, num_samples: int, *, seed: int) -> Tensor:
+        return uniform(seed, index, (num_samples, *self.shape), dtype=torch.float64)
+
+    def apply(self, x: Tensor, noise: Tensor) -> Tensor:
+        return (x.unsqueeze(1) + (VOCABULARY * noise).floor()) % VOCABULARY
+
+
+# Layers: how to draw one that accepts data of a shape.
+
+
+def linear(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    return nn.Linear(shape[-1], draw(st.integers(1, 4)), bias=draw(st.booleans()))
+
+
+def layer_norm(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    rank = draw(st.integers(1, len(shape)))
+    return nn.LayerNorm(shape[-rank:], bias=draw(st.booleans()))
+
+
+def rms_norm(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    rank = draw(st.integers(1, len(shape)))
+    return nn.RMSNorm(shape[-rank:], eps=draw(st.sampled_from((None, 0.1))))
+
+
+def scale(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    return Scale()
+
+
+def bias(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    return Bias()
+
+
+def repeated_linear(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    inner = nn.Linear(shape[-1], shape[-1], bias=draw(st.booleans()))
+    return Repeated(inner, *draw(st.sampled_from(((True, False), (False, True), (True, True)))))
+
+
+def attention(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    return SelfAttention(shape[-1], draw(divisors(shape[-1])), draw(st.booleans()))
+
+
+def embedding(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    return nn.Sequential(Indices(), nn.Embedding(VOCABULARY, draw(st.integers(1, 3))))
+
+
+def padded_embedding(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    padding = draw(st.integers(0, VOCABULARY - 1))
+    return nn.Sequential(Indices(), nn.Embedding(VOCABULARY, draw(st.integers(1, 3)), padding_idx=padding))
+
+
+def convolution(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    channels, *space = shape
+    groups, outputs = draw_groups(draw, channels)
+    mode = draw(st.sampled_from(("zeros", "circular", "reflect", "replicate")))
+    limits = [widest_padding(mode, size) for size in space]
+    dilation = [draw(st.integers(1, 2)) for _ in space]
+    kernel = [
+        draw(st.integers(1, min(largest_kernel(space), (size + 2 * limit - 1) // d + 1)))
+        for size, limit, d in zip(space, limits, dilation, strict=True)
+    ]
+    missing = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
+    same_is_legal = mode == "zeros" or all((m + 1) // 2 <= limit for m, limit in zip(missing, limits, strict=True))
+    if same_is_legal and draw(st.booleans()):
+        stride, padding = [1] * len(space), "same"
+    else:
+        stride = [draw(st.integers(1, 2)) for _ in space]
+        padding = [
+            draw(st.integers(max(0, (m - size + 2) // 2), limit))
+            for m, size, limit in zip(missing, space, limits, strict=True)
+        ]
+    with_bias = draw(st.booleans())
+    make = CONVOLUTIONS[len(space)]
+    return make(channels, outputs, kernel, stride, padding, dilation, groups, with_bias, mode)
+
+
+def transposed_convolution(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    channels, *space = shape
+    groups, outputs = draw_groups(draw, channels)
+    kernel, stride, dilation = ([draw(st.integers(1, limit)) for _ in space] for limit in (largest_kernel(space), 2, 2))
+    extra = [draw(st.integers(0, max(s, d) - 1)) for s, d in zip(stride, dilation, strict=True)]
+    reach = [
+        s * (size - 1) + d * (k - 1) + e
+        for size, k, s, d, e in zip(space, kernel, stride, dilation, extra, strict=True)
+    ]
+    padding = [draw(st.integers(0, min(2, r // 2))) for r in reach]
+    with_bias = draw(st.booleans())
+    make = TRANSPOSED[len(space)]
+    return make(channels, outputs, kernel, stride, padding, extra, groups, with_bias, dilation)
+
+
+def repeated_convolution(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    channels, *space = shape
+    kernel = [draw(st.integers(1, largest_kernel(space))) for _ in space]
+    make, groups = CONVOLUTIONS[len(space)], draw(divisors(channels))
+    inner = make(channels, channels, kernel, padding="same", groups=groups)
+    return Repeated(inner, *draw(st.sampled_from(((True, False), (False, True), (True, True)))))
+
+
+def group_norm(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    assume(math.prod(shape) > 1)  # one number has no variance, and torch refuses it
+    groups = draw(divisors(shape[0])) if math.prod(shape[1:]) > 1 else 1
+    return nn.GroupNorm(groups, shape[0])
+
+
+def batch_norm(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    norm = BATCH_NORMS[len(shape) - 1](shape[0]).eval()
+    norm.running_mean.normal_()
+    norm.running_var.uniform_(0.5, 2.0)
+    return norm
+
+
+def pool(draw: st.DrawFn, shape: Shape) -> nn.Module:
+    return draw(st.sampled_from(POOLS[len(shape) - 1]))(tuple(min(2, size) for size in shape[1:]))
+
+
+def divisors(number: int) -> st.SearchStrategy[int]:
+    return st.sampled_from([d for d in range(1, number + 1) if number % d == 0])
+
+
+def draw_groups(draw: st.DrawFn, channels: int) -> tuple[int, int]:
+    """A number of groups and of output channels, up to one group for each input channel."""
+    groups = draw(divisors(channels))
+    return groups, groups * draw(st.integers(1, max(1, 4 // groups)))
+
+
+def largest_kernel(space: Sequence[int]) -> int:
+    return 2 if len(space) == 3 else 3
+
+
+def widest_padding(mode: str, size: int) -> int:
+    """The most that torch allows, or two."""
+    return min(2, {"reflect": size - 1, "circular": size}.get(mode, 2))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of data: its shapes, and the layers that may stand around the one that is tested."""
+
+    shapes: st.SearchStrategy[Shape]
+    others: tuple[Layer, ...]
+
+
+def sizes(*bounds: tuple[int, int]) -> st.SearchStrategy[Shape]:
+    return st.tuples(*(st.integers(low, high) for low, high in bounds))
+
+
+ANY_SHAPE = (layer_norm, rms_norm, scale, bias)
+ON_FEATURES = (*ANY_SHAPE, linear, repeated_linear)
+ON_CHANNELS = (*ANY_SHAPE, convolution, transposed_convolution, repeated_convolution, group_norm, batch_norm, pool)
+FEATURES = Kind(sizes((2, 4)) | sizes((1, 3), (2, 4)) | sizes((1, 2), (2, 2), (2, 3)), ON_FEATURES)
+TOKENS = Kind(sizes((1, 3), (2, 4)), (*ON_FEATURES, attention))
+INDICES = Kind(sizes((1, 3)), (*ON_FEATURES, attention))
+SPACES = {
+    1: Kind(sizes((1, 4), (2, 5)), ON_CHANNELS),
+    2: Kind(sizes((1, 4), (2, 4), (1, 4)), ON_CHANNELS),
+    3: Kind(sizes((1, 2), (1, 3), (2, 2), (1, 2)), ON_CHANNELS),
+}
+ANY_SPACE = Kind(SPACES[1].shapes | SPACES[2].shapes | SPACES[3].shapes, ON_CHANNELS)
+
+KRON_LAYERS: dict[str, tuple[Layer, Kind]] = {
+    "linear": (linear, FEATURES),
+    "repeated linear": (repeated_linear, FEATURES),
+    "embedding": (embedding, INDICES),
+    "convolution 1d": (convolution, SPACES[1]),
+    "convolution 2d": (convolution, SPACES[2]),
+    "convolution 3d": (convolution, SPACES[3]),
+    "repeated convolution": (repeated_convolution, ANY_SPACE),
+    "transposed convolution 1d": (transposed_convolution, SPACES[1]),
+    "transposed convolution 2d": (transposed_convolution, SPACES[2]),
+    "transposed convolution 3d": (transposed_convolution, SPACES[3]),
+}
+LAYERS: dict[str, tuple[Layer, Kind]] = {
+    **KRON_LAYERS,
+    "padded embedding": (padded_embedding, INDICES),
+    "attention": (attention, TOKENS),
+    "layer norm": (layer_norm, TOKENS),
+    "rms norm": (rms_norm, ANY_SPACE),
+    "group norm": (group_norm, ANY_SPACE),
+    "batch norm": (batch_norm, ANY_SPACE),
+    "scale": (scale, ANY_SPACE),
+    "bias": (bias, TOKENS),
+    "pool": (pool, ANY_SPACE),
+}
+
+
+# by temperature, by noise; binary targets have neither
+LIKELIHOODS = {
+    "categorical": covary.Categorical,
+    "gaussian": covary.Gaussian,
+    "bernoulli": lambda _: covary.Bernoulli(),
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A network with data and a likelihood."""
+
+    network: nn.Module
+    likelihood: nn.Module
+    kind: str
+    scale: float
+    x: Tensor
+    y: Tensor
+
+    @property
+    def num_data(self) -> int:
+        return len(self.x)
+
+    @property
+    def weights(self) -> list[str]:
+        return [name for name, _ in self.network.named_parameters() if not name.startswith("augment.")]
+
+    def loss(self, rows: slice = slice(None)) -> Callable[[Tensor], Tensor]:
+        return loss_of(self.kind, self.y[rows], self.scale)
+
+    def outputs(self, rows: slice, index: Tensor, seed: int) -> Tensor:
+        if isinstance(self.network, covary.Averaged):
+            return self.network(self.x[rows], index[rows], seed=seed)
+        return self.network(self.x[rows])
+
+
+@st.composite
+def problems(draw: st.DrawFn, name: str, min_data: int = 1) -> Problem:
+    """A problem whose network holds the layer of that name."""
+    layer, kind = LAYERS[name]
+    shape = draw(kind.shapes)
+    torch.manual_seed(draw(st.integers(0, 999)))
+    inputs = torch.randint(0, VOCABULARY, (4, *shape)).to(torch.float64) if kind is INDICES else torch.randn(4, *shape)
+    likelihood_kind, strength = draw(st.sampled_from(sorted(LIKELIHOODS))), draw(st.sampled_from((0.5, 1.0, 2.0)))
+    num_outputs = draw(st.integers(2 if likelihood_kind == "categorical" else 1, 3))
+    network = draw_network(draw, layer, kind, inputs[:1], num_outputs)
+    network = draw_average(draw, network, kind, shape)
+    x = inputs[: draw(st.integers(min_data, 4))]
+    likelihood = LIKELIHOODS[likelihood_kind](strength)
+    return Problem(network, likelihood, likelihood_kind, strength, x, targets(likelihood_kind, len(x), num_outputs))
+
+
+def draw_network(draw: st.DrawFn, layer: Layer, kind: Kind, example: Tensor, num_outputs: int) -> nn.Sequential:
+    """The layer, maybe one before and one after it, each with an activation; then the readout and a linear layer."""
+    maybe_other = st.none() | st.sampled_from(kind.others)
+    order = [None if kind is INDICES else draw(maybe_other), layer, draw(maybe_other)]
+    modules: list[nn.Module] = []
+    for make in [make for make in order if make is not None]:
+        modules += [make(draw, tuple(example.shape[1:])), draw_activation(draw)]
+        example = nn.Sequential(*modules[-2:])(example).detach()
+    network = nn.Sequential(*modules, Readout(example[0].numel()), nn.Linear(3, num_outputs))
+    assume(sum(p.numel() for p in network.parameters()) <= MAX_WEIGHTS)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(std=0.7)  # norms start at constants, which hide mistakes
+    return network
+
+
+def draw_activation(draw: st.DrawFn) -> nn.Module:
+    activations = (nn.Tanh, nn.GELU, nn.Softplus, lambda: nn.ReLU(inplace=True), nn.Identity)
+    return draw(st.sampled_from(activations))()
+
+
+def draw_average(draw: st.DrawFn, network: nn.Module, kind: Kind, shape: Shape) -> nn.Module:
+    num_samples = draw(st.integers(0, 4))
+    if num_samples == 0:
+        return network
+    if shape == (2,) and kind is FEATURES and draw(st.booleans()):
+        return covary.Averaged(network, covary.augment.Rotation2d(1.0), num_samples)
+    return covary.Averaged(network, (Relabel if kind is INDICES else Jitter)(shape), num_samples)
+
+
+# KFAC by its definition.
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One datum's a (R, Q, D) and g (C, R, Q, G) of one weight, over positions and calls, samples averaged."""
+
+    a: Tensor
+    g: Tensor
+
+    def reduced(self) -> "Rows":
+        return Rows(self.a.mean(0, keepdim=True), self.g.sum(1, keepdim=True))
+
+
+def kfac_by_definition(problem: Problem, approx: str, index: Tensor, seed: int) -> dict[str, Tensor]:
+    """The Kronecker product of every weight matrix that is multiplied with something, dense."""
+    layers = {f"{name}.weight": layer for name, layer in problem.network.named_modules() if multiplies(layer)}
+    products: dict[str, Tensor] = {}
+    data = [rows_of_datum(problem, n, layers, index, seed) for n in range(problem.num_data)]
+    for name, layer in layers.items():
+        rows = [datum[name].reduced() if approx == "reduce" else datum[name] for datum in data]
+        a_factor = sum(torch.einsum("rqd,rqe->qde", r.a, r.a) for r in rows)
+        g_factor = sum(torch.einsum("crqg,crqh->qgh", r.g, r.g) for r in rows)
+        factors = (a_factor, g_factor) if rows_are_inputs(layer) else (g_factor, a_factor)
+        count = sum(len(r.a) for r in rows)
+        products[name] = torch.block_diag(*(torch.kron(*pair) / count for pair in zip(*factors, strict=True)))
+    return products
+
+
+def multiplies(layer: nn.Module) -> bool:
+    return isinstance(layer, (nn.Linear, nn.Embedding, *CONVOLUTIONS.values(), *TRANSPOSED.values()))
+
+
+def rows_are_inputs(layer: nn.Module) -> bool:
+    return isinstance(layer, (nn.Embedding, *TRANSPOSED.values()))
+
+
+def rows_of_datum(problem: Problem, n: int, layers: dict[str, nn.Module], index: Tensor, seed: int) -> dict[str, Rows]:
+    """The rows of datum n, which goes through the network alone, so that nothing of other data can enter."""
+    calls: list[tuple[str, Tensor, Tensor]] = []
+
+    def note(name: str) -> Callable:
+        def hook(module: nn.Module, args: tuple[Tensor], output: Tensor) -> Tensor:
+            probe = torch.zeros_like(output, requires_grad=True)
+            calls.append((name, args[0].detach().clone(), probe))
+            return output + probe
+
+        return hook
+
+    handles = [layer.register_forward_hook(note(name)) for name, layer in layers.items()]
+    datum = slice(n, n + 1)
+    outputs = problem.outputs(datum, index, seed)
+    for handle in handles:
+        handle.remove()
+    root = matrix_root(output_hessian(problem.loss(datum), outputs.detach()).squeeze(0, 2))
+    probes = [probe for _, _, probe in calls]
+    pulled = [torch.autograd.grad(root_row @ outputs[0], probes, retain_graph=True) for root_row in root]
+    gradients = [torch.stack(parts) for parts in zip(*pulled, strict=True)]  # for each call (C, S, ...)
+    found = [(name, rows_of_call(layers[name], x, g)) for (name, x, _), g in zip(calls, gradients, strict=True)]
+    return {name: joined([rows for called, rows in found if called == name]) for name in layers}
+
+
+def joined(calls: list[Rows]) -> Rows:
+    return Rows(torch.cat([rows.a for rows in calls]), torch.cat([rows.g for rows in calls], 1))
+
+
+def rows_of_call(layer: nn.Module, x: Tensor, gradient: Tensor) -> Rows:
+    """The rows of one call: x has its samples (S, ...), gradient its outputs and samples (C, S, ...)."""
+    groups = getattr(layer, "groups", 1)
+    g = gradient.sum(1)  # the mean over samples is part of the network: each gradient carries 1/S
+    if isinstance(layer, tuple(TRANSPOSED.values())):
+        return Rows(by_group(x.mean(0, keepdim=True), groups)[0], transposed_gradients(layer, x.shape[1:], g))
+    answers = weight_answers(layer, x, groups).mean(0)
+    return Rows(answers, by_group(channels_first(layer, g), groups))
+
+
+def channels_first(layer: nn.Module, outputs: Tensor) -> Tensor:
+    return outputs.movedim(-1, 1) if isinstance(layer, nn.Linear | nn.Embedding) else outputs
+
+
+def by_group(x: Tensor, groups: int) -> Tensor:
+    """Channels (B, QG, *space) as (B, R, Q, G)."""
+    return x.reshape(len(x), groups, x.shape[1] // groups, -1).permute(0, 3, 1, 2)
+
+
+def one_hot_layer(layer: nn.Module, groups: int, column: int) -> Callable[[Tensor], Tensor]:
+    """The layer without bias whose weight is zero but for one column in the first row of each group."""
+    weight = torch.zeros_like(layer.weight)
+    if isinstance(layer, nn.Embedding):
+        weight[column, 0] = 1.0
+    else:
+        weight.view(groups, len(weight) // groups, -1)[:, 0, column] = 1.0
+    state = {"weight": weight}
+    if getattr(layer, "bias", None) is not None:
+        state["bias"] = torch.zeros_like(layer.bias)
+    return lambda x: functional_call(layer, state, (x,))
+
+
+def weight_answers(layer: nn.Module, x: Tensor, groups: int) -> Tensor:
+    """a (S, R, Q, D): what the layer answers to weights that pick one entry of a."""
+    num_columns = len(layer.weight) if isinstance(layer, nn.Embedding) else layer.weight[0].numel()
+    answers = [channels_first(layer, one_hot_layer(layer, groups, d)(x)) for d in range(num_columns)]
+    return torch.stack([by_group(answer, groups)[..., 0] for answer in answers], -1)
+
+
+def transposed_gradients(layer: nn.Module, shape: Shape, gradient: Tensor) -> Tensor:
+    """g (C, R, Q, G): how much of the gradient an input of one at position r reaches through one entry of a row."""
+    channels, space = shape[0], shape[1:]
+    positions = torch.eye(math.prod(space)).view(-1, 1, *space).expand(-1, channels, *space)
+    columns = []
+    for column in range(layer.weight[0].numel()):
+        reached = by_group(one_hot_layer(layer, layer.groups, column)(positions), layer.groups)
+        columns.append(torch.einsum("rpqo,cpqo->crq", reached, by_group(gradient, layer.groups)))
+    return torch.stack(columns, -1)
+
+
+def assert_same(ours: Tensor, expected: Tensor, label: str, largest: Tensor) -> None:
+    """Equality up to rounding; what is far below the largest entry of the whole curvature has only its digits."""
+    torch.testing.assert_close(ours, expected, rtol=1e-8, atol=1e-11 * float(largest), msg=lambda m: f"{label}: {m}")
+
+
+def assert_positive(block: Kron, exact: Tensor, name: str) -> None:
+    """No negative eigenvalue, and a positive diagonal wherever the exact block has one."""
+    values = torch.linalg.eigvalsh(block.to_dense())
+    assert values[0] >= -1e-9 * values[-1].abs(), name
+    reached = exact.diagonal() > 1e-12 * exact.diagonal().max()
+    assert (block.diagonal()[reached] > 0).all(), name
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@examples(share=6)
+@given(data=st.data())
+@torch.no_grad()
+def test_whatever_is_exact_is_the_brute_force_ggn(layer, data):
+    problem = data.draw(problems(layer))
+    batch = problem.x, problem.y
+    expected = ggn(problem.network, problem.x, problem.loss(), problem.weights)
+    largest = expected.max()
+    assert_same(full(problem.network, problem.likelihood, batch).to_dense(), expected, "full", largest)
+    assert_same(diag(problem.network, problem.likelihood, batch).diagonal(), expected.diagonal(), "diag", largest)
+    blocks = kfac(problem.network, problem.likelihood, batch).blocks
+    exact = diagonal_blocks(expected, [block.size for block in blocks.values()])
+    for (name, block), part in zip(blocks.items(), exact, strict=True):
+        if isinstance(block, Kron):
+            assert_positive(block, part, name)
+        else:
+            assert_same(block.to_dense(), part, name, largest)
+
+
+@pytest.mark.parametrize("layer", KRON_LAYERS)
+@examples(share=4)
+@given(data=st.data(), approx=st.sampled_from(("expand", "reduce")), seed=st.integers(0, 9))
+def test_kfac_is_its_definition(layer, data, approx, seed):
+    problem = data.draw(problems(layer))
+    assume(not any(isinstance(module, nn.MultiheadAttention) for module in problem.network.modules()))
+    index = torch.tensor(data.draw(st.permutations(range(problem.num_data))))
+    batch = problem.x, problem.y
+    with torch.no_grad():
+        ours = kfac(problem.network, problem.likelihood, batch, kfac_approx=approx, index=index, seed=seed)
+    expected = kfac_by_definition(problem, approx, index, seed)
+    assert {name for name, block in ours.blocks.items() if isinstance(block, Kron)} == set(expected)
+    largest = max(product.max() for product in expected.values())
+    for name, product in expected.items():
+        assert_same(ours[name].to_dense(), product, name, largest)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@examples(share=8)
+@given(data=st.data(), curvature=st.sampled_from((full, diag, kfac)))
+@torch.no_grad()
+def test_parts_of_the_data_in_any_order_add_up(layer, data, curvature):
+    problem = data.draw(problems(layer, min_data=2))
+    order = torch.tensor(data.draw(st.permutations(range(problem.num_data))))
+    cut = data.draw(st.integers(1, problem.num_data - 1))
+    whole = curvature(problem.network, problem.likelihood, (problem.x, problem.y)).to_dense()
+    first, second = (
+        curvature(problem.network, problem.likelihood, (problem.x[rows], problem.y[rows]), index=rows)
+        for rows in (order[:cut], order[cut:])
+    )
+    assert_same(first.accumulate(second).to_dense(), whole, curvature.__name__, whole.max())
+    # the control: the bias of the last layer has an exact block, to which every datum adds something
+    assert first.to_dense()[-1, -1] < whole[-1, -1]
+
+
+class FourLinear(nn.Module):
+    """Attention of a query to a memory, with its projections as layers of their own."""
+
+    def __init__(self, attention: nn.MultiheadAttention) -> None:
+        super().__init__()
+        size, self.heads = attention.embed_dim, attention.num_heads
+        self.query = nn.Linear(size, size)
+        self.key, self.value = nn.Linear(attention.kdim, size), nn.Linear(attention.vdim, size)
+        self.output = nn.Linear(size, size)
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, None]:
+        projected = self.query(query), self.key(key), self.value(value)
+        q, k, v = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in projected)
+        weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
+        return self.output((weights @ v).transpose(1, 2).flatten(2)), None
+
+
+class CrossAttention(nn.Module):
+    """Tokens that attend to as many tokens as are left; `attention` is exchanged by the test."""
+
+    def __init__(self, attention: nn.Module, num_queries: int, key_size: int, num_outputs: int) -> None:
+        super().__init__()
+        self.attention, self.num_queries, self.key_size = attention, num_queries, key_size
+        self.head = nn.Linear(4 * num_queries, num_outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        memory = x[:, self.num_queries :, : self.key_size]
+        return self.head(self.attention(x[:, : self.num_queries], memory, memory)[0].flatten(1))
+
+
+def write_out(fused: CrossAttention) -> CrossAttention:
+    """The same function with attention written out as four linear layers."""
+    attention, head = fused.attention, fused.head
+    written = CrossAttention(FourLinear(attention), fused.num_queries, fused.key_size, head.out_features)
+    separate = (attention.q_proj_weight, attention.k_proj_weight, attention.v_proj_weight)
+    weights = separate if attention.in_proj_weight is None else attention.in_proj_weight.chunk(3)
+    layers = written.attention.query, written.attention.key, written.attention.value
+    with torch.no_grad():
+        for layer, weight, offset in zip(layers, weights, attention.in_proj_bias.chunk(3), strict=True):
+            layer.weight.copy_(weight)
+            layer.bias.copy_(offset)
+    written.attention.output.load_state_dict(attention.out_proj.state_dict())
+    written.head.load_state_dict(head.state_dict())
+    return written
+
+
+@examples(share=3)
+@given(
+    heads=st.sampled_from((1, 2, 4)),
+    num_queries=st.integers(1, 3),
+    num_keys=st.integers(1, 3),
+    key_size=st.sampled_from((4, 3)),
+    num_samples=st.integers(1, 3),
+    approx=st.sampled_from(("expand", "reduce")),
+    seed=st.integers(0, 99),
+)
+@torch.no_grad()
+def test_attention_has_the_factors_of_its_four_linear_layers(
+    heads, num_queries, num_keys, key_size, num_samples, approx, seed
+):
+    torch.manual_seed(seed)
+    attention = nn.MultiheadAttention(4, heads, kdim=key_size, vdim=key_size, batch_first=True)
+    nn.init.normal_(attention.in_proj_bias)
+    fused = CrossAttention(attention, num_queries, key_size, 2)
+    x, y = torch.randn(3, num_queries + num_keys, 4), torch.randint(0, 2, (3,))
+    jitter = Jitter(tuple(x.shape[1:]))
+    ours, expected = (
+        kfac(covary.Averaged(network, jitter, num_samples), covary.Categorical(), (x, y), kfac_approx=approx)
+        for network in (fused, write_out(fused))
+    )
+    query, key, value, output = (
+        expected[f"network.attention.{name}.weight"].to_dense() for name in ("query", "key", "value", "output")
+    )
+    stacked = {"in_proj_weight": torch.block_diag(query, key, value)}
+    separate = {"q_proj_weight": query, "k_proj_weight": key, "v_proj_weight": value}
+    projections = separate if attention.in_proj_weight is None else stacked
+    for name, product in (projections | {"out_proj.weight": output}).items():
+        assert_same(ours[f"network.attention.{name}"].to_dense(), product, name, output.max())

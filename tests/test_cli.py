@@ -36,7 +36,7 @@ def calls(monkeypatch) -> list[int]:
 
     def fake(repeats, progress):
         asked.append(repeats)
-        progress("measuring")
+        progress("measuring", 0.5)
         return ROWS
 
     monkeypatch.setitem(cli.WORKLOADS, "fake", fake)
@@ -142,3 +142,11 @@ def test_runs_as_a_module():
         [sys.executable, "-m", "covary", "bench", "nothing"], capture_output=True, text=True, check=False
     )
     assert_one_line_and_code_2((done.returncode, done.stdout, done.stderr), "nothing")
+
+
+def test_a_plot_is_for_scaling_only(calls, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["bench", "fake", "--plot", str(tmp_path / "t.svg")])
+    assert stop.value.code == 2
+    assert "--plot draws the benchmark 'scaling'" in capsys.readouterr().err
+    assert calls == []

@@ -8,7 +8,7 @@ Conventions everywhere: log evidence, higher is better; curvature positive semi-
 """
 
 from . import augment, curvature, data, hypergrad, linalg, networks, posterior
-from .evidence import EvidenceTerms, conditional_log_evidence, log_evidence
+from .evidence import EvidenceTerms, conditional_log_evidence, effective_parameters, log_evidence
 from .likelihoods import Bernoulli, Categorical, Gaussian
 from .networks import Averaged
 from .posterior import Laplace
@@ -27,6 +27,7 @@ __all__ = [
     "conditional_log_evidence",
     "curvature",
     "data",
+    "effective_parameters",
     "hypergrad",
     "linalg",
     "log_evidence",

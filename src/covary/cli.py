@@ -9,12 +9,13 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ._errors import CovaryError
 from .benchmarks import WORKLOADS
 from .data import listing
+from .report import scaling_figure
 
 __all__ = ["app", "main"]
 
@@ -77,18 +78,29 @@ def bench(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(WORKLOADS)}.", metavar="NAME")],
     repeats: Annotated[int, typer.Option(min=1, help="How often each measurement is repeated.")] = 5,
     as_json: Json = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Where to draw time and memory against size (scaling only).")
+    ] = None,
 ) -> None:
     """Measure time and memory, as ratios to a training pass over the same images.
 
-    Examples: `covary bench curvature`, `covary bench curvature --repeats 3 --json`.
+    Measure with nothing else running: `curvature` and `peers` take about five minutes, `evidence` and `scaling` ten.
+
+    Examples: `covary bench evidence --repeats 3 --json`, `covary bench scaling --plot scaling.svg`.
     """
     if name not in WORKLOADS:
         raise CovaryError(f"no benchmark is called '{name}': expected one of {', '.join(WORKLOADS)}.")
+    if plot is not None and name != "scaling":
+        raise CovaryError(f"--plot draws the benchmark 'scaling'; '{name}' came. Leave the option out, or run scaling.")
     console = Console(stderr=True)
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    columns = BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(name, total=None)
-        rows = WORKLOADS[name](repeats, lambda message: progress.update(task, description=message))
+        task = progress.add_task(name, total=1.0)
+        rows = WORKLOADS[name](
+            repeats, lambda message, done: progress.update(task, description=message, completed=done)
+        )
+    if plot is not None:
+        scaling_figure(rows).savefig(plot)
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     else:

@@ -15,7 +15,7 @@ def passes():
 def test_passes_take_turns_after_one_unmeasured_round():
     order = []
     runs = {"slow": lambda: (order.append("slow"), time.sleep(0.02)), "fast": lambda: order.append("fast")}
-    seconds = alternate(runs, 3, lambda message: None)
+    seconds = alternate(runs, 3, lambda message, done: None)
     assert order == ["slow", "fast"] * 4
     assert 0.02 <= seconds["slow"] < 0.2
     assert seconds["fast"] < seconds["slow"]

@@ -8,6 +8,7 @@ from covary.benchmarks import peers as peers_file
 from covary.benchmarks import scaling as scaling_file
 from covary.benchmarks.measure import Memory
 from covary.benchmarks.workloads import mlp_workload
+from covary.report import scaling_figure
 
 KEYS = {"workload", "columns", "seconds", "ratio", "peak_mb"}
 
@@ -33,26 +34,43 @@ def _first_images(num_outputs: int):
 
 
 def test_curvature_rows():
-    rows = curvature_file.measure_curvature(1, lambda message: None)
+    rows = curvature_file.measure_curvature(1, lambda message, done: None)
     assert len(rows) == 6
     assert all(row.keys() >= KEYS for row in rows)
     assert [row["ratio"] for row in rows if row["pass"] == "training"] == [1.0, 1.0]
 
 
 def test_evidence_rows_carry_the_bias_beside_each_sketched_time():
-    rows = evidence_file.measure_evidence(1, lambda message: None)
+    rows = evidence_file.measure_evidence(1, lambda message, done: None)
     assert {row["workload"] for row in rows} == {"W1", "W2", "W2'"}
     assert all(row.keys() >= KEYS | {"peak_share"} for row in rows)
     assert all(("logdet_bias" in row) == (row["columns"] == 1) for row in rows)
 
 
 def test_scaling_rows_cover_every_size():
-    rows = scaling_file.measure_scaling(1, lambda message: None)
+    rows = scaling_file.measure_scaling(1, lambda message, done: None)
     assert {(row["axis"], row["size"]) for row in rows} == {("N", 4), ("N", 6), ("C", 2), ("C", 12)}
     assert {row["pass"] for row in rows} == {"training", "one sketch", "exact", "stochastic bound"}
 
 
+def test_scaling_rows_can_be_drawn(tmp_path):
+    rows = scaling_file.measure_scaling(1, lambda message, done: None)
+    figure = scaling_figure(rows)
+    lines = [line for panel in figure.axes for line in panel.get_lines()]
+    assert len(lines) == 3 + 4 + 2  # passes over N, passes over C, and the two whose memory over N was measured
+    figure.savefig(tmp_path / "scaling.svg")
+    assert (tmp_path / "scaling.svg").stat().st_size > 1000
+
+
+def test_progress_rises_from_nothing_to_everything():
+    seen = []
+    curvature_file.measure_curvature(1, lambda message, done: seen.append(done))
+    assert seen[0] == 0.0
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+
+
 def test_peer_rows_measure_everyone_against_us():
-    rows = peers_file.measure_peers(1, lambda message: None)
+    rows = peers_file.measure_peers(1, lambda message, done: None)
     assert all(row.keys() >= KEYS for row in rows)
     assert all(row["ratio"] == 1.0 for row in rows if row["pass"] == "covary")

@@ -6,8 +6,8 @@ import torch
 import covary
 from cases import CASES, targets
 from covary.batches import as_batches
-from covary.evidence import Model, effective_parameters, factor_pass
-from covary.evidence.choice import blocks_function, joined_shifts
+from covary.evidence import Model, effective_of_factors, factor_pass
+from covary.evidence.choice import blocks_function
 
 
 @pytest.mark.parametrize("curvature", ["kron", "full", "diag"])
@@ -16,8 +16,10 @@ def test_effective_parameters_are_the_trace_of_the_shrinkage(curvature, structur
     network, x = CASES["linear"].make(6)
     prior = covary.Prior(network, structure, 0.5)
     model = Model(network, covary.Categorical(), prior.weights(network), 0)
-    factors = factor_pass(model, as_batches((x, targets("categorical", 6))), blocks_function(curvature), "exact")
-    rows = effective_parameters(factors, prior, model.weights)
+    data = (x, targets("categorical", 6))
+    factors = factor_pass(model, as_batches(data), blocks_function(curvature), "exact")
+    rows = effective_of_factors(factors, prior, model.weights)
+    assert covary.effective_parameters(network, covary.Categorical(), prior, data, curvature) == rows
 
     h = factors.curvature.to_dense()
     shift = torch.cat([prior.shifts()[n].expand(w.numel()) for n, w in model.weights.items()]).detach()
@@ -29,4 +31,3 @@ def test_effective_parameters_are_the_trace_of_the_shrinkage(curvature, structur
         assert row.normalised == pytest.approx(row.gamma / row.num_params)
     assert sum(row.relative for row in rows) == pytest.approx(1.0)
     assert sum(row.num_params for row in rows) == prior.num_params
-    assert joined_shifts(factors.curvature, prior, model.weights)

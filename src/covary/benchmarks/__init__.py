@@ -9,12 +9,13 @@ from typing import Any
 
 from .curvature import measure_curvature
 from .evidence import measure_evidence
+from .measure import Progress
 from .peers import measure_peers
 from .scaling import measure_scaling
 
 __all__ = ["WORKLOADS"]
 
-WORKLOADS: dict[str, Callable[[int, Callable[[str], None]], list[dict[str, Any]]]] = {
+WORKLOADS: dict[str, Callable[[int, Progress], list[dict[str, Any]]]] = {
     "curvature": measure_curvature,
     "evidence": measure_evidence,
     "scaling": measure_scaling,

@@ -4,7 +4,6 @@
 forward and backward of the averaged negative log-likelihood over the same N × S images in the same batches.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 from .._types import Columns
 from ..curvature import kfac
 from ..linalg import Block
-from .measure import Pass, alternate, peak_memory
+from .measure import Pass, Progress, alternate, peak_memory, portion
 from .workloads import Workload, build_workload, training_pass
 
 __all__ = ["measure_curvature"]
@@ -22,14 +21,15 @@ SIZES = ((11, 500), (22, 250))  # (S, batch): the same S × batch twice
 PASSES: dict[str, Columns | None] = {"training": None, "factors, one sketch": 1, "factors, exact": "exact"}
 
 
-def measure_curvature(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+def measure_curvature(repeats: int, progress: Progress) -> list[dict[str, Any]]:
     """Rows of the training pass and of the factor pass with one sketch and with exact columns, for both S × batch."""
     rows = []
-    for num_samples, batch_size in SIZES:
+    for number, (num_samples, batch_size) in enumerate(SIZES):
+        here = portion(progress, number, len(SIZES))
         build = partial(build_passes, num_samples, batch_size)
-        seconds = alternate(build(), repeats, progress)
+        seconds = alternate(build(), repeats, here)
         for name, columns in PASSES.items():
-            progress(f"memory of {name}")
+            here(f"memory of {name}", 1.0)
             memory = peak_memory(build, name)
             rows.append(
                 {

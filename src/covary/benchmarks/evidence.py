@@ -7,7 +7,6 @@ of a workload is the share of the machine's matrix-multiply peak, measured in th
 
 import math
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from .._types import Columns
 from ..hypergrad import HyperGradient, two_pass
-from .measure import Pass, alternate, peak_memory
+from .measure import Pass, Progress, alternate, peak_memory, portion
 from .workloads import Workload, build_workload, training_pass
 
 __all__ = ["hyper_step", "measure_evidence", "sketch_bias"]
@@ -25,16 +24,17 @@ NAMES = ("W1", "W2", "W2'")
 PASSES: dict[str, Columns | None] = {"training": None, "hyper step, one sketch": 1, "hyper step, exact": "exact"}
 
 
-def measure_evidence(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+def measure_evidence(repeats: int, progress: Progress) -> list[dict[str, Any]]:
     """Rows of the training pass and of the hyper step with one sketch and with exact columns, for each workload."""
     rows = []
     peak = _matmul_peak()
-    for workload_name in NAMES:
+    for number, workload_name in enumerate(NAMES):
+        here = portion(progress, number, len(NAMES))
         build = partial(build_passes, workload_name)
-        seconds = alternate(build(), repeats, progress)
+        seconds = alternate(build(), repeats, here)
         workload = build_workload(workload_name)
         for name, columns in PASSES.items():
-            progress(f"{workload_name}: memory and bias of {name}")
+            here(f"{workload_name}: memory and bias of {name}", 1.0)
             memory = peak_memory(build, name)
             row: dict[str, Any] = {
                 "workload": workload_name,

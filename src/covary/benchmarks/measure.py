@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Memory", "Pass", "alternate", "peak_memory"]
+__all__ = ["Memory", "Pass", "Progress", "alternate", "peak_memory", "portion"]
 
 Pass = Callable[[], object]
+Progress = Callable[[str, float], None]  # what is being done, and how much of everything is done, from 0 to 1
 
 
 class Memory(NamedTuple):
@@ -21,12 +22,18 @@ class Memory(NamedTuple):
     pass_mb: float
 
 
-def alternate(passes: Mapping[str, Pass], repeats: int, progress: Callable[[str], None]) -> dict[str, float]:
+def portion(progress: Progress, number: int, total: int) -> Progress:
+    """The progress of one part among several that take about as long."""
+    return lambda message, done: progress(message, (number + done) / total)
+
+
+def alternate(passes: Mapping[str, Pass], repeats: int, progress: Progress) -> dict[str, float]:
     """The median seconds of each pass; one unmeasured round first, then the passes take turns."""
     seconds: dict[str, list[float]] = {name: [] for name in passes}
     for repeat in range(repeats + 1):
-        for name, run in passes.items():
-            progress(f"{name}: {f'repeat {repeat} of {repeats}' if repeat else 'warming up'}")
+        for number, (name, run) in enumerate(passes.items()):
+            stage = f"repeat {repeat} of {repeats}" if repeat else "warming up"
+            progress(f"{name}: {stage}", (repeat + number / len(passes)) / (repeats + 1))
             start = time.perf_counter()
             run()
             if repeat:

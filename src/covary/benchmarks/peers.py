@@ -7,7 +7,6 @@ are not installed are left out. The last rows show one sketch against exact colu
 import copy
 import importlib
 import importlib.util
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,18 +21,19 @@ from ..evidence import log_evidence
 from ..likelihoods import Categorical
 from ..networks import cnn, mlp
 from ..priors import Prior
-from .measure import Pass, alternate
+from .measure import Pass, Progress, alternate, portion
 
 __all__ = ["measure_peers"]
 
 
-def measure_peers(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+def measure_peers(repeats: int, progress: Progress) -> list[dict[str, Any]]:
     """Rows of each library's pass; `ratio` is its time over ours on the same task."""
     rows = []
-    for workload, num_data, network in _networks():
+    networks = _networks()
+    for number, (workload, num_data, network) in enumerate(networks):
         x, y = _images(num_data, 100 if workload.endswith("-100") else 10)
         for task, passes in _tasks(network, x, y).items():
-            seconds = alternate(passes, repeats, partial(_report, progress, f"{workload}, {task}"))
+            seconds = alternate(passes, repeats, portion(progress, number, len(networks)))
             for name, value in seconds.items():
                 rows.append(
                     {
@@ -125,7 +125,3 @@ def _laplace_torch(network: nn.Module, x: Tensor, y: Tensor) -> None:
     fitted = laplace(copy.deepcopy(network), "classification", subset_of_weights="all", hessian_structure="kron")
     fitted.fit(DataLoader(TensorDataset(x, y), batch_size=len(x)))
     fitted.log_marginal_likelihood()
-
-
-def _report(progress: Callable[[str], None], prefix: str, message: str) -> None:
-    progress(f"{prefix}: {message}")

@@ -4,14 +4,13 @@ One axis at a time around an MLP with N = 500, S = 8, C = 10 and 300 hidden unit
 for C also exact columns. The stochastic bound's step stands beside, on 100 data.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from .._types import Columns
 from ..hypergrad import stochastic
 from .evidence import hyper_step
-from .measure import Pass, alternate, peak_memory
+from .measure import Pass, Progress, alternate, peak_memory, portion
 from .workloads import Workload, mlp_workload, training_pass
 
 __all__ = ["measure_scaling"]
@@ -28,17 +27,16 @@ MOST_EXACT = 100  # outputs up to which exact columns are measured too
 BOUND_DATA = 100
 
 
-def measure_scaling(repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+def measure_scaling(repeats: int, progress: Progress) -> list[dict[str, Any]]:
     """One row per axis, size and pass."""
+    points = [(axis, size) for axis, sizes in AXES.items() for size in sizes]
     rows = []
-    for axis, sizes in AXES.items():
-        for size in sizes:
-            progress(f"{axis} = {size}")
-            rows += _rows(axis, size, repeats, progress)
+    for number, (axis, size) in enumerate(points):
+        rows += _rows(axis, size, repeats, portion(progress, number, len(points)))
     return rows
 
 
-def _rows(axis: str, size: int, repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+def _rows(axis: str, size: int, repeats: int, progress: Progress) -> list[dict[str, Any]]:
     build = partial(build_passes, axis, size)
     passes = build()
     seconds = alternate(passes, repeats, progress)

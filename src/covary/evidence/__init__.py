@@ -4,7 +4,7 @@ log Z = log-likelihood + log-prior + log-volume, a sum over data, higher is bett
 leaves additive statistics, `terms.py` turns them into the three terms, for whatever structure the curvature has.
 """
 
-from .effective import EffectiveParameters, effective_parameters
+from .effective import EffectiveParameters, effective_of_factors, effective_parameters
 from .laplace import evidence_terms, log_evidence
 from .passes import Factors, Model, factor_pass
 from .terms import EvidenceTerms, conditional_log_evidence
@@ -15,6 +15,7 @@ __all__ = [
     "Factors",
     "Model",
     "conditional_log_evidence",
+    "effective_of_factors",
     "effective_parameters",
     "evidence_terms",
     "factor_pass",

@@ -6,12 +6,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from .._errors import StructureError
+from ..batches import Data, as_batches
+from ..likelihoods import Likelihood
 from ..linalg import Block
 from ..priors import Prior
-from .choice import joined_shifts
-from .passes import Factors
+from .choice import CurvatureName, blocks_function, check_choice, joined_shifts
+from .passes import Factors, Model, check_model, factor_pass
 
-__all__ = ["EffectiveParameters", "effective_parameters"]
+__all__ = ["EffectiveParameters", "effective_of_factors", "effective_parameters"]
 
 
 class EffectiveParameters(NamedTuple):
@@ -32,11 +35,34 @@ class EffectiveParameters(NamedTuple):
     relative: float
 
 
-@torch.no_grad()
 def effective_parameters(
+    network: nn.Module,
+    likelihood: Likelihood,
+    prior: Prior,
+    data: Data,
+    curvature: CurvatureName = "kron",
+    seed: int = 0,
+    *,
+    batch_size: int | None = None,
+) -> list[EffectiveParameters]:
+    """The effective numbers of parameters of the prior's groups, in their order, with exact columns.
+
+    Arguments as for `log_evidence`; curvature "kron", "full" or "diag".
+    """
+    check_choice(curvature, "exact", prior)
+    if curvature == "kernel":
+        raise StructureError("curvature='kernel' has no blocks of weights to count in. Use 'kron', 'full' or 'diag'.")
+    model = Model(network, likelihood, prior.weights(network), seed)
+    batches = as_batches(data, batch_size)
+    check_model(model, batches)
+    return effective_of_factors(factor_pass(model, batches, blocks_function(curvature), "exact"), prior, model.weights)
+
+
+@torch.no_grad()
+def effective_of_factors(
     factors: Factors, prior: Prior, weights: Mapping[str, nn.Parameter]
 ) -> list[EffectiveParameters]:
-    """The effective numbers of all groups, in the order of the prior's."""
+    """The effective numbers at the statistics of a pass."""
     per_weight = _per_weight(factors.curvature, prior, weights)
     gamma, sizes = dict.fromkeys(prior.groups, 0.0), dict.fromkeys(prior.groups, 0)
     for name, weight in weights.items():

@@ -1,6 +1,6 @@
 """Which rotations do the labels ignore? The evidence of the training data knows, without a validation set.
 
-1,000 MNIST digits are turned by up to ±90°. First the width of the augmentation is fixed by hand, a network is trained
+1,500 MNIST digits are turned by up to ±90°. First the width of the augmentation is fixed by hand, a network is trained
 for each, and the evidence of its training data is compared with its accuracy on test digits it never saw. Then the
 width is learned while one network trains, by gradient ascent on the same evidence.
 
@@ -23,7 +23,7 @@ import covary
 
 TRUE_WIDTH = math.pi / 2
 FIXED_WIDTHS = [0.0, math.pi / 4, math.pi / 2, 3 * math.pi / 4, math.pi]
-NUM_DATA, NUM_SAMPLES, EPOCHS, BURN_IN = 1000, 8, 40, 5
+NUM_DATA, NUM_SAMPLES, EPOCHS, BURN_IN = 1500, 8, 50, 5
 
 
 def turned(images: Tensor, seed: int) -> Tensor:
@@ -78,21 +78,16 @@ def draw(fixed: list, learned: tuple, path: list[float], out: Path) -> Path:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     degrees = [math.degrees(width) for width, _, _ in fixed]
     left.plot(degrees, [float(t.log_evidence) / t.num_data for _, t, _ in fixed], "o-", color="C0")
-    left.plot(
-        math.degrees(learned[0]),
-        float(learned[1].log_evidence) / learned[1].num_data,
-        "*",
-        ms=16,
-        color="C3",
-        label="learned",
-    )
+    star = {"marker": "*", "markersize": 17, "markeredgecolor": "black", "linestyle": "none"}
+    evidence = float(learned[1].log_evidence) / learned[1].num_data
+    left.plot(math.degrees(learned[0]), evidence, color="C0", label="learned width", **star)
     left.set(xlabel="width of the rotation in degrees (±)", xticks=range(0, 181, 45))
     left.set_ylabel("log evidence per training image", color="C0")
     left.axvline(math.degrees(TRUE_WIDTH), color="0.6", ls=":")
     left.legend(frameon=False)
     other = left.twinx()
     other.plot(degrees, [100 * accuracy for _, _, accuracy in fixed], "s--", color="C1")
-    other.plot(math.degrees(learned[0]), 100 * learned[2], "*", ms=16, color="C3")
+    other.plot(math.degrees(learned[0]), 100 * learned[2], color="C1", **star)
     other.set_ylabel("test accuracy in %", color="C1")
     right.plot([math.degrees(width) for width in path], color="C3")
     right.axhline(math.degrees(TRUE_WIDTH), color="0.6", ls=":", label="true width")

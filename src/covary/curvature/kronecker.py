@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from .._types import Batch, Columns
 from ..likelihoods import Likelihood
-from ..linalg import AbstractPSD, Block, Kron
+from ..linalg import AbstractPSD, Block, Dense, Kron
 from .accumulate import accumulate, as_block
 from .capture import Captured
 from .columns import draw_signs, root_columns
@@ -72,19 +72,22 @@ def kron_blocks(
 ) -> dict[str, AbstractPSD]:
     """The blocks of the weights that were called, additive over batches by `accumulate`."""
     inputs = {name: _input_factor(captured, name, kfac_approx) for name in _names(captured, "kron")}
+    partners = _partners(captured, inputs)
+    dense = [name for name in _names(captured, "dense") if name not in partners]
     outputs: dict[str, Tensor] = {}
     exact: dict[str, AbstractPSD] = {}
     for gradients in captured.pull_all(columns):
         for name in inputs:
             factor = _gradient_factor(captured, name, gradients, kfac_approx)
             outputs[name] = factor if name not in outputs else outputs[name] + factor
-        for name in _names(captured, "dense"):
+        for name in dense:
             block: AbstractPSD = dense_block(captured, (name,), gradients)
             exact[name] = block if name not in exact else exact[name].accumulate(block)
         for name in _names(captured, "diagonal"):
             block = diagonal_block(captured, name, gradients)
             exact[name] = block if name not in exact else exact[name].accumulate(block)
         del gradients  # before the next column's are made
+    exact |= {bias: Dense(outputs[weight], name=bias) for bias, weight in partners.items() if weight in outputs}
     products = {name: _product(captured, name, inputs[name], factor) for name, factor in outputs.items()}
     return {name: products.get(name) or exact[name] for name in captured.weights if name in products or name in exact}
 
@@ -98,6 +101,23 @@ class InputFactor(NamedTuple):
 
 def _names(captured: Captured, structure: str) -> list[str]:
     return [n for n in captured.weights if captured.structures[n] == structure and captured.shares[n]]
+
+
+def _partners(captured: Captured, inputs: dict[str, InputFactor]) -> dict[str, str]:
+    """For each bias whose exact block is the gradient factor of its layer's weight, that weight."""
+    weights = {}
+    for name, factor in inputs.items():
+        call, share = captured.shares[name][0]
+        single = len(captured.shares[name]) == 1 and isinstance(share, Outer) and not share.input_rows
+        # as many rows as data: nothing is shared inside a datum, and no groups part the factor
+        if single and factor.matrix.ndim == 2 and float(factor.num_rows.max()) == len(captured.outputs):
+            weights[call] = name
+    biases = {}
+    for name in _names(captured, "dense"):
+        call, share = captured.shares[name][0]
+        if len(captured.shares[name]) == 1 and isinstance(share, Exact) and share.additive and call in weights:
+            biases[name] = weights[call]
+    return biases
 
 
 def _product(captured: Captured, name: str, inputs: InputFactor, gradients: Tensor) -> Kron:
@@ -148,11 +168,20 @@ def _reduce(parts: list[Float[Tensor, "N _ Q D"]]) -> Float[Tensor, "N 1 Q D"]:
 
 
 def _gram(parts: list[Float[Tensor, "N _ Q D"]]) -> Float[Tensor, "*Q D D"]:
-    grams = []
-    for part in parts:
-        rows = part.flatten(0, 1)
-        grams.append(rows[:, 0].T @ rows[:, 0] if rows.shape[1] == 1 else torch.einsum("mqi,mqj->qij", rows, rows))
+    grams = [_gram_of_rows(part) for part in parts]
     return torch.stack(grams).sum(0) if len(grams) > 1 else grams[0]
+
+
+def _gram_of_rows(rows: Float[Tensor, "N R Q D"]) -> Float[Tensor, "*Q D D"]:
+    _, num_shared, num_blocks, size = rows.shape
+    if num_blocks > 1:
+        return torch.einsum("nrqi,nrqj->qij", rows, rows)
+    single = rows.squeeze(2)
+    if size <= num_shared:
+        # rows of a convolution are a transposed view: products per datum read it as it lies, and are the smaller tensor
+        return (single.transpose(1, 2) @ single).sum(0)
+    flat = single.flatten(0, 1)
+    return flat.T @ flat
 
 
 def _stack(matrices: list[Tensor]) -> Tensor:

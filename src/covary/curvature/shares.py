@@ -48,11 +48,14 @@ class Outer:
 
     def averaged_inputs(self) -> Float[Tensor, "N R Q D"]:
         r"""The mean over samples :math:`\bar a`, taken before unfolding: memory does not grow with S."""
-        return _join_fold(self.unfold(self.inputs.mean(1, keepdim=True)), self.fold).squeeze(1)
+        # one sample is its own mean, and needs no copy
+        inputs = self.inputs if self.inputs.shape[1] == 1 else self.inputs.mean(1, keepdim=True)
+        return _join_fold(self.unfold(inputs), self.fold).squeeze(1)
 
     def summed_gradients(self, gradient: Float[Tensor, "NF S *outputs"]) -> Float[Tensor, "N R Q G"]:
         r"""The sum over samples :math:`\bar g`; each sample's gradient carries 1/S already."""
-        return _join_fold(self.arrange(gradient.sum(1, keepdim=True)), self.fold).squeeze(1)
+        total = gradient if gradient.shape[1] == 1 else gradient.sum(1, keepdim=True)
+        return _join_fold(self.arrange(total), self.fold).squeeze(1)
 
     def columns(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
         r"""The exact columns :math:`\hat J_n^\top v` of the data in `rows`."""
@@ -122,11 +125,14 @@ class Exact:
     Arguments:
         sum_columns: Linear map from output gradients (N, S, ...) to :math:`\hat J_n^\top v`, shape (N, P), summed over
             s, r.
+        additive: Whether the parameter is added to the layer's output, so that its columns are sums of the weight's
+            rows g; where there is one row per datum its block is the weight's factor, and is not computed again.
         block: As in `Outer`.
         fold: As in `Outer`.
     """
 
     sum_columns: Callable[[Tensor], Tensor]
+    additive: bool = False
     block: tuple[int, int] = (0, 1)
     fold: int = 1
 

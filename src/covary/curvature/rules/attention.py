@@ -28,7 +28,7 @@ PROJECTIONS = ("q", "k", "v")
 def projection(position: int, module: nn.MultiheadAttention, inputs: Float[Tensor, "N S T D"]) -> dict[str, Share]:
     """The shares of the query (0), key (1) or value (2) projection: a linear layer in its block of rows."""
     block = (position, 3)
-    shares: dict[str, Share] = {"in_proj_bias": Exact(sum_tokens, block)}
+    shares: dict[str, Share] = {"in_proj_bias": Exact(sum_tokens, block=block)}
     if module.in_proj_weight is not None:
         return shares | {"in_proj_weight": Outer(inputs, tokens, tokens, block=block)}
     return shares | {f"{PROJECTIONS[position]}_proj_weight": Outer(inputs, tokens, tokens)}

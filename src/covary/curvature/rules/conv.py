@@ -32,7 +32,10 @@ class Window(NamedTuple):
 def conv(module: Conv, inputs: Float[Tensor, "N S C *space"]) -> dict[str, Share]:
     """The shares of a convolution: a = the padded patch under the kernel, g = the gradient at its position."""
     arrange = partial(_positions, module.groups)
-    return {"weight": Outer(inputs, partial(_input_patches, module), arrange), "bias": Exact(sum_positions)}
+    return {
+        "weight": Outer(inputs, partial(_input_patches, module), arrange),
+        "bias": Exact(sum_positions, additive=True),
+    }
 
 
 def conv_transpose(module: ConvTranspose, inputs: Float[Tensor, "N S C *space"]) -> dict[str, Share]:

@@ -11,7 +11,7 @@ __all__ = ["linear", "sum_tokens", "tokens"]
 def linear(module: nn.Linear, inputs: Float[Tensor, "N S *tokens D"]) -> dict[str, Share]:
     r"""The shares of :math:`y = W x + b`: a = x and g = the gradient of y, one row per token."""
     del module
-    return {"weight": Outer(inputs, tokens, tokens), "bias": Exact(sum_tokens)}
+    return {"weight": Outer(inputs, tokens, tokens), "bias": Exact(sum_tokens, additive=True)}
 
 
 def tokens(features: Float[Tensor, "N S *tokens D"]) -> Float[Tensor, "N S R 1 D"]:

@@ -38,6 +38,7 @@ def test_curvature_rows():
     assert len(rows) == 6
     assert all(row.keys() >= KEYS for row in rows)
     assert [row["ratio"] for row in rows if row["pass"] == "training"] == [1.0, 1.0]
+    assert all(("logdet_bias" in row) == (row["columns"] == 1) for row in rows)
 
 
 def test_evidence_rows_carry_the_bias_beside_each_sketched_time():
@@ -51,6 +52,7 @@ def test_scaling_rows_cover_every_size():
     rows = scaling_file.measure_scaling(1, lambda message, done: None)
     assert {(row["axis"], row["size"]) for row in rows} == {("N", 4), ("N", 6), ("C", 2), ("C", 12)}
     assert {row["pass"] for row in rows} == {"training", "one sketch", "exact", "stochastic bound"}
+    assert all(("gradient_bias" in row) == (row["pass"] == "one sketch") for row in rows)
 
 
 def test_scaling_rows_can_be_drawn(tmp_path):

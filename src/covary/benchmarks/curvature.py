@@ -27,12 +27,15 @@ def measure_curvature(repeats: int, progress: Progress) -> list[dict[str, Any]]:
     for number, (num_samples, batch_size) in enumerate(SIZES):
         here = portion(progress, number, len(SIZES))
         build = partial(build_passes, num_samples, batch_size)
-        seconds = alternate(build(), repeats, here)
+        passes = build()
+        seconds = alternate(passes, repeats, here)
         for name, columns in PASSES.items():
             here(f"memory of {name}", 1.0)
             memory = peak_memory(build, name)
+            bias: dict[str, Any] = _logdet_bias(passes) if columns == 1 else {}
             rows.append(
-                {
+                bias
+                | {
                     "workload": f"cnn, S={num_samples}, batch {batch_size}",
                     "pass": name,
                     "columns": columns,
@@ -53,6 +56,14 @@ def build_passes(num_samples: int, batch_size: int) -> dict[str, Pass]:
         name: partial(training_pass, workload) if columns is None else partial(_factor_pass, workload, columns)
         for name, columns in PASSES.items()
     }
+
+
+def _logdet_bias(passes: dict[str, Pass]) -> dict[str, Any]:
+    """The relative change by one sketch of log|H + 1|."""
+    sketch, exact = (passes[name]() for name in ("factors, one sketch", "factors, exact"))
+    assert isinstance(sketch, Block)
+    assert isinstance(exact, Block)
+    return {"logdet_bias": float(sketch.logdet(1.0) / exact.logdet(1.0) - 1)}
 
 
 @torch.no_grad()

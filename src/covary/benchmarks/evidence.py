@@ -72,7 +72,7 @@ def hyper_step(workload: Workload, columns: Columns, seed: int = 0) -> HyperGrad
     )
 
 
-def sketch_bias(workload: Workload) -> dict[str, float]:
+def sketch_bias(workload: Workload) -> dict[str, Any]:
     """The relative change by one sketch of log|H + δ| − log|δ|, and of the gradient along its exact direction."""
     exact, sketch = hyper_step(workload, "exact"), hyper_step(workload, 1)
     truth, estimate = _flat(exact), _flat(sketch)

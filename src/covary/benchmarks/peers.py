@@ -35,8 +35,10 @@ def measure_peers(repeats: int, progress: Progress) -> list[dict[str, Any]]:
         for task, passes in _tasks(network, x, y).items():
             seconds = alternate(passes, repeats, portion(progress, number, len(networks)))
             for name, value in seconds.items():
+                sketched = name == "covary" and "one" in task
                 rows.append(
-                    {
+                    (_logdet_bias(network, x, y) if sketched else {})
+                    | {
                         "workload": workload,
                         "task": task,
                         "pass": name,
@@ -97,6 +99,14 @@ def _installed(module: str, name: str, run: Pass) -> dict[str, Pass]:
 @torch.no_grad()
 def _ours(network: nn.Module, x: Tensor, y: Tensor, columns: Columns) -> None:
     kfac(network, Categorical(), (x, y), columns=columns, generator=torch.Generator().manual_seed(0))
+
+
+@torch.no_grad()
+def _logdet_bias(network: nn.Module, x: Tensor, y: Tensor) -> dict[str, Any]:
+    """The relative change by one sketch of log|H + 1|."""
+    generator = torch.Generator().manual_seed(0)
+    sketch = kfac(network, Categorical(), (x, y), columns=1, generator=generator).logdet(1.0)
+    return {"logdet_bias": float(sketch / kfac(network, Categorical(), (x, y)).logdet(1.0) - 1)}
 
 
 def _our_evidence(network: nn.Module, x: Tensor, y: Tensor) -> None:

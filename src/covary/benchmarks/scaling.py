@@ -9,7 +9,7 @@ from typing import Any
 
 from .._types import Columns
 from ..hypergrad import stochastic
-from .evidence import hyper_step
+from .evidence import hyper_step, sketch_bias
 from .measure import Pass, Progress, alternate, peak_memory, portion
 from .workloads import Workload, mlp_workload, training_pass
 
@@ -43,8 +43,10 @@ def _rows(axis: str, size: int, repeats: int, progress: Progress) -> list[dict[s
     rows = []
     for name in passes:
         memory = peak_memory(build, name) if axis in MEMORY_AXES and name != "stochastic bound" else None
+        bias = sketch_bias(_workload(axis, size)) if name == "one sketch" and not _too_many(axis, size) else {}
         rows.append(
-            {
+            bias
+            | {
                 "workload": f"mlp, {axis}={size}",
                 "axis": axis,
                 "size": size,
@@ -58,14 +60,23 @@ def _rows(axis: str, size: int, repeats: int, progress: Progress) -> list[dict[s
     return rows
 
 
-def build_passes(axis: str, size: int) -> dict[str, Pass]:
-    """The passes at one size of one axis."""
+def _too_many(axis: str, size: int) -> bool:
+    """Whether exact columns would take longer than they are worth."""
+    return axis == "C" and size > MOST_EXACT
+
+
+def _workload(axis: str, size: int) -> Workload:
     sizes = CENTRE | {axis: size}
     workload = mlp_workload(sizes["N"], sizes["S"], sizes["C"], sizes["hidden"])
     # S × batch is the same everywhere, so that memory shows what grows by itself
-    workload = workload._replace(batch_size=max(1, CENTRE["N"] * CENTRE["S"] // sizes["S"]))
+    return workload._replace(batch_size=max(1, CENTRE["N"] * CENTRE["S"] // sizes["S"]))
+
+
+def build_passes(axis: str, size: int) -> dict[str, Pass]:
+    """The passes at one size of one axis."""
+    workload = _workload(axis, size)
     passes: dict[str, Pass] = {"training": partial(training_pass, workload)}
-    columns: list[Columns] = [1, "exact"] if axis == "C" and size <= MOST_EXACT else [1]
+    columns: list[Columns] = [1, "exact"] if axis == "C" and not _too_many(axis, size) else [1]
     for column in columns:
         passes["exact" if column == "exact" else "one sketch"] = partial(hyper_step, workload, column)
     passes["stochastic bound"] = partial(_bound_step, workload)

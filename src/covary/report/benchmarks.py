@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 __all__ = ["scaling_figure"]
 
 Row = Mapping[str, Any]
+COLOURS = {"training": "C0", "one sketch": "C1", "exact": "C3", "stochastic bound": "C2"}
 AXIS_NAMES = {"N": "data N", "S": "samples S", "C": "outputs C", "hidden": "hidden units (weights P)"}
 
 
@@ -29,18 +30,26 @@ def scaling_figure(rows: Sequence[Row]) -> Figure:
             _draw(panels[1][column], measured, "peak_mb")
         else:
             panels[1][column].axis("off")
-        panels[1 if measured else 0][column].set_xlabel(AXIS_NAMES.get(axis, axis))
+        for panel in panels[:, column]:
+            panel.set_xlabel(AXIS_NAMES.get(axis, axis))
     panels[0][0].set_ylabel("seconds")
     panels[1][0].set_ylabel("peak memory in MB")
-    panels[0][0].legend(frameon=False, fontsize="small")
+    entries = {
+        label: line for panel in panels[0] for line, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=len(entries), frameon=False)
     return figure
 
 
 def _draw(panel: Axes, rows: Sequence[Row], quantity: str) -> None:
     for name in dict.fromkeys(row["pass"] for row in rows):
         line = [row for row in rows if row["pass"] == name]
-        panel.plot([row["size"] for row in line], [row[quantity] for row in line], "o-", label=name)
+        sizes, values = [row["size"] for row in line], [row[quantity] for row in line]
+        panel.plot(sizes, values, "o-", label=name, color=COLOURS.get(name))
     panel.set_xscale("log")
+    ticks = sorted({row["size"] for row in rows})
+    panel.set_xticks(ticks, [str(tick) for tick in ticks])
+    panel.minorticks_off()
     if quantity == "seconds":
         panel.set_yscale("log")
     else:

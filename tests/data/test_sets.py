@@ -18,24 +18,12 @@ CHECKSUMS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def places(monkeypatch, tmp_path) -> dict[str, Path]:
-    """Three empty places to look in, instead of those of whoever runs the tests."""
-    folders = {name: tmp_path / name for name in ("given", "variable", "home")}
-    for folder in folders.values():
-        folder.mkdir()
-    monkeypatch.setenv("COVARY_DATA", str(folders["variable"]))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folders["home"]))
-    monkeypatch.setattr("covary.data.places.sys.platform", "linux")
-    return {**folders, "cache": cache_dir()}
-
-
-def write_set(folder: Path, *, num_train: int = 4, num_test: int = 3, suffix: str = ".gz", shade: int = 255) -> Path:
+def write_set(folder: Path, *, num_train: int = 12, num_test: int = 3, suffix: str = ".gz", shade: int = 255) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for kind, count in (("train", num_train), ("t10k", num_test)):
         images = torch.full((count, 5, 6), shade, dtype=torch.uint8)
         write_idx(folder / f"{kind}-images-idx3-ubyte{suffix}", images)
-        write_idx(folder / f"{kind}-labels-idx1-ubyte{suffix}", torch.arange(count, dtype=torch.uint8))
+        write_idx(folder / f"{kind}-labels-idx1-ubyte{suffix}", (torch.arange(count) % 10).to(torch.uint8))
     return folder
 
 
@@ -65,7 +53,8 @@ def test_embedded_files_are_small_and_carry_their_licence():
 
 
 @pytest.mark.parametrize(
-    ("file", "num_dims", "count"), [(FILES[0], 3, 5000), (FILES[1], 1, 5000), (FILES[2], 3, 2000), (FILES[3], 1, 2000)]
+    ("file", "num_dims", "count"),
+    [(FILES[0], 3, 5000), (FILES[1], 1, 5000), (FILES[2], 3, 2000), (FILES[3], 1, 2000)],
 )
 def test_embedded_set_is_the_beginning_of_mnist(data_dir, file, num_dims, count):
     whole = read_idx(data_dir / "mnist" / f"{file}.gz", num_dims)
@@ -86,7 +75,7 @@ def test_files_are_found_packed_or_not_in_either_layout(places, folder, suffix):
     write_set(places["given"] / folder, suffix=suffix)
     found = load("fashion-mnist", places["given"])
     assert isinstance(found, Dataset)
-    assert found.x_train.shape == (4, 1, 5, 6)
+    assert found.x_train.shape == (12, 1, 5, 6)
     assert found.y_test.tolist() == [0, 1, 2]
     assert found.class_names[9] == "ankle boot"
 
@@ -100,8 +89,8 @@ def test_places_are_looked_in_in_order(places):
 
 def test_an_incomplete_folder_does_not_hide_a_complete_one(places):
     (write_set(places["given"] / "mnist") / f"{FILES[3]}.gz").unlink()
-    write_set(places["variable"] / "mnist", num_train=2)
-    assert len(load("mnist", places["given"]).x_train) == 2
+    write_set(places["variable"] / "mnist", num_train=10)
+    assert len(load("mnist", places["given"]).x_train) == 10
 
 
 def test_missing_set_names_the_places_and_the_remedy(places):
@@ -110,7 +99,8 @@ def test_missing_set_names_the_places_and_the_remedy(places):
     message = str(caught.value)
     for place in ("given", "variable", "cache"):
         assert str(places[place] / "mnist") in message
-    assert "Put its four IDX files" in message
+    assert "covary.data.fetch('mnist')" in message
+    assert "put its files (train-images-idx3-ubyte and so on" in message
     assert "$COVARY_DATA" in message
     assert "\n" not in message
 
@@ -122,7 +112,9 @@ def test_incomplete_set_names_what_it_lacks(places):
 
 
 def test_unknown_name_lists_the_known():
-    with pytest.raises(DataError, match="called 'mnits': expected one of mnist-mini, mnist, fashion-mnist"):
+    with pytest.raises(
+        DataError, match="called 'mnits': expected one of mnist-mini, mnist, fashion-mnist, cifar-10, an .npz"
+    ):
         load("mnits")
 
 
@@ -137,7 +129,7 @@ def test_a_mistyped_directory_is_an_error_even_if_the_set_is_elsewhere(places):
 def test_images_without_labels_are_refused(places):
     folder = write_set(places["given"] / "mnist")
     write_idx(folder / f"{FILES[1]}.gz", torch.zeros(9, dtype=torch.uint8))
-    with pytest.raises(DataError, match="holds 4 images but .* 9 labels"):
+    with pytest.raises(DataError, match="holds 12 training images but 9 training labels"):
         load("mnist", places["given"])
 
 
@@ -151,19 +143,77 @@ def test_labels_out_of_range_are_refused(places):
 def test_images_of_two_sizes_are_refused(places):
     folder = write_set(places["given"] / "mnist")
     write_idx(folder / f"{FILES[2]}.gz", torch.zeros(3, 7, 7, dtype=torch.uint8))
-    with pytest.raises(DataError, match="different sizes"):
+    with pytest.raises(DataError, match="different shapes"):
         load("mnist", places["given"])
 
 
 def test_listing_has_every_set_found_missing_or_damaged(places):
     write_set(places["given"] / "mnist")
     (write_set(places["given"] / "fashion-mnist") / f"{FILES[0]}.gz").write_bytes(b"no data")
-    mini, mnist, fashion = listing(places["given"])
-    assert (mini.name, mnist.name, fashion.name) == NAMES
+    mini, mnist, fashion, cifar = listing(places["given"])
+    assert (mini.name, mnist.name, fashion.name, cifar.name) == NAMES
     assert (mini.num_train, mini.num_test, mini.problem) == (5000, 2000, None)
-    assert (mnist.num_train, mnist.num_test, mnist.path) == (4, 3, str(places["given"] / "mnist"))
+    assert (mnist.num_train, mnist.num_test, mnist.path) == (12, 3, str(places["given"] / "mnist"))
     assert fashion.path is None
     assert "is no IDX file" in fashion.problem
+    assert "not found" in cifar.problem
+    assert {row.verified for row in (mini, mnist, fashion, cifar)} == {None}
+
+
+def test_listing_verifies_on_request(places):
+    write_set(places["given"] / "mnist")
+    mini, mnist, fashion, _ = listing(places["given"], verify=True)
+    assert (mini.verified, mini.problem) == (True, None)
+    assert mnist.verified is False
+    assert f"{FILES[0]}.gz has the SHA-256" in mnist.problem
+    assert mnist.num_train == 12
+    assert fashion.verified is None
+
+
+def test_listing_counts_the_batches_of_cifar(places):
+    folder = places["given"] / "cifar-10"
+    folder.mkdir()
+    for file in ("data_batch_1.bin.xz", "data_batch_4.bin", "test_batch.bin"):
+        (folder / file).write_bytes(b"")
+    row = listing(places["given"])[-1]
+    assert (row.name, row.num_train, row.num_test, row.problem) == ("cifar-10", 20_000, 10_000, None)
+
+
+def test_cifar_needs_a_training_batch(places):
+    folder = places["given"] / "cifar-10"
+    folder.mkdir()
+    (folder / "test_batch.bin").write_bytes(b"")
+    with pytest.raises(DataError, match=r"cifar-10 \(lacks data_batch_1.bin\)"):
+        load("cifar-10", places["given"])
+
+
+def test_a_name_wins_over_a_folder_that_is_called_so(places, monkeypatch):
+    monkeypatch.chdir(places["given"])
+    Path("mnist-mini").mkdir()
+    assert len(load("mnist-mini").x_train) == 5000
+    with pytest.raises(DataError, match="has no folders"):
+        load("./mnist-mini")
+    with pytest.raises(DataError, match="has no folders"):
+        load(Path("mnist-mini"))
+
+
+def test_a_source_of_no_kind_says_what_kinds_there_are(places):
+    (places["given"] / "x.csv").write_text("1,2")
+    with pytest.raises(DataError, match="package.module:function; it is a file of another kind"):
+        load(str(places["given"] / "x.csv"))
+    with pytest.raises(DataError, match="is none of these and no path"):
+        load("no/such/folder")
+    with pytest.raises(DataError, match="absent.npz cannot be read: No such file"):
+        load("absent.npz")
+    with pytest.raises(DataError, match="no_such_module:make cannot be imported"):
+        load("no_such_module:make")
+
+
+def test_an_empty_class_is_refused(places):
+    folder = write_set(places["given"] / "mnist")
+    write_idx(folder / f"{FILES[1]}.gz", torch.tensor([0, 1, 2, 4, 5, 6, 7, 8, 9, 0, 1, 2], dtype=torch.uint8))
+    with pytest.raises(DataError, match="no training image of class 3"):
+        load("mnist", places["given"])
 
 
 @pytest.mark.parametrize(

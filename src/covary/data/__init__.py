@@ -1,10 +1,32 @@
 """Where do examples come from?
 
-A `Dataset` holds images of shape (N, C, H, W), float32 in [0, 1], and labels of shape (N,), int64.
+A `Dataset` holds images of shape (N, C, H, W), float32, in [0, 1] where they come from bytes, and labels of shape
+(N,), int64. A source without a test part gives 0 test rows.
 """
 
+from .checksums import FileCheck, verify
+from .dataset import Dataset, limited
+from .download import fetch
 from .idx import idx_shape, read_idx, write_idx
 from .places import cache_dir
-from .sets import NAMES, Dataset, Listing, listing, load
+from .sets import Listing, listing, load
+from .sources import NAMES
+from .symmetrise import symmetrise, true_widths
 
-__all__ = ["NAMES", "Dataset", "Listing", "cache_dir", "idx_shape", "listing", "load", "read_idx", "write_idx"]
+__all__ = [
+    "NAMES",
+    "Dataset",
+    "FileCheck",
+    "Listing",
+    "cache_dir",
+    "fetch",
+    "idx_shape",
+    "limited",
+    "listing",
+    "load",
+    "read_idx",
+    "symmetrise",
+    "true_widths",
+    "verify",
+    "write_idx",
+]

@@ -3,7 +3,7 @@
 import gzip
 import math
 import struct
-import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -11,12 +11,25 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from .._errors import DataError
+from .dataset import Dataset, checked, labels_from, pixels_from
+from .packed import read_unpacked
 
-__all__ = ["idx_shape", "read_idx", "write_idx"]
+__all__ = ["idx_shape", "load_idx", "read_idx", "write_idx"]
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _UNSIGNED_BYTE = 0x08
 _LONGEST_HEADER = 4 + 4 * 255
+
+
+def load_idx(files: Sequence[Path], name: str, class_names: Sequence[str]) -> Dataset:
+    """The data set of four IDX files: images before labels, training before test."""
+    train, test = (
+        (
+            pixels_from(read_idx(images, 3), str(images)),
+            labels_from(read_idx(labels, 1), str(labels)),
+        )
+        for images, labels in (files[:2], files[2:])
+    )
+    return checked(train, test, str(files[0].parent), name, class_names)
 
 
 def read_idx(path: Path, num_dims: int) -> UInt8[Tensor, "..."]:
@@ -24,7 +37,7 @@ def read_idx(path: Path, num_dims: int) -> UInt8[Tensor, "..."]:
 
     The sizes in the header are compared with the bytes that are there before any of them is believed.
     """
-    content = _content(path)
+    content = read_unpacked(path)
     shape = _shape(path, content, num_dims)
     start, expected = 4 + 4 * num_dims, math.prod(shape)
     found = len(content) - start
@@ -38,7 +51,7 @@ def read_idx(path: Path, num_dims: int) -> UInt8[Tensor, "..."]:
 
 def idx_shape(path: Path, num_dims: int) -> tuple[int, ...]:
     """The sizes that the header of an IDX file states, without reading its values."""
-    return _shape(path, _content(path, limit=_LONGEST_HEADER), num_dims)
+    return _shape(path, read_unpacked(path, _LONGEST_HEADER), num_dims)
 
 
 def write_idx(path: Path, values: UInt8[Tensor, "..."]) -> None:
@@ -47,22 +60,6 @@ def write_idx(path: Path, values: UInt8[Tensor, "..."]) -> None:
     content = header + values.contiguous().cpu().numpy().tobytes()
     # A time stamp in the gzip header would give equal arrays unequal checksums.
     path.write_bytes(gzip.compress(content, compresslevel=9, mtime=0) if path.suffix == ".gz" else content)
-
-
-def _content(path: Path, limit: int = -1) -> bytes:
-    """The unpacked bytes of a file, or the first `limit` of them."""
-    try:
-        with path.open("rb") as raw:
-            packed = raw.read(2) == _GZIP_MAGIC
-            raw.seek(0)
-            if not packed:
-                return raw.read(limit)
-            with gzip.GzipFile(fileobj=raw) as unpacked:
-                return unpacked.read(limit)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} is a damaged gzip file ({error}). Fetch it again.") from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def _shape(path: Path, content: bytes, num_dims: int) -> tuple[int, ...]:

@@ -8,5 +8,7 @@ from .averaged import Averaged
 from .convnet import cnn, lenet
 from .initial import initialise
 from .mlp import mlp
+from .named import NAMES, build
+from .resnet import FixupBlock, fixup_resnet
 
-__all__ = ["Averaged", "cnn", "initialise", "lenet", "mlp"]
+__all__ = ["NAMES", "Averaged", "FixupBlock", "build", "cnn", "fixup_resnet", "initialise", "lenet", "mlp"]

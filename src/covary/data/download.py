@@ -1,0 +1,174 @@
+"""Published data sets from the network: verified by checksum, then put in place whole or not at all."""
+
+import hashlib
+import http.client
+import os
+import tarfile
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from io import BufferedWriter
+from pathlib import Path, PurePosixPath
+
+from .._errors import DataError
+from .checksums import content_sum
+from .places import cache_dir, packed_or_not, source_of
+from .sources import Download, Source
+
+__all__ = ["Progress", "fetch"]
+
+Progress = Callable[[str, float], None]  # what is being fetched, and the share of the whole that is done
+
+_CHUNK = 1 << 16
+_TIMEOUT_SECONDS = 30.0
+_STALE_SECONDS = 3600.0
+
+
+def fetch(name: str, data_dir: str | Path | None = None, progress: Progress | None = None) -> Path:
+    """The folder of the data set called `name`, after its published files were downloaded into it.
+
+    Files that are there and have the right checksum are kept. A file appears only once it is whole and verified.
+
+    Arguments:
+        name: One of `NAMES` except "mnist-mini", which comes with the package.
+        data_dir: The directory to put the folder into, made if it is not there; by default the user's cache.
+        progress: Told the name of each file and the share of the whole that is done.
+    """
+    source = source_of(name)
+    if not source.downloads:
+        raise DataError(f"'{name}' comes with the package. Load it with covary.data.load('{name}').")
+    folder = (cache_dir() if data_dir is None else Path(data_dir)) / name
+    fetch_files(source, folder, progress if progress is not None else lambda file, share: None)
+    return folder
+
+
+def fetch_files(source: Source, folder: Path, progress: Progress) -> None:
+    """Every file of a source, in the folder when this returns."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder} cannot be made: {error.strerror}. Name another directory.") from error
+    total = len(source.downloads)
+    for done, download in enumerate(source.downloads):
+        if not _is_there(source, download, folder):
+            _fetch_one(download, folder, partial(_report, progress, done, total))
+        _report(progress, done, total, _last_part(download.address), 1.0)
+    for left in folder.glob(".*.part"):  # by a download that was killed; one that lives writes more often
+        if time.time() - left.stat().st_mtime > _STALE_SECONDS:
+            left.unlink(missing_ok=True)
+
+
+def _report(progress: Progress, done: int, total: int, file: str, part: float) -> None:
+    progress(file, (done + part) / total)
+
+
+def _fetch_one(download: Download, folder: Path, progress: Progress) -> None:
+    name = _last_part(download.address)
+    try:
+        with _temporary_file(folder, name) as (file, path):
+            found = _copy_answer(download.address, file, partial(progress, name))
+            if found != download.sha256:
+                raise DataError(
+                    f"{download.address} has the SHA-256 {found}: expected {download.sha256}. Nothing was kept; try "
+                    "again, or fetch it by hand from a place you trust."
+                )
+            if download.members:
+                _unpack(path, download, folder)
+            else:
+                _put_in_place(file, path, folder / name)
+    except OSError as error:
+        raise DataError(f"{folder / name} cannot be written: {error.strerror or error}.") from error
+
+
+def _copy_answer(address: str, file: BufferedWriter, progress: Callable[[float], None]) -> str:
+    """The SHA-256 of the bytes at an address, which are written into `file`."""
+    digest, num_bytes = hashlib.sha256(), 0
+    for chunk, length in _chunks(address):
+        digest.update(chunk)
+        file.write(chunk)
+        num_bytes += len(chunk)
+        progress(num_bytes / length if length else 0.0)
+    file.flush()
+    return digest.hexdigest()
+
+
+def _chunks(address: str) -> Iterator[tuple[bytes, int]]:
+    """The bytes at an address in pieces, each with the length of the whole, 0 where the server does not tell it."""
+    num_bytes = length = 0
+    try:
+        with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:
+            length = answer.length or 0
+            while chunk := answer.read(_CHUNK):
+                num_bytes += len(chunk)
+                yield chunk, length
+    except urllib.error.HTTPError as error:
+        raise DataError(f"{address} answered {error.code} {error.reason}. Fetch it by hand, or try again.") from error
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise DataError(f"{address} cannot be fetched ({reason}). Is there a connection? Try again.") from error
+    if num_bytes < length:
+        raise DataError(f"{address} broke off after {num_bytes} of {length} bytes. Nothing was kept; try again.")
+
+
+def _unpack(archive: Path, download: Download, folder: Path) -> None:
+    """The members of an archive that are wanted, each under the last part of its path: none is followed."""
+    wanted = set(download.members)
+    try:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                if member.name in wanted and member.isreg() and (content := tar.extractfile(member)) is not None:
+                    with _temporary_file(folder, _last_part(member.name)) as (file, path):
+                        while chunk := content.read(_CHUNK):
+                            file.write(chunk)
+                        _put_in_place(file, path, folder / _last_part(member.name))
+                    wanted.remove(member.name)
+    except (tarfile.TarError, EOFError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"{download.address} is a damaged archive ({reason}). Try again.") from error
+    if wanted:
+        raise DataError(f"{download.address} lacks {', '.join(sorted(wanted))}: is it another version of the set?")
+
+
+@contextmanager
+def _temporary_file(folder: Path, name: str) -> Iterator[tuple[BufferedWriter, Path]]:
+    """A file to write into beside its place, gone at the end unless it was put there."""
+    number, path = tempfile.mkstemp(dir=folder, prefix=f".{name}.", suffix=".part")
+    try:
+        with open(number, "wb") as file:
+            yield file, Path(path)
+    finally:
+        Path(path).unlink(missing_ok=True)
+
+
+def _put_in_place(file: BufferedWriter, path: Path, place: Path) -> None:
+    """The file at its place, whole even if the power fails."""
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()  # Windows renames no open file
+    path.chmod(0o644)  # a temporary file is its owner's alone
+    path.replace(place)
+
+
+def _is_there(source: Source, download: Download, folder: Path) -> bool:
+    """Whether the folder holds every file of a download already, with the right content."""
+    names = [_last_part(member) for member in download.members] or [_last_part(download.address).removesuffix(".gz")]
+    for name in names:
+        path = packed_or_not(folder / name)
+        if path is None or not _has_sum(path, source.sums.get(name)):
+            return False
+    return True
+
+
+def _has_sum(path: Path, expected: str | None) -> bool:
+    try:
+        return expected is None or content_sum(path) == expected
+    except DataError:  # damaged: to be fetched again
+        return False
+
+
+def _last_part(path: str) -> str:
+    return PurePosixPath(path).name

@@ -1,0 +1,126 @@
+"""Images in folders, one folder per class."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from .._errors import DataError
+from .._types import Batch
+from .dataset import Dataset, checked, scaled, without_test
+from .memory import require_memory
+
+__all__ = ["load_folder", "read_image"]
+
+_FORMATS = ("PNG", "JPEG")
+_ENDINGS = (".png", ".jpg", ".jpeg")
+_MODES = ("L", "RGB")
+_BYTES_PER_VALUE = 1 + 4  # a byte, and the float32 that it becomes
+
+
+def load_folder(path: Path) -> Dataset:
+    """The data set of a folder of class folders of PNG or JPEG images, all grey or all colour and of one size.
+
+    With folders `train` and `test` these are the two parts, each with the same class folders; else there is no test
+    part. Classes, named by their folders, and files come in lexicographic order; names that begin with a dot are
+    passed over.
+    """
+    parted = _is_parted(path)
+    folders = _class_folders(path / "train" if parted else path)
+    class_names = tuple(folder.name for folder in folders)
+    train = _labelled_images(folders)
+    if not parted:
+        return checked(train, without_test(train[0]), str(path), path.resolve().name, class_names)
+    tested = _class_folders(path / "test")
+    if unknown := sorted({folder.name for folder in tested} - set(class_names)):
+        raise DataError(
+            f"{path / 'test' / unknown[0]} has no counterpart in {path / 'train'}: expected the same classes."
+        )
+    images, positions = _labelled_images(tested)
+    labels = torch.tensor([class_names.index(folder.name) for folder in tested])[positions]
+    return checked(train, (images, labels), str(path), path.resolve().name, class_names)
+
+
+def read_image(path: Path) -> UInt8[Tensor, "C H W"]:
+    """The pixels of a PNG or JPEG file, grey (C = 1) or colour (C = 3)."""
+    try:
+        with warnings.catch_warnings():
+            # Pillow only warns of an image that unpacks to far more than its file.
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path, formats=_FORMATS) as image:
+                mode, pixels = image.mode, np.array(image)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise DataError(f"{path} is too large an image to unpack. Make it smaller.") from error
+    except UnidentifiedImageError as error:
+        raise DataError(f"{path} is no PNG or JPEG image. Remove it, or save it again.") from error
+    except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises of a damaged file
+        raise DataError(f"{path} cannot be read: {error}. Remove it, or save it again.") from error
+    if mode not in _MODES:
+        raise DataError(f"{path} has the mode {mode}: expected L (grey) or RGB (colour), 8 bits each. Convert it.")
+    return torch.from_numpy(pixels.reshape(*pixels.shape[:2], -1)).permute(2, 0, 1)
+
+
+def _is_parted(path: Path) -> bool:
+    """Whether the folder has the parts `train` and `test`, and nothing beside them that would be passed over."""
+    names = {entry.name for entry in _entries(path) if entry.is_dir()}
+    if {"train", "test"} <= names and len(names) > 2:
+        other = min(names - {"train", "test"})
+        raise DataError(
+            f"{path} has the folder '{other}' beside 'train' and 'test': expected these two alone, or a folder per "
+            "class."
+        )
+    return {"train", "test"} <= names
+
+
+def _entries(path: Path) -> list[Path]:
+    try:
+        return sorted(
+            (entry for entry in path.iterdir() if not entry.name.startswith(".")), key=lambda entry: entry.name
+        )
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _class_folders(path: Path) -> list[Path]:
+    folders = [entry for entry in _entries(path) if entry.is_dir()]
+    if not folders:
+        raise DataError(f"{path} has no folders: expected one per class, with its images inside.")
+    return folders
+
+
+def _labelled_images(folders: Sequence[Path]) -> Batch:
+    """Images (N, C, H, W) in [0, 1], and for each the position of its folder."""
+    files = [(file, position) for position, folder in enumerate(folders) for file in _images_in(folder)]
+    first = read_image(files[0][0])
+    require_memory(str(folders[0].parent), len(files) * first.numel() * _BYTES_PER_VALUE)
+    pixels = torch.empty(len(files), *first.shape, dtype=torch.uint8)
+    for row, (file, _) in enumerate(files):
+        image = read_image(file)
+        if image.shape != first.shape:
+            raise DataError(
+                f"{file} is {_described(image)} but {files[0][0]} is {_described(first)}: expected images of one "
+                "size, all grey or all colour. Resize or convert them."
+            )
+        pixels[row] = image
+    return scaled(pixels, str(folders[0].parent)), torch.tensor([position for _, position in files])
+
+
+def _images_in(folder: Path) -> list[Path]:
+    """The files of a class; anything but an image is a slip, not something to pass over."""
+    files = _entries(folder)
+    for file in files:
+        if not file.is_file() or file.suffix.lower() not in _ENDINGS:
+            raise DataError(f"{file} is no image: expected files that end in {', '.join(_ENDINGS)} in {folder}.")
+    if not files:
+        raise DataError(f"{folder} is empty: expected at least one image of the class '{folder.name}'. Add some.")
+    return files
+
+
+def _described(image: UInt8[Tensor, "C H W"]) -> str:
+    channels, height, width = image.shape
+    return f"{width}×{height} {'grey' if channels == 1 else 'colour'}"

@@ -1,0 +1,58 @@
+"""Small tasks whose symmetry is known because they are made here."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from .._errors import DataError
+from ..noise import fold, normal, uniform
+
+__all__ = ["ARC_DEGREES", "Points", "polar_coordinates", "rotated_arcs"]
+
+ARC_DEGREES = 120.0  # angles are uniform on [0°, 120°]: the same label within ±60° of the middle
+RADII = (0.5, 1.0)  # of the arc of class 0 and of that of class 1
+
+
+class Points(NamedTuple):
+    """Points of the plane (N, 2) with their classes (N,)."""
+
+    x: Float[Tensor, "N 2"]
+    y: Int[Tensor, "N"]
+
+
+def rotated_arcs(num_data: int = 200, noise: float = 0.065, *, seed: int, dtype: torch.dtype = torch.float32) -> Points:
+    r"""Two classes on arcs about the origin, told apart by their radius alone (paper 1, Fig. 1 and 2).
+
+    Class 0: N/2 points on the arc of radius 0.5. Class 1: a third of its N/2 points in a Gaussian blob at the origin,
+    of standard deviation `noise`; the others on the arc of radius 1. A point of an arc at angle α, uniform on
+    [0°, 120°], lies at :math:`(\cos\alpha\,(r + n\epsilon_1), \sin\alpha\,(r + n\epsilon_2))`, ε standard normal.
+
+    Arguments:
+        num_data: The number N of points, even.
+        noise: The amount n of noise, at least 0.
+        seed: Any integer; point i is a function of it and of i.
+        dtype: Of the points.
+    """
+    if num_data < 2 or num_data % 2:
+        raise DataError(f"rotated_arcs needs an even number of points, at least 2; {num_data} came.")
+    if not (math.isfinite(noise) and noise >= 0):
+        raise DataError(f"noise must be finite and at least 0; {noise} came. Pass for example 0.065.")
+    half = num_data // 2
+    num_blob = half // 3
+    index = torch.arange(num_data)
+    jitter = noise * normal(fold(seed, 0), index, (2,), dtype=torch.float64)
+    angles = math.radians(ARC_DEGREES) * uniform(fold(seed, 1), index, dtype=torch.float64)
+    directions = torch.stack([angles.cos(), angles.sin()], 1)
+    radii = torch.full((num_data, 1), RADII[0], dtype=torch.float64)
+    radii[half:] = RADII[1]
+    x = directions * (radii + jitter)
+    x[half : half + num_blob] = jitter[half : half + num_blob]
+    return Points(x.to(dtype), (index >= half).long())
+
+
+def polar_coordinates(x: Float[Tensor, "N 2"]) -> Float[Tensor, "N 2"]:
+    """Radius and angle of points, the angle in radians in (−π, π] from the first axis, counter-clockwise."""
+    return torch.stack([x.norm(dim=1), torch.atan2(x[:, 1], x[:, 0])], 1)

@@ -1,0 +1,78 @@
+"""Networks by name, for images of a given shape."""
+
+import pkgutil
+import re
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from .._errors import ShapeError, StructureError
+from .convnet import cnn, lenet
+from .mlp import mlp
+from .resnet import fixup_resnet
+
+__all__ = ["NAMES", "build"]
+
+NAMES = ("mlp", "mlp:WIDTH[-WIDTH…]", "cnn", "lenet", "resnet-DEPTH-WIDTH", "package.module:function")
+
+_MLP = re.compile(r"mlp(?::(\d+(?:-\d+)*))?")
+_RESNET = re.compile(r"resnet-(\d+)-(\d+)")
+_SQUARE = {"cnn": cnn, "lenet": lenet}
+
+
+def build(name: str, image_shape: tuple[int, int, int], num_outputs: int, seed: int) -> nn.Module:
+    """The network called `name`, (N, c, H, W) -> (N, C), with initial weights from the seed.
+
+    Arguments:
+        name: "mlp" (one hidden layer of 1000, tanh), "mlp:300" or "mlp:300-100" (its hidden widths), "cnn", "lenet",
+            "resnet-8-16" (Fixup, depth and width), or "package.module:function", called with (image_shape,
+            num_outputs).
+        image_shape: The channels c, the rows H and the columns W of an image.
+        num_outputs: The number of outputs C.
+        seed: The seed of the initial weights, of a function's too.
+    """
+    num_channels, height, width = image_shape
+    generator = torch.Generator().manual_seed(seed)
+    if match := _MLP.fullmatch(name):
+        hidden = [int(number) for number in (match[1] or "1000").split("-")]
+        if 0 in hidden:
+            raise ShapeError(f"'{name}' has a hidden layer without units: expected widths of 1 or more.")
+        return mlp(num_channels * height * width, hidden, num_outputs, generator=generator)
+    if name in _SQUARE:
+        if height != width:
+            raise ShapeError(f"{name} takes square images; {height}×{width} came. Pad them, or use mlp.")
+        return _SQUARE[name](num_channels, height, num_outputs, generator=generator)
+    if match := _RESNET.fullmatch(name):
+        return fixup_resnet(int(match[1]), int(match[2]), num_channels, num_outputs, generator=generator)
+    if ":" in name and not name.startswith("mlp:"):
+        return _made_by(name, image_shape, num_outputs, seed)
+    raise StructureError(f"No network is called '{name}': expected {', '.join(NAMES[:-1])} or {NAMES[-1]}.")
+
+
+def _made_by(reference: str, image_shape: tuple[int, int, int], num_outputs: int, seed: int) -> nn.Module:
+    """The network that a user's function makes; what it draws from torch's global state begins at the seed."""
+    function = _function(reference)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        network = function(image_shape, num_outputs)
+    if not isinstance(network, nn.Module):
+        raise StructureError(f"{reference} returned a {type(network).__name__}: expected a torch.nn.Module.")
+    return network
+
+
+def _function(reference: str) -> Callable[..., object]:
+    """The object of a reference, once it is there and can be called."""
+    module, _, attribute = reference.partition(":")
+    try:
+        function = pkgutil.resolve_name(reference)
+    except AttributeError as error:
+        raise StructureError(f"{reference}: module {module} has no '{attribute}'. Is it spelt right?") from error
+    except Exception as error:  # whatever a module does when it is imported
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise StructureError(
+            f"{reference} cannot be imported ({reason}). Install its package, or add its folder to PYTHONPATH."
+        ) from error
+    if not callable(function):
+        raise StructureError(f"{reference} is a {type(function).__name__}: expected a function that makes a network.")
+    return function

@@ -1,0 +1,102 @@
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from covary._errors import ShapeError, StructureError
+from covary.networks import NAMES, build, cnn, fixup_resnet, lenet, mlp
+
+
+def weights(network):
+    return torch.cat([p.detach().flatten() for p in network.parameters()])
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A module of the user's own, by the text of its source."""
+    monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("my_networks", None)
+    yield lambda source: (tmp_path / "my_networks.py").write_text(source)
+    sys.modules.pop("my_networks", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "same"),
+    [
+        ("mlp", (1, 28, 28), lambda g: mlp(784, 1000, 4, generator=g)),
+        ("mlp:30", (3, 4, 5), lambda g: mlp(60, 30, 4, generator=g)),
+        ("mlp:30-20", (1, 4, 4), lambda g: mlp(16, (30, 20), 4, generator=g)),
+        ("cnn", (3, 16, 16), lambda g: cnn(3, 16, 4, generator=g)),
+        ("lenet", (1, 28, 28), lambda g: lenet(1, 28, 4, generator=g)),
+        ("resnet-8-2", (3, 6, 9), lambda g: fixup_resnet(8, 2, 3, 4, generator=g)),
+    ],
+)
+def test_names_are_the_networks_they_say(name, shape, same):
+    network = build(name, shape, 4, seed=3)
+    assert network(torch.zeros(2, *shape)).shape == (2, 4)
+    assert torch.equal(weights(network), weights(same(torch.Generator().manual_seed(3))))
+    assert not torch.equal(weights(network), weights(build(name, shape, 4, seed=4)))
+
+
+@pytest.mark.parametrize("name", ["mpl", "mlp:", "mlp:a", "mlp:3-", "mlp:-3", "resnet", "resnet-8", "cnn-3", ""])
+def test_unknown_names_list_the_known(name):
+    with pytest.raises(StructureError, match=f"called '{name}': expected mlp, ") as caught:
+        build(name, (1, 28, 28), 10, 0)
+    assert all(known in str(caught.value) for known in NAMES)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("mlp:30-0", (1, 4, 4), "without units"),
+        ("cnn", (1, 28, 20), "square images; 28×20 came"),
+        ("cnn", (1, 7, 7), "side of 8 or more; 7 came"),
+        ("lenet", (1, 30, 30), "28 or 32; 30 came"),
+        ("resnet-9-4", (1, 8, 8), r"6n \+ 2"),
+        ("resnet-8-0", (1, 8, 8), "width of 1 or more"),
+    ],
+)
+def test_impossible_sizes(name, shape, message):
+    with pytest.raises(ShapeError, match=message):
+        build(name, shape, 10, 0)
+
+
+def test_a_function_of_the_users_own(module):
+    module(
+        "from torch import nn\n"
+        "def make(shape, num_outputs):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], num_outputs))\n"
+    )
+    torch.manual_seed(11)
+    before = torch.get_rng_state()
+    network = build("my_networks:make", (1, 3, 4), 5, seed=2)
+    assert isinstance(network, nn.Module)
+    assert network(torch.zeros(2, 1, 3, 4)).shape == (2, 5)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(weights(network), weights(build("my_networks:make", (1, 3, 4), 5, seed=2)))
+    assert not torch.equal(weights(network), weights(build("my_networks:make", (1, 3, 4), 5, seed=1)))
+
+
+@pytest.mark.parametrize(
+    ("reference", "source", "message"),
+    [
+        ("no_such_module:make", "", "cannot be imported .ModuleNotFoundError: No module named 'no_such_module'"),
+        ("my_networks:absent", "", "module my_networks has no 'absent'"),
+        ("my_networks:make", "make = 3", "is a int: expected a function"),
+        (
+            "my_networks:make",
+            "def make(shape, num_outputs): return 'net'",
+            "returned a str: expected a torch.nn.Module",
+        ),
+        ("my_networks:make", "1 / 0", "cannot be imported .ZeroDivisionError: division by zero"),
+        ("my_networks:make", "def make(:", "cannot be imported .SyntaxError"),
+        ("my networks:make", "", "cannot be imported .ValueError"),
+    ],
+)
+def test_references_that_fail(module, reference, source, message):
+    module(source)
+    with pytest.raises(StructureError, match=message) as caught:
+        build(reference, (1, 8, 8), 10, 0)
+    assert "\n" not in str(caught.value)

@@ -5,7 +5,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-__all__ = ["Batch", "Columns", "Network", "SampleAveraging", "Weights"]
+__all__ = ["Batch", "Columns", "Network", "SampleAveraging", "SampleWeighting", "Weights"]
 
 Network = nn.Module  # x: (N, ...) -> f: (N, C)
 Batch = tuple[Tensor, Tensor]  # inputs (N, ...), targets (N, ...)
@@ -26,4 +26,13 @@ class SampleAveraging(Protocol):
 
     def forward(self, x: Tensor, index: Tensor | None = None, *, seed: int = 0) -> Tensor:
         """The averaged outputs, shape (N, C)."""
+        ...
+
+
+@runtime_checkable
+class SampleWeighting(SampleAveraging, Protocol):
+    """A sample-averaging network that can tell how much each copy counts."""
+
+    def sample_weights(self, index: Tensor, *, seed: int = 0) -> Tensor | None:
+        """The weights of the copies, shape (N, S), rows summing to 1; None where each is 1/S."""
         ...

@@ -6,6 +6,7 @@ import torch
 from covary._errors import DataError, ShapeError, StructureError
 from covary.augment import Affine2d, Augmentation
 from covary.groups import AFFINE_NAMES, affine_generators, warp
+from covary.noise import Stream, uniform
 from covary.priors import weights_of
 
 
@@ -116,12 +117,53 @@ def test_bad_names(names, message):
         Affine2d(names)
 
 
+def test_widths_of_ones_own():
+    by_name = Affine2d(("rotation", "shift_x"), initial_width={"shift_x": 0.2, "rotation": 1})
+    torch.testing.assert_close(by_name.widths, torch.tensor([1.0, 0.2]))
+    in_order = Affine2d(("rotation", "shift_x"), initial_width=(1, 0.2))
+    torch.testing.assert_close(in_order.widths, by_name.widths)
+    with pytest.raises(StructureError, match="those of rotation, shift_x; rotation came"):
+        Affine2d(("rotation", "shift_x"), initial_width={"rotation": 1.0})
+    with pytest.raises(StructureError, match="in the order rotation, shift_x; 1 came"):
+        Affine2d(("rotation", "shift_x"), initial_width=[1.0])
+
+
+def test_samplers(generator):
+    index = torch.arange(3)
+    even, independent = Affine2d(), Affine2d(sampler="random")
+    expected = 2 * uniform(5, index, (4, 6), stream=Stream.AUGMENTATION, dtype=torch.float64) - 1
+    assert torch.equal(independent.sample_noise(index, 4, seed=5), expected)
+    assert not torch.equal(even.sample_noise(index, 4, seed=5), expected)
+    with pytest.raises(StructureError, match="one of sobol, random; 'grid' came"):
+        Affine2d(sampler="grid")
+
+
+def test_works_inside_function_transforms(generator):
+    augment, x = Affine2d(), smooth_images(generator, 2, 1, 5, 5)
+
+    def total(raw):
+        return torch.func.functional_call(Copies(augment), {"augment.raw_widths": raw}, (x,)).square().sum()
+
+    slope = torch.func.jacrev(total)(augment.raw_widths.detach())
+    (expected,) = torch.autograd.grad(Copies(augment)(x).square().sum(), augment.raw_widths)
+    torch.testing.assert_close(slope, expected)
+
+
+class Copies(torch.nn.Module):
+    def __init__(self, augment):
+        super().__init__()
+        self.augment = augment
+
+    def forward(self, x):
+        return self.augment.apply(x, self.augment.sample_noise(torch.arange(len(x)), 3, seed=0))
+
+
 def test_bad_input(generator):
     augment = Affine2d()
     noise = augment.sample_noise(torch.arange(2), 3, seed=0)
     with pytest.raises(ShapeError, match=r"images \(N, C, H, W\); \(2, 36\) came"):
         augment.apply(torch.zeros(2, 36), noise)
     with pytest.raises(StructureError, match="'wrap' came"):
-        Affine2d(padding="wrap").apply(torch.zeros(2, 1, 4, 4), noise)
+        Affine2d(padding="wrap")
     with pytest.raises(DataError, match="finite and ≥ 0"):
         Affine2d(initial_width=-0.1)

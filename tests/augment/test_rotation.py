@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from covary._errors import DataError, ShapeError
+from covary._errors import DataError, ShapeError, StructureError
 from covary.augment import Augmentation, Rotation2d
 from covary.priors import weights_of
 
@@ -36,6 +36,14 @@ def test_noise_depends_on_seed_and_index_alone():
     split = [augment.sample_noise(part, 4, seed=1) for part in index.flip(0).split(33)]
     assert torch.equal(torch.cat(split).flip(0), noise)
     assert not torch.equal(augment.sample_noise(index, 4, seed=2), noise)
+
+
+def test_samplers():
+    index = torch.arange(50)
+    assert Rotation2d(sampler="random").sample_noise(index, 64, seed=0).mean(1).abs().max() > 0.1
+    assert Rotation2d(sampler="sobol").sample_noise(index, 64, seed=0).mean(1).abs().max() < 0.1
+    with pytest.raises(StructureError, match="'grid' came"):
+        Rotation2d(sampler="grid")
 
 
 @pytest.mark.parametrize("width", [1e-3, 0.05, 2.0])

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from covary._errors import DataError, ShapeError
-from covary._types import SampleAveraging
+from covary._types import SampleAveraging, SampleWeighting
 from covary.augment import Affine2d, Rotation2d
 from covary.networks import Averaged, mlp
 from covary.priors import Prior, hyperparameters_of, weights_of
@@ -22,6 +22,18 @@ class QuarterTurns(nn.Module):
         return torch.stack([torch.rot90(x, s, (-2, -1)) for s in range(noise.shape[1])], dim=1)
 
 
+class Uneven(QuarterTurns):
+    """Quarter turns that count the more the farther they turn."""
+
+    def sample_weights(self, noise):
+        return (1 + noise) / (1 + noise).sum(1, keepdim=True)
+
+
+class WrongWeights(Uneven):
+    def sample_weights(self, noise):
+        return super().sample_weights(noise).T
+
+
 class Wrong(QuarterTurns):
     def apply(self, x, noise):
         return super().apply(x, noise).transpose(0, 1)
@@ -34,6 +46,7 @@ def network(generator):
 def test_is_a_sample_averaging_network_whose_augmentation_is_no_weight(generator):
     averaged = Averaged(network(generator), Rotation2d(), 5)
     assert isinstance(averaged, SampleAveraging)
+    assert isinstance(averaged, SampleWeighting)
     weights = weights_of(averaged)
     assert all(name.startswith("network.") for name in weights)
     assert list(hyperparameters_of(averaged, weights)) == ["augment.raw_widths"]
@@ -49,6 +62,17 @@ def test_is_the_mean_of_an_explicit_loop(generator):
         [sum(inner(augment.apply(x[n : n + 1], noise[n : n + 1])[:, s]) for s in range(5))[0] / 5 for n in range(4)]
     )
     torch.testing.assert_close(Averaged(inner, augment, 5)(x, index, seed=3), expected)
+
+
+def test_weights_of_the_augmentation(generator):
+    inner, x = mlp(36, 8, 3, generator=generator).double(), torch.rand(5, 1, 6, 6, generator=generator)
+    averaged = Averaged(inner, Uneven(), 4)
+    expected = sum((1 + s) / 10 * inner(torch.rot90(x, s, (-2, -1))) for s in range(4))
+    torch.testing.assert_close(averaged(x), expected)
+    torch.testing.assert_close(averaged.sample_weights(torch.arange(5))[2], torch.tensor([0.1, 0.2, 0.3, 0.4]))
+    assert Averaged(inner, QuarterTurns(), 4).sample_weights(torch.arange(5)) is None
+    with pytest.raises(ShapeError, match=r"sample_weights must be \(5, 4\).*\(4, 5\) came"):
+        Averaged(inner, WrongWeights(), 4)(x)
 
 
 def test_outputs_do_not_depend_on_the_batch(generator):

@@ -7,9 +7,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from .._errors import ShapeError, StructureError
-from ..groups import AFFINE_NAMES, affine_generators, exponential, to_normalised, warp_normalised
-from ..noise import Stream, uniform
-from .widths import raw_from_widths, widths_from_raw
+from ..groups import AFFINE_NAMES, PADDINGS, affine_generators, exponential, to_normalised, warp_normalised
+from .sampling import SAMPLERS, check_sampler
+from .widths import InitialWidth, initial_values, raw_from_widths, widths_from_raw
 
 __all__ = ["Affine2d"]
 
@@ -21,6 +21,15 @@ UNITS = {
     "scale_y": "log-scale",
     "shear": "log-scale",  # of the two diagonals
 }
+SIGNS = {
+    "shift_x": "positive moves content to the left by that many half-widths",
+    "shift_y": "positive moves content up by that many half-heights",
+    "rotation": "positive turns content counter-clockwise on the screen",
+    "scale_x": "positive shrinks content horizontally, by exp(-amount)",
+    "scale_y": "positive shrinks content vertically, by exp(-amount)",
+    "shear": "positive shrinks content along the diagonal from upper left to lower right, by exp(-amount), and "
+    "stretches it along the other",
+}
 
 
 class Affine2d(nn.Module):
@@ -31,8 +40,10 @@ class Affine2d(nn.Module):
 
     Arguments:
         names: The generators, by default all six of `AFFINE_NAMES`.
-        initial_width: The width that each starts with; 0 is a stationary point that no gradient leaves.
+        initial_width: The width that each starts with, or one per generator as a sequence or by name; 0 is a
+            stationary point that no gradient leaves.
         padding: What lies outside of an image: "zeros", "border" or "reflection".
+        sampler: How noise is drawn: "sobol", evenly over the samples of a datum, or "random", independently.
     """
 
     hyperparameters = ("raw_widths",)
@@ -40,7 +51,12 @@ class Affine2d(nn.Module):
     angular: Tensor
 
     def __init__(
-        self, names: Sequence[str] = AFFINE_NAMES, *, initial_width: float = 0.05, padding: str = "zeros"
+        self,
+        names: Sequence[str] = AFFINE_NAMES,
+        *,
+        initial_width: InitialWidth = 0.05,
+        padding: str = "zeros",
+        sampler: str = "sobol",
     ) -> None:
         super().__init__()
         if isinstance(names, str) or not names or len(set(names)) < len(names):
@@ -48,13 +64,14 @@ class Affine2d(nn.Module):
                 f"Affine2d needs one or more different names among {', '.join(AFFINE_NAMES)}; {names!r} came. "
                 "Pass a tuple, each name once."
             )
-        self.names, self.units = tuple(names), tuple(UNITS.get(name, "") for name in names)
-        self.padding = padding
+        if padding not in PADDINGS:
+            raise StructureError(f"Padding must be one of {', '.join(PADDINGS)}; {padding!r} came. Choose one.")
+        self.names, self.padding, self.sampler = tuple(names), padding, check_sampler(sampler)
         # Constants of the algebra: they follow the module to a device, but are no state to save.
         self.register_buffer("generators", affine_generators(names, dtype=torch.get_default_dtype()), persistent=False)
         self.register_buffer("angular", torch.tensor([n == "rotation" for n in names]), persistent=False)
-        widths = torch.full((len(names),), float(initial_width))
-        self.raw_widths = nn.Parameter(raw_from_widths(widths, self.angular))
+        self.units, self.signs = tuple(UNITS[name] for name in names), tuple(SIGNS[name] for name in names)
+        self.raw_widths = nn.Parameter(raw_from_widths(initial_values(self.names, initial_width), self.angular))
 
     @property
     def widths(self) -> Float[Tensor, "K"]:
@@ -62,24 +79,32 @@ class Affine2d(nn.Module):
         return widths_from_raw(self.raw_widths, self.angular)
 
     def sample_noise(self, index: Int[Tensor, "N"], num_samples: int, *, seed: int) -> Float[Tensor, "N S K"]:
-        """Independent noise ε in [−1, 1) per datum, sample and generator; sample s is the same whatever S."""
-        shape = (num_samples, len(self.names))
-        noise = uniform(seed, index, shape, stream=Stream.AUGMENTATION, dtype=self.raw_widths.dtype)
-        return 2 * noise - 1
+        """Noise ε in [−1, 1) per datum, sample and generator; sample s is the same whatever S."""
+        return SAMPLERS[self.sampler](seed, index, num_samples, len(self.names), self.raw_widths.dtype)
 
     # The word of the public contract; it hides Module.apply(fn), which would have no submodule to visit.
     def apply(  # type: ignore[override]
         self, x: Tensor, noise: Float[Tensor, "N S K"]
     ) -> Float[Tensor, "N S C H W"]:
         """Transformed copies of images x of shape (N, C, H, W); T maps output to input coordinates."""
+        return self.transform(x, self.coefficients(noise.to(x)))
+
+    def coefficients(self, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S K"]:
+        """Coefficients c = w ε of the generators, in the units of `units`."""
+        return noise * self.widths.to(noise)
+
+    def transform(self, x: Tensor, coefficients: Float[Tensor, "N S K"]) -> Float[Tensor, "N S C H W"]:
+        r"""Images under :math:`\exp(\sum_i c_i G_i)`, with coefficients c in the units of `units`."""
         if x.ndim != 4:
             raise ShapeError(f"Affine2d acts on images (N, C, H, W); {tuple(x.shape)} came. Reshape x to images.")
-        coefficients = noise.to(x) * self.widths.to(x)
-        algebra = torch.einsum("nsk,kij->nsij", coefficients, self.generators.to(x))
-        matrices = exponential(to_normalised(algebra, x.shape[-2], x.shape[-1]))
-        return warp_normalised(x, matrices, self.padding)
+        return warp_normalised(x, self.matrices(coefficients, x.shape[-2], x.shape[-1]), self.padding)
+
+    def matrices(self, coefficients: Float[Tensor, "N S K"], height: int, width: int) -> Float[Tensor, "N S 3 3"]:
+        """Matrices from output to input coordinates on [−1, 1]², of images of that height and width."""
+        algebra = torch.einsum("nsk,kij->nsij", coefficients, self.generators.to(coefficients))
+        return exponential(to_normalised(algebra, height, width))
 
     def extra_repr(self) -> str:
         """Widths by name, for `print`."""
         widths = ", ".join(f"{n}={w:.3g}" for n, w in zip(self.names, self.widths.tolist(), strict=True))
-        return f"{widths}, padding={self.padding!r}"
+        return f"{widths}, padding={self.padding!r}, sampler={self.sampler!r}"

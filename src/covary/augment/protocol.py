@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["Augmentation"]
+__all__ = ["Augmentation", "WeightedAugmentation"]
 
 
 @runtime_checkable
@@ -28,4 +28,13 @@ class Augmentation(Protocol):
 
     def apply(self, x: Float[Tensor, "N ..."], noise: Float[Tensor, "N S ..."]) -> Float[Tensor, "N S ..."]:
         """Transformed copies of each datum, in the dtype and on the device of x."""
+        ...
+
+
+@runtime_checkable
+class WeightedAugmentation(Augmentation, Protocol):
+    """An augmentation whose samples do not count the same; one without this method gives each 1/S."""
+
+    def sample_weights(self, noise: Float[Tensor, "N S ..."]) -> Float[Tensor, "N S"]:
+        """Weights ≥ 0 of the samples in the mean over them, rows summing to 1, differentiable in the parameters."""
         ...

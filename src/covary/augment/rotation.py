@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from .._errors import ShapeError
-from ..noise import Stream, uniform
+from .sampling import SAMPLERS, check_sampler
 from .widths import raw_from_widths, widths_from_raw
 
 __all__ = ["Rotation2d"]
@@ -19,15 +19,18 @@ class Rotation2d(nn.Module):
 
     Arguments:
         initial_width: The width that it starts with; 0 is a stationary point that no gradient leaves.
+        sampler: How noise is drawn: "sobol", evenly over the samples of a datum, or "random", independently.
     """
 
     hyperparameters = ("raw_widths",)
     names = ("rotation",)
     units = ("radians",)
+    signs = ("positive turns points counter-clockwise, x to the right and y up",)
     angular: Tensor
 
-    def __init__(self, initial_width: float = 0.05) -> None:
+    def __init__(self, initial_width: float | int = 0.05, *, sampler: str = "sobol") -> None:
         super().__init__()
+        self.sampler = check_sampler(sampler)
         self.register_buffer("angular", torch.tensor([True]), persistent=False)
         self.raw_widths = nn.Parameter(raw_from_widths(torch.tensor([float(initial_width)]), self.angular))
 
@@ -37,10 +40,8 @@ class Rotation2d(nn.Module):
         return widths_from_raw(self.raw_widths, self.angular)
 
     def sample_noise(self, index: Int[Tensor, "N"], num_samples: int, *, seed: int) -> Float[Tensor, "N S 1"]:
-        """Independent noise ε in [−1, 1) per datum and sample; sample s is the same whatever S."""
-        shape = (num_samples, 1)
-        noise = uniform(seed, index, shape, stream=Stream.AUGMENTATION, dtype=self.raw_widths.dtype)
-        return 2 * noise - 1
+        """Noise ε in [−1, 1) per datum and sample; sample s is the same whatever S."""
+        return SAMPLERS[self.sampler](seed, index, num_samples, 1, self.raw_widths.dtype)
 
     # The word of the public contract; it hides Module.apply(fn), which would have no submodule to visit.
     def apply(  # type: ignore[override]
@@ -56,4 +57,4 @@ class Rotation2d(nn.Module):
 
     def extra_repr(self) -> str:
         """Width by name, for `print`."""
-        return f"rotation={self.widths.item():.3g}"
+        return f"rotation={self.widths.item():.3g}, sampler={self.sampler!r}"

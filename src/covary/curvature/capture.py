@@ -22,7 +22,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .._errors import CaptureError, ShapeError
-from .._types import SampleAveraging
+from .._types import SampleAveraging, SampleWeighting
 from ..priors import hyperparameters_of
 from .coverage import Structure, find_uses, structure_of
 from .rules import attend, rule_for
@@ -59,6 +59,7 @@ class Captured:
     Arguments:
         outputs: The network's outputs f̂, shape (N, C).
         num_samples: S, the copies of each datum in the inner batch.
+        sample_weights: How much each copy counts in f̂, shape (N, S), rows summing to 1; None where each is 1/S.
         weights: The weights that are covered, by name.
         structures: The structure of each weight's block in a Kronecker-factored curvature.
         shares: For each weight its shares, one per call.
@@ -70,6 +71,7 @@ class Captured:
 
     outputs: Float[Tensor, "N C"]
     num_samples: int
+    sample_weights: Tensor | None
     weights: Mapping[str, nn.Parameter]
     structures: Mapping[str, Structure]
     shares: Mapping[str, list[PlacedShare]]
@@ -138,9 +140,12 @@ def capture(
     folds = [_fold(network, call, x.shape[0] * num_samples) for call in calls]
     with torch.set_grad_enabled(differentiable):
         shares = _shares(network, weights, calls, num_samples, folds)
+        sample_weights = _sample_weights(network, x, index, seed)
     structures = {n: structure_of(weights[n], uses) for n, uses in find_uses(network, weights).items()}
     edges, shapes = [call.edge for call in calls], [call.shape for call in calls]
-    return Captured(outputs, num_samples, weights, structures, shares, edges, shapes, folds, differentiable)
+    return Captured(
+        outputs, num_samples, sample_weights, weights, structures, shares, edges, shapes, folds, differentiable
+    )
 
 
 def _forward(
@@ -159,6 +164,12 @@ def _forward(
     with kernel:
         outputs: Tensor = torch.func.functional_call(network, constants, (x,), arguments)
     return outputs
+
+
+def _sample_weights(network: nn.Module, x: Tensor, index: Tensor | None, seed: int) -> Tensor | None:
+    if not isinstance(network, SampleWeighting):
+        return None
+    return network.sample_weights(torch.arange(len(x), device=x.device) if index is None else index, seed=seed)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 r"""KFAC: one Kronecker product per weight, summed over data as factors.
 
-With :math:`\bar a = \frac1S\sum_s a` and :math:`\bar g = \sum_s g` (g carries 1/S),
-of shapes (N, R, Q, D) and (N, R, Q, G),
+With :math:`\bar a = \sum_s w_s a` and :math:`\bar g = \sum_s g` (g carries :math:`w_s`, the weight of its sample in
+f̂, as a rule 1/S), of shapes (N, R, Q, D) and (N, R, Q, G),
 
 .. math:: H \approx A \otimes B / c, \quad A = \sum \bar a \bar a^\top, \quad B = \sum_k \sum \bar g \bar g^\top.
 
@@ -138,7 +138,7 @@ def _input_factor(captured: Captured, name: str, kfac_approx: KfacApprox) -> Inp
     for _, share in captured.shares[name]:
         assert not isinstance(share, Exact), "exact shares have no factors"
         position = share.block[0] if isinstance(share, Outer) else 0
-        rows.setdefault(position, []).append(share.averaged_inputs())
+        rows.setdefault(position, []).append(share.averaged_inputs(captured.sample_weights))
     if kfac_approx == "reduce":
         rows = {key: [_reduce(parts) / sum(part.shape[1] for part in parts)] for key, parts in rows.items()}
     if lookups and kfac_approx == "expand":  # positions without lookup are no rows

@@ -46,14 +46,18 @@ class Outer:
     block: tuple[int, int] = (0, 1)
     fold: int = 1
 
-    def averaged_inputs(self) -> Float[Tensor, "N R Q D"]:
-        r"""The mean over samples :math:`\bar a`, taken before unfolding: memory does not grow with S."""
+    def averaged_inputs(self, weights: Float[Tensor, "N S"] | None = None) -> Float[Tensor, "N R Q D"]:
+        r"""The mean over samples :math:`\bar a`, taken before unfolding: memory does not grow with S.
+
+        Arguments:
+            weights: How much each sample counts, rows summing to 1; 1/S by default.
+        """
         # one sample is its own mean, and needs no copy
-        inputs = self.inputs if self.inputs.shape[1] == 1 else self.inputs.mean(1, keepdim=True)
+        inputs = self.inputs if self.inputs.shape[1] == 1 else _sample_mean(self.inputs, weights)
         return _join_fold(self.unfold(inputs), self.fold).squeeze(1)
 
     def summed_gradients(self, gradient: Float[Tensor, "NF S *outputs"]) -> Float[Tensor, "N R Q G"]:
-        r"""The sum over samples :math:`\bar g`; each sample's gradient carries 1/S already."""
+        r"""The sum over samples :math:`\bar g`; each sample's gradient carries its weight already."""
         total = gradient if gradient.shape[1] == 1 else gradient.sum(1, keepdim=True)
         return _join_fold(self.arrange(total), self.fold).squeeze(1)
 
@@ -82,11 +86,11 @@ class Lookup:
     dtype: torch.dtype
     fold: int = 1
 
-    def averaged_inputs(self) -> Float[Tensor, "N R 1 V"]:
-        r"""The mean over samples of the one-hot vectors, dense."""
+    def averaged_inputs(self, weights: Float[Tensor, "N S"] | None = None) -> Float[Tensor, "N R 1 V"]:
+        r"""The mean over samples of the one-hot vectors, dense; weights as in `Outer`."""
         one_hot = torch.nn.functional.one_hot(self.index.clamp(min=0), self.num_rows)
         one_hot = one_hot * (self.index >= 0).unsqueeze(-1)
-        average = one_hot.to(self.dtype).mean(1, keepdim=True)
+        average = _sample_mean(one_hot.to(self.dtype), weights)
         return _join_fold(average.unsqueeze(3), self.fold).squeeze(1)
 
     def summed_gradients(self, gradient: Float[Tensor, "NF S *outputs"]) -> Float[Tensor, "N R 1 D"]:
@@ -143,6 +147,16 @@ class Exact:
 
 
 Share = Outer | Lookup | Exact
+
+
+def _sample_mean(
+    values: Float[Tensor, "NF S *features"], weights: Float[Tensor, "N S"] | None
+) -> Float[Tensor, "NF 1 *features"]:
+    """The mean over samples, weighted where weights are given."""
+    if weights is None:
+        return values.mean(1, keepdim=True)
+    rows = weights.to(values).repeat_interleave(len(values) // len(weights), dim=0)  # folded rows share their datum's
+    return torch.einsum("ns,ns...->n...", rows, values).unsqueeze(1)
 
 
 def _join_fold(a: Float[Tensor, "NF S R Q D"], fold: int) -> Float[Tensor, "N S FR Q D"]:

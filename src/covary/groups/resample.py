@@ -16,7 +16,7 @@ from torch.nn.functional import grid_sample
 
 from .._errors import DataError, ShapeError, StructureError
 
-__all__ = ["to_normalised", "warp", "warp_normalised"]
+__all__ = ["PADDINGS", "to_normalised", "warp", "warp_normalised"]
 
 PADDINGS = ("zeros", "border", "reflection")
 

@@ -3,17 +3,19 @@
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from .._errors import DataError, ShapeError
-from ..augment import Augmentation
+from ..augment import Augmentation, WeightedAugmentation
 
 __all__ = ["Averaged"]
 
 
 class Averaged(nn.Module):
-    r"""Averaged network :math:`\hat f(x) = \frac1S \sum_s f(x'_s)`, a mean of logits over copies :math:`x'_s`.
+    r"""Averaged network :math:`\hat f(x) = \sum_s w_s f(x'_s)`, a mean of logits over copies :math:`x'_s`.
+
+    The weights w are 1/S, or those of the augmentation's `sample_weights`.
 
     Arguments:
         network: The network f, (N·S, ...) -> (N·S, C), rows batch-major: row n·S + s is sample s of datum n.
@@ -47,7 +49,8 @@ class Averaged(nn.Module):
                 f"index must be ({num_data},), one identity per datum; {tuple(index.shape)} came. "
                 "Pass the positions of this batch in the data set."
             )
-        copies = self.augment.apply(x, self.augment.sample_noise(index, num_samples, seed=seed))
+        noise = self.augment.sample_noise(index, num_samples, seed=seed)
+        copies = self.augment.apply(x, noise)
         if copies.shape[:2] != (num_data, num_samples):
             raise ShapeError(
                 f"The augmentation must return copies of shape ({num_data}, {num_samples}, ...); {tuple(copies.shape)} "
@@ -59,7 +62,14 @@ class Averaged(nn.Module):
                 f"The averaged network must return ({num_data * num_samples}, C), a row per copy; "
                 f"{tuple(outputs.shape)} came. Flatten all axes but the batch, and do not mix rows."
             )
-        return outputs.unflatten(0, (num_data, num_samples)).mean(1)
+        outputs, weights = outputs.unflatten(0, (num_data, num_samples)), self._weights(noise)
+        return outputs.mean(1) if weights is None else torch.einsum("ns,nsc->nc", weights.to(outputs), outputs)
+
+    def sample_weights(self, index: Int[Tensor, "N"], *, seed: int = 0) -> Float[Tensor, "N S"] | None:
+        """Weights w of the copies, rows summing to 1; None where each is 1/S."""
+        if not isinstance(self.augment, WeightedAugmentation):
+            return None
+        return self._weights(self.augment.sample_noise(index, self.num_samples, seed=seed))
 
     def with_samples(self, num_samples: int) -> "Averaged":
         """Averaged network with another number of samples; it shares the modules of this one."""
@@ -75,6 +85,17 @@ class Averaged(nn.Module):
         self.network.apply(fn)
         fn(self)
         return self
+
+    def _weights(self, noise: Tensor) -> Tensor | None:
+        if not isinstance(self.augment, WeightedAugmentation):
+            return None
+        weights = self.augment.sample_weights(noise)
+        if weights.shape != noise.shape[:2]:
+            raise ShapeError(
+                f"The augmentation's sample_weights must be {tuple(noise.shape[:2])}, one per copy; "
+                f"{tuple(weights.shape)} came. Keep the leading axes (N, S) of the noise."
+            )
+        return weights
 
     def extra_repr(self) -> str:
         """Number of samples, for `print`."""

@@ -1,0 +1,91 @@
+"""Augmentations one after the other."""
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from .._errors import ShapeError, StructureError
+from ..noise import fold, uniform
+from .protocol import Augmentation, WeightedAugmentation
+
+__all__ = ["Composed"]
+
+
+class Composed(nn.Module):
+    r"""Augmentations applied in the order given, such as flips, then affine transforms, then colour.
+
+    The noise of the parts lies side by side on the last axis. Samples of every part but the first come in a random
+    order per datum: even samples of one part, paired with those of another in their own order, would move in step, and
+    their joint mean would never converge. So here sample s depends on S. Weights of samples are multiplied, then
+    normalised.
+
+    Arguments:
+        parts: The augmentations, each with noise of shape (N, S, K_i) and names of its own.
+    """
+
+    hyperparameters = ("parts",)
+    parts: Sequence[Augmentation]
+
+    def __init__(self, *parts: Augmentation) -> None:
+        super().__init__()
+        self.names = tuple(name for part in parts for name in part.names)
+        if not parts or len(set(self.names)) < len(self.names):
+            raise StructureError(
+                f"Composed needs one or more parts without a common name; {', '.join(self.names) or 'none'} came. "
+                "Give a parameter to one part only."
+            )
+        self.units = _joined(parts, "units")
+        self.signs = _joined(parts, "signs")
+        probe = torch.zeros(1, dtype=torch.int64)
+        shapes = [part.sample_noise(probe, 1, seed=0).shape for part in parts]
+        if any(len(shape) != 3 for shape in shapes):
+            raise ShapeError(
+                f"The parts' noise must be (N, S, K_i); {', '.join(str(tuple(s)) for s in shapes)} came. "
+                "Flatten its last axes in `sample_noise`."
+            )
+        self.noise_sizes = [shape[2] for shape in shapes]
+        self.parts = cast(Sequence[Augmentation], nn.ModuleList(cast(Iterable[nn.Module], parts)))
+
+    @property
+    def widths(self) -> Float[Tensor, "K"]:
+        """Widths of all parts, in the order of `names`."""
+        return torch.cat([part.widths for part in self.parts])
+
+    def sample_noise(self, index: Int[Tensor, "N"], num_samples: int, *, seed: int) -> Float[Tensor, "N S K"]:
+        """Noise of all parts, each from a seed of its own."""
+        noises = []
+        for number, part in enumerate(self.parts):
+            noise = part.sample_noise(index, num_samples, seed=fold(seed, number))
+            if number > 0:
+                order = uniform(fold(seed, number), index, (num_samples,), dtype=torch.float64).argsort(1)
+                noise = noise.take_along_dim(order.unsqueeze(-1), dim=1)
+            noises.append(noise)
+        return torch.cat(noises, dim=-1)
+
+    def sample_weights(self, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S"]:
+        """Products of the parts' weights, normalised over the samples of a datum."""
+        weights = noise.new_ones(noise.shape[:2])
+        for part, own in zip(self.parts, noise.split(self.noise_sizes, dim=-1), strict=True):
+            if isinstance(part, WeightedAugmentation):
+                weights = weights * part.sample_weights(own)
+        return weights / weights.sum(1, keepdim=True)
+
+    # The word of the public contract; it hides Module.apply(fn).
+    def apply(  # type: ignore[override]
+        self, x: Tensor, noise: Float[Tensor, "N S K"]
+    ) -> Float[Tensor, "N S ..."]:
+        """Copies of the data x of shape (N, ...), each through every part."""
+        first, *others = noise.split(self.noise_sizes, dim=-1)
+        copies = self.parts[0].apply(x, first)
+        for part, own in zip(self.parts[1:], others, strict=True):
+            single = part.apply(copies.flatten(0, 1), own.flatten(0, 1).unsqueeze(1))
+            copies = single.squeeze(1).unflatten(0, noise.shape[:2])
+        return copies
+
+
+def _joined(parts: Sequence[Augmentation], attribute: str) -> tuple[str, ...]:
+    """An optional attribute of the parts, one text per name; empty texts where a part has none."""
+    return tuple(text for part in parts for text in getattr(part, attribute, [""] * len(part.names)))

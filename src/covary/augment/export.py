@@ -1,0 +1,183 @@
+"""Augmentation distributions as JSON, and back: plain data, checked field by field; nothing is executed."""
+
+import json
+import math
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .._errors import CovaryError, DataError
+from ..groups import AFFINE_NAMES, DIHEDRAL_NAMES, PADDINGS
+from .affine import Affine2d
+from .composed import Composed
+from .correlated import Correlated
+from .finite import FiniteGroup
+from .protocol import Augmentation
+from .rotation import Rotation2d
+from .sampling import SAMPLERS
+
+__all__ = ["from_json", "load", "save", "to_json"]
+
+FORMAT, VERSION = "covary.augment", 1
+Record = dict[str, Any]
+
+
+def to_json(augment: Augmentation) -> Record:
+    """Record of a distribution, ready for `json.dumps`: kind, names, widths, units, signs, and what its kind adds.
+
+    A distribution of the user's own is of kind "custom": its widths can be read, but not loaded.
+    """
+    record: Record = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": "custom",
+        "names": list(augment.names),
+        "widths": augment.widths.tolist(),
+        "units": list(getattr(augment, "units", [""] * len(augment.names))),
+        "signs": list(getattr(augment, "signs", [""] * len(augment.names))),
+    }
+    if isinstance(augment, Affine2d):
+        return record | {"kind": "affine2d", "padding": augment.padding, "sampler": augment.sampler}
+    if isinstance(augment, Rotation2d):
+        return record | {"kind": "rotation2d", "sampler": augment.sampler}
+    if isinstance(augment, Correlated):
+        return record | {"kind": "correlated", "mix": augment.mix.tolist(), "base": to_json(augment.base)}
+    if isinstance(augment, FiniteGroup):
+        return record | {"kind": "finite_group"}
+    if isinstance(augment, Composed):
+        return record | {"kind": "composed", "parts": [to_json(part) for part in augment.parts]}
+    return record
+
+
+def from_json(record: Any) -> Augmentation:
+    """Distribution of a record of `to_json`, in the default dtype; an error names the field that is wrong."""
+    _require(isinstance(record, dict), "record", "an object of fields", record)
+    _require(_field(record, "format") == FORMAT, "format", f"'{FORMAT}'", record["format"])
+    _require(
+        _field(record, "version") == VERSION, "version", f"{VERSION}, the one that is read here", record["version"]
+    )
+    kind = _field(record, "kind")
+    if kind == "custom":
+        raise DataError(
+            "Field 'kind' is 'custom': a distribution of the user's own, of which only names, widths and units are "
+            "kept. Build it with its own class and set its widths from the record."
+        )
+    _require(isinstance(kind, str) and kind in BUILDERS, "kind", f"one of {', '.join(BUILDERS)}", kind)
+    try:
+        augment = BUILDERS[kind](record)
+    except CovaryError as error:
+        raise DataError(f"A record of kind '{kind}' cannot be loaded. {error}") from error
+    _compare(record, to_json(augment))
+    return augment
+
+
+def save(augment: Augmentation, path: str | Path) -> None:
+    """Nothing; the record of `to_json` is written to a file, such as augment.json."""
+    Path(path).write_text(json.dumps(to_json(augment), indent=2) + "\n", encoding="utf-8")
+
+
+def load(path: str | Path) -> Augmentation:
+    """Distribution of a file that `save` wrote."""
+    try:
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"'{path}' is no readable JSON file ({error}). Pass a file that `save` wrote.") from error
+    return from_json(record)
+
+
+def _affine(record: Record) -> Affine2d:
+    return Affine2d(
+        _names(record, AFFINE_NAMES),
+        initial_width=_widths(record),
+        padding=_choice(record, "padding", PADDINGS),
+        sampler=_choice(record, "sampler", SAMPLERS),
+    )
+
+
+def _rotation(record: Record) -> Rotation2d:
+    _names(record, Rotation2d.names)
+    return Rotation2d(_widths(record)[0], sampler=_choice(record, "sampler", SAMPLERS))
+
+
+def _correlated(record: Record) -> Correlated:
+    base = from_json(_field(record, "base"))
+    if not isinstance(base, Affine2d):
+        raise DataError(f"Field 'base' must be of kind 'affine2d'; {record['base']['kind']!r} came.")
+    rows = _field(record, "mix")
+    size = len(base.names)
+    square = isinstance(rows, list) and len(rows) == size and all(_are_numbers(row, size) for row in rows)
+    _require(square, "mix", f"{size} rows of {size} finite numbers", rows)
+    return Correlated(base, torch.tensor(rows, dtype=torch.get_default_dtype()))
+
+
+def _finite_group(record: Record) -> FiniteGroup:
+    return FiniteGroup(("identity", *_names(record, DIHEDRAL_NAMES[1:])), _widths(record))
+
+
+def _composed(record: Record) -> Composed:
+    parts = _field(record, "parts")
+    _require(isinstance(parts, list) and len(parts) > 0, "parts", "a list of one or more records", parts)
+    return Composed(*[from_json(part) for part in parts])
+
+
+BUILDERS: dict[str, Callable[[Record], Augmentation]] = {
+    "affine2d": _affine,
+    "rotation2d": _rotation,
+    "correlated": _correlated,
+    "finite_group": _finite_group,
+    "composed": _composed,
+}
+
+
+def _field(record: Record, name: str) -> Any:
+    if name not in record:
+        raise DataError(f"Field '{name}' is missing. Pass a record that `to_json` made.")
+    return record[name]
+
+
+def _names(record: Record, allowed: Collection[str]) -> list[str]:
+    names = _field(record, "names")
+    good = isinstance(names, list) and names and all(isinstance(n, str) and n in allowed for n in names)
+    _require(bool(good) and len(set(names)) == len(names), "names", f"different ones of {', '.join(allowed)}", names)
+    return list(names)
+
+
+def _widths(record: Record) -> list[float]:
+    widths, size = _field(record, "widths"), len(record["names"])
+    good = _are_numbers(widths, size) and min(widths) >= 0
+    _require(good, "widths", f"{size} finite numbers ≥ 0, one per name", widths)
+    return [float(width) for width in widths]
+
+
+def _choice(record: Record, name: str, allowed: Collection[str]) -> str:
+    value = _field(record, name)
+    _require(isinstance(value, str) and value in allowed, name, f"one of {', '.join(allowed)}", value)
+    return str(value)
+
+
+def _are_numbers(values: object, size: int) -> bool:
+    return (
+        isinstance(values, list)
+        and len(values) == size
+        and all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in values)
+    )
+
+
+def _compare(record: Record, expected: Record) -> None:
+    """Nothing, or the field that contradicts the distribution that the others make."""
+    for name in record.keys() - expected.keys():
+        raise DataError(f"Field '{name}' is unknown to kind '{record['kind']}'. Remove it.")
+    for name, value in expected.items():
+        if name == "widths":
+            widths = _widths(record)
+            same = all(math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6) for a, b in zip(widths, value, strict=True))
+            _require(same, name, f"{value}, which the other fields make", record[name])
+        elif name not in {"mix", "base", "parts"}:  # read and checked by their builders
+            _require(_field(record, name) == value, name, repr(value), record[name])
+
+
+def _require(holds: bool, name: str, expected: str, came: object) -> None:
+    if not holds:
+        raise DataError(f"Field '{name}' must be {expected}; {came!r} came. Pass a record that `to_json` made.")

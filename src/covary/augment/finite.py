@@ -1,0 +1,100 @@
+"""Distributions over the elements of a finite group of images."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from .._errors import DataError, ShapeError, StructureError
+from ..groups import FINITE_GROUPS, act, missing_products
+from ..noise import Stream, uniform
+from .widths import InitialWidth, initial_values
+
+__all__ = ["FiniteGroup"]
+
+SIGNS = {
+    "quarter_turn": "content turned counter-clockwise by a quarter",
+    "half_turn": "content turned by a half",
+    "three_quarter_turn": "content turned clockwise by a quarter",
+    "flip_x": "left and right exchanged",
+    "flip_y": "top and bottom exchanged",
+    "transpose": "rows and columns exchanged",
+    "anti_transpose": "content mirrored at the diagonal from lower left to upper right",
+}
+
+
+class FiniteGroup(nn.Module):
+    r"""Symmetries g of the square with probabilities :math:`p = \mathrm{softmax}(\text{logits})`.
+
+    Samples of a datum run through all elements, in an order of its own, again and again; each counts with its
+    probability, normalised over the S samples. With S a multiple of the number of elements the average is exact,
+    :math:`\hat f(x) = \sum_g p_g f(g x)`; with fewer samples than elements it leaves some out.
+
+    Arguments:
+        elements: "flips", "quarter_turns", "dihedral", or names of elements that make up a group.
+        initial_probability: The probability that each element but the identity starts with, above 0; or one per
+            element as a sequence or by name.
+    """
+
+    hyperparameters = ("logits",)
+
+    def __init__(self, elements: str | Sequence[str] = "flips", initial_probability: InitialWidth = 0.05) -> None:
+        super().__init__()
+        chosen = FINITE_GROUPS.get(elements, ()) if isinstance(elements, str) else tuple(elements)
+        if len(chosen) < 2 or len(set(chosen)) < len(chosen):
+            raise StructureError(
+                f"FiniteGroup needs one of {', '.join(FINITE_GROUPS)}, or two or more different elements; "
+                f"{elements!r} came. Pass for example 'flips' or ('identity', 'flip_x')."
+            )
+        if missing := missing_products(chosen):
+            raise StructureError(
+                f"The elements {', '.join(chosen)} are no group: their products {', '.join(missing)} are missing. "
+                "Add those."
+            )
+        self.names = tuple(name for name in chosen if name != "identity")
+        self.elements = ("identity", *self.names)
+        self.units = ("probability",) * len(self.names)
+        self.signs = tuple(SIGNS[name] for name in self.names)
+        others = initial_values(self.names, initial_probability)
+        if not (others > 0).all() or not others.sum() < 1:
+            raise DataError(
+                "Probabilities must be above 0, of all elements but the identity together below 1; "
+                f"{others.tolist()} came. Start small, such as 0.05 each."
+            )
+        self.logits = nn.Parameter(torch.cat([1 - others.sum(0, keepdim=True), others]).log())
+
+    @property
+    def probabilities(self) -> Float[Tensor, "G"]:
+        """Probabilities of all elements, in the order of `elements`, the identity first."""
+        return self.logits.softmax(0)
+
+    @property
+    def widths(self) -> Float[Tensor, "K"]:
+        """Probabilities of the elements but the identity, in the order of `names`."""
+        return self.probabilities[1:]
+
+    def sample_noise(self, index: Int[Tensor, "N"], num_samples: int, *, seed: int) -> Float[Tensor, "N S 1"]:
+        """Number of the element that each sample is, in `elements`; sample s is the same whatever S."""
+        size = len(self.elements)
+        order = uniform(seed, index, (size,), stream=Stream.AUGMENTATION, dtype=torch.float64).argsort(1)
+        places = torch.arange(num_samples, device=index.device) % size
+        return order[:, places].unsqueeze(-1).to(self.logits.dtype)
+
+    def sample_weights(self, noise: Float[Tensor, "N S 1"]) -> Float[Tensor, "N S"]:
+        """Probabilities of the samples' elements, normalised over the samples of a datum."""
+        return self.logits[noise.squeeze(-1).long()].softmax(1)
+
+    # The word of the public contract; it hides Module.apply(fn), which would have no submodule to visit.
+    def apply(  # type: ignore[override]
+        self, x: Tensor, noise: Float[Tensor, "N S 1"]
+    ) -> Float[Tensor, "N S C H W"]:
+        """Copies of images x of shape (N, C, H, W) under the samples' elements."""
+        if x.ndim != 4:
+            raise ShapeError(f"FiniteGroup acts on images (N, C, H, W); {tuple(x.shape)} came. Reshape x to images.")
+        orbit = torch.stack([act(x, name) for name in self.elements], dim=1)
+        return orbit[torch.arange(len(x), device=x.device)[:, None], noise.squeeze(-1).long()]
+
+    def extra_repr(self) -> str:
+        """Probabilities by name, for `print`."""
+        return ", ".join(f"{n}={p:.3g}" for n, p in zip(self.names, self.widths.tolist(), strict=True))

@@ -1,0 +1,65 @@
+r"""The eight symmetries of the square, acting on images without interpolation.
+
+An element is a pair (mirrored, turns): mirror left and right where `mirrored`, then turn counter-clockwise by `turns`
+quarters. With f the mirror and r the quarter turn :math:`f r = r^{-1} f`, which gives every product.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
+
+from .._errors import ShapeError, StructureError
+
+__all__ = ["DIHEDRAL_NAMES", "FINITE_GROUPS", "act", "missing_products", "product"]
+
+_ELEMENTS = {
+    "identity": (False, 0),
+    "quarter_turn": (False, 1),
+    "half_turn": (False, 2),
+    "three_quarter_turn": (False, 3),
+    "flip_x": (True, 0),
+    "flip_y": (True, 2),
+    "transpose": (True, 1),
+    "anti_transpose": (True, 3),
+}
+_NAMES = {pair: name for name, pair in _ELEMENTS.items()}
+
+DIHEDRAL_NAMES = tuple(_ELEMENTS)
+FINITE_GROUPS = {
+    "flips": ("identity", "flip_x", "flip_y", "half_turn"),  # both flips, one after the other, are a half turn
+    "quarter_turns": ("identity", "quarter_turn", "half_turn", "three_quarter_turn"),
+    "dihedral": DIHEDRAL_NAMES,
+}
+
+
+def product(second: str, first: str) -> str:
+    """Name of the element that acts as `first`, then `second`."""
+    (mirrored_2, turns_2), (mirrored_1, turns_1) = _pair(second), _pair(first)
+    turns = turns_2 + (-turns_1 if mirrored_2 else turns_1)
+    return _NAMES[mirrored_1 != mirrored_2, turns % 4]
+
+
+def missing_products(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of products of elements that are not among them, in the order of `DIHEDRAL_NAMES`; none of a group."""
+    products = {product(second, first) for second in names for first in names}
+    return tuple(name for name in DIHEDRAL_NAMES if name in products - set(names))
+
+
+def act(images: Shaped[Tensor, "... H W"], name: str) -> Shaped[Tensor, "... H W"]:
+    """Images under one element, pixel by pixel; a quarter turn or transpose needs square ones."""
+    mirrored, turns = _pair(name)
+    if turns % 2 and images.shape[-2] != images.shape[-1]:
+        raise ShapeError(
+            f"'{name}' needs square images; {tuple(images.shape[-2:])} came. Pad them to a square, or use 'flips'."
+        )
+    return torch.rot90(images.flip(-1) if mirrored else images, turns, (-2, -1))
+
+
+def _pair(name: str) -> tuple[bool, int]:
+    if name not in _ELEMENTS:
+        raise StructureError(
+            f"'{name}' is no symmetry of the square; those are {', '.join(DIHEDRAL_NAMES)}. Choose among them."
+        )
+    return _ELEMENTS[name]

@@ -1,0 +1,130 @@
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from covary._errors import DataError
+from covary.augment import Affine2d, Composed, Correlated, FiniteGroup, Rotation2d, from_json, load, save, to_json
+
+NAMES = ("rotation", "shift_x")
+
+
+def mixed():
+    return Correlated(Affine2d(NAMES), torch.tensor([[2.0, 0.0], [0.3, -0.4]]))
+
+
+AUGMENTS = {
+    "affine2d": lambda: Affine2d(NAMES, initial_width=(2.5, 0.1), padding="border", sampler="random"),
+    "rotation2d": lambda: Rotation2d(1.3, sampler="random"),
+    "correlated": mixed,
+    "finite_group": lambda: FiniteGroup("quarter_turns", [0.1, 0.2, 0.3]),
+    "composed": lambda: Composed(FiniteGroup("flips", 0.2), mixed()),
+}
+
+
+@pytest.mark.parametrize("kind", AUGMENTS)
+def test_round_trip(kind, tmp_path, generator):
+    augment = AUGMENTS[kind]()
+    record = to_json(augment)
+    assert record["kind"] == kind
+    assert json.loads(json.dumps(record)) == record
+    save(augment, tmp_path / "augment.json")
+    loaded = load(tmp_path / "augment.json")
+    assert type(loaded) is type(augment)
+    assert (loaded.names, loaded.units, loaded.signs) == (augment.names, augment.units, augment.signs)
+    torch.testing.assert_close(loaded.widths, augment.widths)
+    noise = augment.sample_noise(torch.arange(3), 8, seed=2)
+    torch.testing.assert_close(loaded.sample_noise(torch.arange(3), 8, seed=2), noise)
+    x = torch.rand(3, 2, generator=generator) if kind == "rotation2d" else torch.rand(3, 1, 6, 6, generator=generator)
+    torch.testing.assert_close(loaded.apply(x, noise), augment.apply(x, noise))
+
+
+def test_float32_survives():
+    augment = Affine2d(NAMES, initial_width=(2.5, 0.1)).float()
+    torch.testing.assert_close(from_json(to_json(augment)).widths.float(), augment.widths)
+
+
+def test_record_says_what_the_numbers_mean():
+    record = to_json(Affine2d(NAMES, initial_width=(2.5, 0.1)))
+    assert record["widths"] == pytest.approx([2.5, 0.1])
+    assert record["units"] == ["radians", "half-widths"]
+    assert record["signs"][0] == "positive turns content counter-clockwise on the screen"
+    assert record["signs"][1] == "positive moves content to the left by that many half-widths"
+
+
+SPOILT = [
+    ("affine2d", {"format": "other"}, "format"),
+    ("affine2d", {"version": 2}, "version"),
+    ("affine2d", {"kind": "affine3d"}, "kind"),
+    ("affine2d", {"names": ["rotation", "twist"]}, "names"),
+    ("affine2d", {"names": ["rotation", "rotation"]}, "names"),
+    ("affine2d", {"names": [["rotation"], "shift_x"]}, "names"),
+    ("affine2d", {"names": []}, "names"),
+    ("affine2d", {"widths": [0.1]}, "widths"),
+    ("affine2d", {"widths": [0.1, -0.1]}, "widths"),
+    ("affine2d", {"widths": [0.1, float("nan")]}, "widths"),
+    ("affine2d", {"widths": [0.1, "0.1"]}, "widths"),
+    ("affine2d", {"widths": [0.1, True]}, "widths"),
+    ("affine2d", {"widths": [3.5, 0.1]}, "width"),
+    ("affine2d", {"units": ["degrees", "half-widths"]}, "units"),
+    ("affine2d", {"signs": ["", ""]}, "signs"),
+    ("affine2d", {"padding": "wrap"}, "padding"),
+    ("affine2d", {"sampler": ["sobol"]}, "sampler"),
+    ("affine2d", {"extra": 1}, "extra"),
+    ("rotation2d", {"names": ["shift_x"]}, "names"),
+    ("correlated", {"mix": [[1.0, 0.0]]}, "mix"),
+    ("correlated", {"mix": [[1.0, 1.0], [0.0, 1.0]]}, "mix"),
+    ("correlated", {"widths": [1.0, 1.0]}, "widths"),
+    ("correlated", {"base": to_json(FiniteGroup())}, "base"),
+    ("correlated", {"base": "affine2d"}, "record"),
+    ("finite_group", {"names": ["quarter_turn", "half_turn"], "widths": [0.1, 0.1]}, "three_quarter_turn"),
+    ("finite_group", {"widths": [0.5, 0.5, 0.5]}, "together below 1"),
+    ("composed", {"parts": []}, "parts"),
+    ("composed", {"names": ["flip_x"]}, "names"),
+]
+
+
+@pytest.mark.parametrize(("kind", "change", "named"), SPOILT)
+def test_every_field_is_checked(kind, change, named):
+    with pytest.raises(DataError, match=named):
+        from_json(to_json(AUGMENTS[kind]()) | change)
+
+
+@pytest.mark.parametrize("kind", AUGMENTS)
+def test_every_field_is_needed(kind):
+    record = to_json(AUGMENTS[kind]())
+    for name in record:
+        with pytest.raises(DataError, match=f"'{name}' is missing"):
+            from_json({k: v for k, v in record.items() if k != name})
+
+
+class Mine(nn.Module):
+    names = ("brightness",)
+    units = ("grey levels",)
+    widths = torch.tensor([0.25])
+
+    def sample_noise(self, index, num_samples, *, seed):
+        raise AssertionError
+
+    def apply(self, x, noise):
+        raise AssertionError
+
+
+def test_a_users_own_distribution_can_be_read_but_not_loaded():
+    record = to_json(Mine())
+    assert (record["kind"], record["names"], record["widths"]) == ("custom", ["brightness"], [0.25])
+    assert record["units"] == ["grey levels"]
+    with pytest.raises(DataError, match="distribution of the user's own"):
+        from_json(record)
+
+
+def test_files_that_are_no_records(tmp_path):
+    with pytest.raises(DataError, match="no readable JSON file"):
+        load(tmp_path / "absent.json")
+    (tmp_path / "augment.json").write_text("__import__('os')")
+    with pytest.raises(DataError, match="no readable JSON file"):
+        load(tmp_path / "augment.json")
+    (tmp_path / "augment.json").write_text("[1, 2]")
+    with pytest.raises(DataError, match="an object of fields"):
+        load(tmp_path / "augment.json")

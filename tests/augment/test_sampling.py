@@ -1,0 +1,82 @@
+"""Noise: uniform, a function of (seed, index), and evenly spread where that is claimed."""
+
+import math
+
+import pytest
+import torch
+from scipy.stats import kstest
+from torch.quasirandom import SobolEngine
+
+from covary._errors import StructureError
+from covary.augment.sampling import SAMPLERS, check_sampler, sobol_points
+
+EVERY = pytest.mark.parametrize("sampler", SAMPLERS)
+
+
+def draw(sampler, index, num_samples, seed=0, num_axes=3, dtype=torch.float64):
+    return SAMPLERS[sampler](seed, index, num_samples, num_axes, dtype)
+
+
+def test_points_are_those_of_the_engine():
+    expected = SobolEngine(64, scramble=True, seed=0).draw(100, dtype=torch.float64)
+    ours = sobol_points(100, 64) / 2**30
+    assert torch.equal(ours[1:], expected[1:])
+    torch.testing.assert_close(ours[0], expected[0], rtol=0, atol=1e-7)  # the engine rounds its first to float32
+
+
+@EVERY
+def test_marginals_are_uniform(sampler):
+    noise = draw(sampler, torch.arange(4000), 3)
+    assert noise.shape == (4000, 3, 3)
+    assert noise.min() >= -1
+    assert noise.max() < 1
+    for s in range(3):
+        for k in range(3):
+            assert kstest(noise[:, s, k].numpy(), "uniform", args=(-1, 2)).pvalue > 1e-3
+    assert kstest(noise[:, 0, 0].square().numpy(), "uniform").pvalue < 1e-6  # the control
+
+
+@EVERY
+def test_data_and_axes_are_independent(sampler):
+    noise = draw(sampler, torch.arange(4001), 1)[:, 0]
+    columns = torch.cat([noise[:-1], noise[1:]], dim=1)  # three axes of a datum and of its neighbour
+    correlation = torch.corrcoef(columns.T) - torch.eye(6)
+    assert correlation.abs().max() < 4 / math.sqrt(4000)
+
+
+@EVERY
+def test_depends_on_seed_and_index_alone(sampler):
+    index = torch.arange(100) * 7
+    noise = draw(sampler, index, 5)
+    split = [draw(sampler, part, 5) for part in index.flip(0).split(33)]
+    assert torch.equal(torch.cat(split).flip(0), noise)
+    assert torch.equal(draw(sampler, index, 2), noise[:, :2])
+    assert not torch.equal(draw(sampler, index, 5, seed=1), noise)
+    torch.testing.assert_close(draw(sampler, index, 5, dtype=torch.float32).double(), noise, rtol=0, atol=1e-6)
+
+
+def errors(sampler, sizes, num_axes):
+    """Root mean square errors of the mean of cos(Σ ε) over S samples, whose integral is sin(1)ᴷ."""
+    noises = [draw(sampler, torch.arange(300), size, num_axes=num_axes) for size in sizes]
+    means = torch.stack([torch.cos(noise.sum(-1)).mean(1) for noise in noises])
+    return (means - math.sin(1) ** num_axes).square().mean(1).sqrt()
+
+
+@pytest.mark.parametrize("num_axes", [2, 3])
+def test_error_falls_faster_than_the_root_of_s_for_sobol_only(num_axes):
+    even, independent = (errors(s, (8, 512), num_axes) for s in ("sobol", "random"))
+    slopes = [float((e[1] / e[0]).log() / math.log(512 / 8)) for e in (even, independent)]
+    assert slopes[0] < -1
+    assert slopes[1] == pytest.approx(-0.5, abs=0.07)
+
+
+def test_few_even_samples_beat_many_independent_ones():
+    assert errors("sobol", (16,), 3) < errors("random", (48,), 3)
+    assert errors("sobol", (32,), 3) < errors("random", (300,), 3)
+
+
+def test_errors():
+    with pytest.raises(StructureError, match="one of sobol, random; 'halton' came"):
+        check_sampler("halton")
+    with pytest.raises(StructureError, match="at most 64 axes; 65 were asked"):
+        sobol_points(2, 65)

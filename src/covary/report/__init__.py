@@ -1,9 +1,40 @@
 """What do the records show?
 
 A figure is a function from plain numbers to a matplotlib figure; it reads no network and imports no torch, so that it
-can be drawn again at any time.
+can be drawn again at any time. A page is one HTML file that holds its figures as SVG and fetches nothing.
 """
 
 from .benchmarks import scaling_figure
+from .comparison import comparability, comparison
+from .curves import evidence_figure, precisions_figure, trajectories_figure
+from .figures import comparison_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
+from .page import page, write_page
+from .progress import FitProgress
+from .svg import svg
+from .tables import comparison_table, evidence_table, metrics_table, symmetries_table, symmetries_text
+from .words import meaning, summary
 
-__all__ = ["scaling_figure"]
+__all__ = [
+    "FitProgress",
+    "comparability",
+    "comparison",
+    "comparison_figure",
+    "comparison_table",
+    "correlation_figure",
+    "evidence_figure",
+    "evidence_table",
+    "flow_figure",
+    "meaning",
+    "metrics_table",
+    "page",
+    "pictures_figure",
+    "precisions_figure",
+    "scaling_figure",
+    "summary",
+    "svg",
+    "symmetries_table",
+    "symmetries_text",
+    "trajectories_figure",
+    "widths_figure",
+    "write_page",
+]

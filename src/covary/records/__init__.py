@@ -1,0 +1,26 @@
+"""What does a run leave? Plain numbers and words, to and from JSON, and the only thing that a report reads.
+
+Evidences are sums over data, higher is better; widths are in the unit that stands beside them.
+"""
+
+from .files import from_plain, read_run, write_run, write_study, write_text
+from .run import Baseline, Coverage, Epoch, Evidence, Metrics, Pictures, Run, Symmetry
+from .study import Claim, Study
+
+__all__ = [
+    "Baseline",
+    "Claim",
+    "Coverage",
+    "Epoch",
+    "Evidence",
+    "Metrics",
+    "Pictures",
+    "Run",
+    "Study",
+    "Symmetry",
+    "from_plain",
+    "read_run",
+    "write_run",
+    "write_study",
+    "write_text",
+]

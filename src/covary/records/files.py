@@ -1,0 +1,159 @@
+"""A run to and from one JSON file, every field checked."""
+
+import base64
+import binascii
+import dataclasses
+import json
+import math
+import os
+import re
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .._errors import DataError
+from .run import Pictures, Run
+from .study import Study
+
+__all__ = ["from_plain", "read_run", "write_run", "write_study", "write_text"]
+
+VERSION = 1
+UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")  # control characters but for tabs and line ends
+LARGEST = sys.float_info.max
+DEEPEST = 16  # of lists and mappings inside one another; a setting needs a few
+
+
+def write_run(run: Run, path: Path) -> None:
+    """One run into one JSON file, atomically."""
+    content = {"format": "covary-run", "version": VERSION} | dataclasses.asdict(run)
+    try:
+        text = json.dumps(content, indent=1, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"A run cannot be written to {path} with such a value: {error}.") from error
+    write_text(path, text + "\n")
+
+
+def write_study(study: Study, path: Path) -> None:
+    """One study into one JSON file, atomically."""
+    content = {"format": "covary-study", "version": VERSION} | dataclasses.asdict(study)
+    try:
+        text = json.dumps(content, indent=1, allow_nan=False)
+    except ValueError as error:
+        raise DataError(f"A study with a number that is not finite cannot be written to {path}: {error}.") from error
+    write_text(path, text + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """A whole file or none: written beside its place, flushed to the disk, then moved there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)  # there only if something failed on the way
+
+
+def read_run(path: Path) -> Run:
+    """The run in a file, or in the file `run.json` of a folder; every field is checked."""
+    file = path / "run.json" if path.is_dir() else path
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror}. Name the folder of a saved run.") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{file} is no JSON ({error}). Name the folder that a run was saved to.") from error
+    if not isinstance(content, dict) or content.get("format") != "covary-run":
+        raise DataError(f"{file} is no record of a run: expected the field format to be 'covary-run'.")
+    if content.get("version") != VERSION:
+        raise DataError(f"{file} has format version {content.get('version')!r}; this covary reads {VERSION}.")
+    values = {name: value for name, value in content.items() if name not in ("format", "version")}
+    _check_plain(values, str(file), DEEPEST)
+    run: Run = from_plain(values, Run, str(file))
+    _check_pictures(run.samples, file)
+    _check_correlation(run, file)
+    return run
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {number:.20} is not finite")
+    return value
+
+
+def _check_plain(value: Any, where: str, depth: int) -> None:
+    """An error for text that no file can hold, and for nesting that no setting needs."""
+    if depth == 0 and isinstance(value, list | dict):
+        raise DataError(f"{where:.120} is nested too deeply: expected at most {DEEPEST} levels. Save the run anew.")
+    if isinstance(value, str) and UNWRITABLE.search(value):
+        raise DataError(f"{where:.120} holds a control character: expected plain text. Save the run anew.")
+    if isinstance(value, list):
+        for number, entry in enumerate(value):
+            _check_plain(entry, f"{where}[{number}]", depth - 1)
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            if not name.isprintable():
+                raise DataError(f"{where:.120} has the name {name!a:.60}: expected plain text. Save the run anew.")
+            _check_plain(entry, f"{where}.{name}", depth - 1)
+
+
+def from_plain(value: Any, kind: Any, where: str) -> Any:
+    """The value as the annotated type, or an error that names its place."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        inner = next(part for part in parts if part is not type(None))
+        return None if value is None else from_plain(value, inner, where)
+    if dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
+        return _of_record(value, kind, where)
+    if origin is list and isinstance(value, list):
+        return [from_plain(entry, parts[0], f"{where}[{number}]") for number, entry in enumerate(value)]
+    if origin is dict and isinstance(value, Mapping):
+        return {str(name): from_plain(entry, parts[1], f"{where}.{name}") for name, entry in value.items()}
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST:
+        return float(value)
+    if isinstance(kind, type) and origin is None and type(value) is kind:
+        return value
+    raise DataError(f"{where} must be {getattr(kind, '__name__', kind)}; {value!r:.60} came. Save the run anew.")
+
+
+def _of_record(value: Mapping[str, Any], kind: Any, where: str) -> Any:
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    annotations = typing.get_type_hints(kind)
+    for name in value:
+        if name not in fields:
+            raise DataError(f"{where} has an unknown field {name!r:.60}. It is of another covary, or made by hand.")
+    for name, f in fields.items():
+        if name not in value and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
+            raise DataError(f"{where} lacks the field '{name}'. Save the run anew.")
+    return kind(**{name: from_plain(entry, annotations[name], f"{where}.{name}") for name, entry in value.items()})
+
+
+def _check_pictures(pictures: Pictures | None, file: Path) -> None:
+    if pictures is None:
+        return
+    try:
+        found = len(base64.b64decode(pictures.pixels, validate=True))
+    except (binascii.Error, ValueError) as error:
+        raise DataError(f"{file}.samples.pixels is no base64 ({error}). Save the run anew.") from error
+    shape = pictures.shape
+    if len(shape) != 5 or min(shape) < 1 or shape[2] not in (1, 3) or found != math.prod(shape):
+        raise DataError(f"{file}.samples needs bytes of grey or colour pixels in the shape {shape}; {found} came.")
+    if len(pictures.labels) != shape[0] or any(len(matrix) != 9 for matrix in pictures.matrices):
+        raise DataError(f"{file}.samples needs a label per image and nine numbers per matrix. Save the run anew.")
+
+
+def _check_correlation(run: Run, file: Path) -> None:
+    size = len(run.symmetries)
+    if run.correlation is not None and [len(row) for row in run.correlation] != [size] * size:
+        raise DataError(
+            f"{file}.correlation needs a row and a column for each of {size} symmetries. Save the run anew."
+        )

@@ -1,0 +1,192 @@
+"""The records of a run, as frozen dataclasses of numbers, strings, lists and mappings."""
+
+import base64
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Baseline", "Coverage", "Epoch", "Evidence", "Metrics", "Pictures", "Run", "Symmetry"]
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """One learned amount of an augmentation.
+
+    Arguments:
+        name: The transform, such as "rotation".
+        width: How far it reaches, at least 0.
+        unit: The unit of the width, such as "radians".
+        meaning: The same amount for a person, such as "±87° of rotation".
+    """
+
+    name: str
+    width: float
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The log evidence of the training data as the sum of its terms, in nats, summed over data.
+
+    Arguments:
+        log_likelihood: The fit.
+        log_prior: The log-density of the weights under their prior.
+        log_volume: The log-volume of the posterior.
+        log_evidence: The sum.
+        num_data: How many data it is the evidence of.
+        curvature: "kron", "full", "diag" or "kernel".
+        columns: "exact", or the number of sketches as a word.
+        gradient_norm: The norm of the gradient of the log joint: zero at a mode. None where it was not computed.
+    """
+
+    log_likelihood: float
+    log_prior: float
+    log_volume: float
+    log_evidence: float
+    num_data: int
+    curvature: str
+    columns: str
+    gradient_norm: float | None = None
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """How well the averaged network predicts data it did not see.
+
+    Arguments:
+        accuracy: The share of right answers, in [0, 1]; None for a regression.
+        nll: The mean negative log-likelihood.
+        ece: The expected calibration error, in [0, 1]; None for a regression.
+        num_data: The number of data.
+        num_samples: The number of transformed copies that each prediction averages over.
+    """
+
+    accuracy: float | None
+    nll: float
+    ece: float | None
+    num_data: int
+    num_samples: int
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one epoch came to.
+
+    Arguments:
+        epoch: Its number, from 1.
+        log_likelihood: The mean log-likelihood per datum during the epoch's weight steps.
+        widths: The widths after it, by name.
+        precisions: The prior's precisions after it, by group (the geometric mean of a group that has many).
+        evidence: The estimate that the hyper step moved along, or None where there was no hyper step.
+        judged: The evidence with exact columns and common noise, by which states are compared, where it was computed.
+        seconds: The time since the start of the run, over all its sessions.
+        best: Whether the state after it is the best judged so far.
+    """
+
+    epoch: int
+    log_likelihood: float
+    widths: dict[str, float]
+    precisions: dict[str, float]
+    evidence: Evidence | None
+    judged: Evidence | None
+    seconds: float
+    best: bool
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Another way to train the same network, on the same data with as many test samples.
+
+    Arguments:
+        name: "plain", "fixed" or "augerino".
+        symmetries: The widths that it used or found; empty for "plain".
+        evidence: The evidence of the training data, where it has one.
+        test: How it predicts the test data, where there are any.
+        seconds: How long it took.
+    """
+
+    name: str
+    symmetries: list[Symmetry]
+    evidence: Evidence | None
+    test: Metrics | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """A few images with transformed versions of each: n images, each followed by s versions.
+
+    Arguments:
+        shape: (n, 1 + s, channels, height, width); channels are 1 or 3.
+        pixels: Bytes in that order, base64.
+        labels: The label of each of the n images, as a word.
+        matrices: For each sampled transform of the first image, its 3×3 matrix from output to input coordinates on
+            [−1, 1]² (x right, y down), row by row; empty where the transforms are not affine.
+    """
+
+    shape: list[int]
+    pixels: str
+    labels: list[str]
+    matrices: list[list[float]]
+
+    def values(self) -> bytes:
+        """The bytes of the pixels."""
+        return base64.b64decode(self.pixels)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How one parameter of the network enters the evidence.
+
+    Arguments:
+        name: The parameter.
+        shape: Its shape.
+        rule: The rule that covers it.
+        structure: The structure of its block of the curvature: "kron", "dense", "diagonal", "full".
+    """
+
+    name: str
+    shape: list[int]
+    rule: str
+    structure: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A whole run, as `run.json` keeps it.
+
+    Arguments:
+        title: One line that says what was run.
+        config: Every setting, by name.
+        versions: Versions of covary, torch and Python, and the number of threads.
+        symmetries: What was learned, in the order of the augmentation's names.
+        evidence: The evidence of the state that was kept.
+        test: Its test metrics, where there are test data.
+        baselines: Other ways to train the same network, where they were run.
+        layers: What each relaxed layer became, where there are any.
+        history: One entry per epoch.
+        samples: A few images with their transforms, where the data are images.
+        coverage: How each parameter enters the evidence.
+        correlation: The correlation matrix of the transforms' coefficients, where it was learned: a row per symmetry.
+        true_widths: The amounts that the data were made with, where they are known.
+        seconds: How long the run took, without the baselines.
+        complete: Whether the run came to its end.
+        notes: Plain sentences that a reader must know.
+    """
+
+    title: str
+    config: dict[str, Any]
+    versions: dict[str, str]
+    symmetries: list[Symmetry]
+    evidence: Evidence | None
+    test: Metrics | None
+    baselines: list[Baseline]
+    layers: list[dict[str, Any]]
+    history: list[Epoch]
+    samples: Pictures | None
+    coverage: list[Coverage]
+    correlation: list[list[float]] | None
+    true_widths: dict[str, float]
+    seconds: float
+    complete: bool = True
+    notes: list[str] = field(default_factory=list)

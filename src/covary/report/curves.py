@@ -1,0 +1,156 @@
+"""Pictures of how a run went, epoch by epoch: widths, evidence, precisions."""
+
+from collections.abc import Iterable, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from ..records import Epoch, Evidence, Run
+from .figures import WIDTH, by_kind, empty_figure
+from .svg import COLOURS, INK, MUTED, style
+from .words import amount, plain_name, short
+
+__all__ = ["burn_in", "evidence_figure", "precisions_figure", "trajectories_figure"]
+
+TERMS = {
+    "log_evidence": "log evidence",
+    "log_likelihood": "log-likelihood: the fit",
+    "log_prior": "log-prior: the price of the weights",
+    "log_volume": "log-volume: what the data leave open",
+}
+MOST_GROUPS = 24
+BURN_IN = "#f1ece2"
+
+
+def burn_in(run: Run) -> int:
+    """The number of recorded epochs before the first hyper step; 0 where there was none at all."""
+    steps = [epoch.epoch for epoch in run.history if epoch.evidence is not None]
+    return min(steps) - run.history[0].epoch if steps else 0
+
+
+def trajectories_figure(run: Run) -> Figure:
+    """Widths over epochs, one panel per unit; true amounts are dotted, epochs before the first hyper step shaded."""
+    if not run.history or not run.symmetries:
+        return empty_figure("No epochs were recorded.")
+    groups = by_kind(run.symmetries)
+    colours = {symmetry.name: COLOURS[i % len(COLOURS)] for i, symmetry in enumerate(run.symmetries)}
+    with style():
+        num_rows = -(-(len(colours) + 2) // 2)
+        figure = Figure(figsize=(WIDTH, 1.45 * len(groups) + 0.22 * num_rows + 0.3), layout="constrained")
+        axes = figure.subplots(len(groups), sharex=True, squeeze=False)[:, 0]
+        for panel, (measure, group) in zip(axes, groups.items(), strict=True):
+            for symmetry in group:
+                line = [(e.epoch, amount(e.widths[symmetry.name], symmetry.unit))
+                        for e in run.history if symmetry.name in e.widths]  # fmt: skip
+                panel.plot(*_columns(line), "-", color=colours[symmetry.name], marker=_marker(line))
+                if symmetry.name in run.true_widths:
+                    true = amount(run.true_widths[symmetry.name], symmetry.unit)
+                    panel.axhline(true, color=colours[symmetry.name], linestyle=":")
+            panel.set_title(short(measure, 34))
+            panel.set_ylim(bottom=0)
+        _epochs(axes, run)
+        handles = [Line2D([], [], color=colour) for colour in colours.values()]
+        labels = [short(plain_name(name), 18) for name in colours]
+        figure.legend(*_with_marks(handles, labels, run), loc="outside lower left", ncols=2, handlelength=1.4)
+    return figure
+
+
+def _with_marks(handles: list[Line2D], labels: list[str], run: Run) -> tuple[list[Line2D | Patch], list[str]]:
+    """The legend's lines, then what is dotted and what is shaded, where there is such a thing."""
+    marks: list[tuple[Line2D | Patch, str]] = []
+    if any(symmetry.name in run.true_widths for symmetry in run.symmetries):
+        marks.append((Line2D([], [], color=MUTED, linestyle=":"), "true amount"))
+    if burn_in(run):
+        marks.append((Patch(color=BURN_IN), "burn-in"))
+    return [*handles, *(mark for mark, _ in marks)], [*labels, *(label for _, label in marks)]
+
+
+def evidence_figure(run: Run) -> Figure:
+    """Log evidence per datum over epochs, then its three terms: estimates as a line, judged values as dots."""
+    estimates = [(epoch.epoch, epoch.evidence) for epoch in run.history if epoch.evidence is not None]
+    judged = [(epoch.epoch, epoch.judged) for epoch in run.history if epoch.judged is not None]
+    if not estimates and not judged:
+        return empty_figure("No epoch has an evidence.")
+    kept = _kept(run.history)
+    with style():
+        figure = Figure(figsize=(WIDTH, 5.6), layout="constrained")
+        axes = figure.subplots(len(TERMS), sharex=True)
+        for panel, (term, title), colour in zip(axes, TERMS.items(), COLOURS, strict=False):
+            line = _per_datum(estimates, term)
+            panel.plot(*_columns(line), "-", color=colour, marker=_marker(line))
+            panel.plot(*_columns(_per_datum(judged, term)), "o", color=INK)
+            chosen = _per_datum([pair for pair in judged if pair[0] == kept], term)
+            if chosen:  # an unclipped line without points would have no extent, and the layout would collapse
+                panel.plot(*_columns(chosen), "*", color=COLOURS[1], markersize=11, clip_on=False)
+            panel.set_title(title)
+        _epochs(axes, run)
+        marks = {
+            "estimate of a hyper step": (Line2D([], [], color=MUTED), bool(estimates)),
+            "judged, exact": (Line2D([], [], color=INK, marker="o", linestyle=""), bool(judged)),
+            "kept": (Line2D([], [], color=COLOURS[1], marker="*", markersize=9, linestyle=""), bool(chosen)),
+        }
+        shown = {label: mark for label, (mark, there) in marks.items() if there}
+        figure.legend(shown.values(), shown.keys(), loc="outside lower left", ncols=2, handlelength=1.4)
+        figure.supylabel("nats per datum, higher is better", size=8.5, color=MUTED)
+    return figure
+
+
+def _kept(history: Sequence[Epoch]) -> int | None:
+    """The epoch whose state was kept: the last that was the best so far."""
+    best = [epoch.epoch for epoch in history if epoch.best]
+    return best[-1] if best else None
+
+
+def _per_datum(evidences: Sequence[tuple[int, Evidence]], term: str) -> list[tuple[int, float]]:
+    return [(epoch, getattr(evidence, term) / max(evidence.num_data, 1)) for epoch, evidence in evidences]
+
+
+def _columns(pairs: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    return [epoch for epoch, _ in pairs], [value for _, value in pairs]
+
+
+def _marker(pairs: Sequence[tuple[int, float]]) -> str:
+    return "o" if len(pairs) == 1 else ""  # a line through one point would not be seen
+
+
+def _epochs(axes: Iterable[Axes], run: Run) -> None:
+    first, last = run.history[0].epoch, run.history[-1].epoch
+    shaded = burn_in(run)
+    for panel in axes:
+        if shaded:
+            panel.axvspan(first - 0.5, first - 0.5 + shaded, color=BURN_IN, zorder=0, linewidth=0)
+        panel.set_xlim(first - 0.5, last + 0.5)
+        panel.yaxis.set_major_locator(MaxNLocator(4))
+        panel.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    panel.set_xlabel("epoch")
+
+
+def precisions_figure(run: Run) -> Figure:
+    """The prior's precision of each group: a dot at the end of the run, a trail from its start."""
+    if not run.history or not run.history[-1].precisions:
+        return empty_figure("No precisions were recorded.")
+    last = dict(list(run.history[-1].precisions.items())[:MOST_GROUPS])
+    drawn = {name: value for name, value in last.items() if value > 0}
+    if not drawn:
+        return empty_figure("No precision is above 0.")
+    first = run.history[0].precisions
+    with style():
+        figure = Figure(figsize=(WIDTH, 0.8 + 0.24 * len(drawn)), layout="constrained")
+        panel = figure.subplots()
+        for place, (name, value) in enumerate(drawn.items()):
+            start = first.get(name, value)
+            panel.plot([start if start > 0 else value, value], [place, place], color="#9fc4dd", linewidth=3)
+            panel.plot([value], [place], "o", color=COLOURS[0], markersize=6)
+        panel.set_xscale("log")
+        panel.xaxis.set_major_locator(LogLocator(numticks=5))
+        panel.xaxis.set_minor_locator(NullLocator())
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        panel.set_yticks(range(len(drawn)), [short(name, 22) for name in drawn])
+        panel.set_ylim(len(drawn) - 0.4, -0.6)
+        panel.tick_params(axis="y", length=0)
+        left_out = len(run.history[-1].precisions) - len(drawn)
+        panel.set_xlabel("precision" + (f" ({left_out} more groups are in run.json)" if left_out else ""))
+    return figure

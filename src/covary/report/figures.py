@@ -1,0 +1,211 @@
+"""Pictures of what one run learned: widths, flow, samples, correlation, and the comparison of several runs.
+
+Each is as wide as the screen of a phone, so that its text keeps its size there. A record without the numbers for a
+figure gives a figure that says so.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..records import Pictures, Run, Symmetry
+from .comparison import comparison
+from .svg import COLOURS, INK, MUTED, PALE, style
+from .words import amount, kind, plain_name, short, strength
+
+__all__ = [
+    "WIDTH",
+    "by_kind",
+    "comparison_figure",
+    "correlation_figure",
+    "empty_figure",
+    "flow_figure",
+    "pictures_figure",
+    "widths_figure",
+]
+
+WIDTH = 3.6  # inches: 346 pixels, a phone's screen without its margins
+LABEL = 18  # letters that a name may take beside a figure
+# An axis of bars reaches at least this far, so that a negligible width looks like one.
+LEAST_REACH = {"radians": 45.0, "half-widths": 25.0, "half-heights": 25.0, "log-scale": 25.0, "probability": 50.0}
+MOST_IMAGES, MOST_VERSIONS, MOST_FLOWS = 8, 8, 6
+
+
+def widths_figure(run: Run) -> Figure:
+    """Bars of the learned widths, one axis per unit, with the true amounts where they are known."""
+    if not run.symmetries:
+        return empty_figure("No widths were learned.")
+    groups = by_kind(run.symmetries)
+    with style():
+        figure = Figure(figsize=(WIDTH, sum(_bars_height(len(group)) for group in groups.values())))
+        figure.set_layout_engine("constrained")
+        heights = [_bars_height(len(group)) for group in groups.values()]
+        axes = figure.subplots(len(groups), squeeze=False, height_ratios=heights)[:, 0]
+        for panel, (measure, group) in zip(axes, groups.items(), strict=True):
+            _width_bars(panel, group, run)
+            panel.set_title(short(measure, 22))
+        if any(symmetry.name in run.true_widths for symmetry in run.symmetries):
+            axes[-1].set_xlabel("◆ true amount", color=COLOURS[1])
+    return figure
+
+
+def by_kind(symmetries: Sequence[Symmetry]) -> dict[str, list[Symmetry]]:
+    """Symmetries by what their widths are measured in, in the order of their first."""
+    groups: dict[str, list[Symmetry]] = {}
+    for symmetry in symmetries:
+        groups.setdefault(kind(symmetry.unit), []).append(symmetry)
+    return groups
+
+
+def _bars_height(number: int) -> float:
+    return 0.75 + 0.27 * number
+
+
+def _width_bars(panel: Axes, group: Sequence[Symmetry], run: Run) -> None:
+    places = range(len(group))
+    values = [amount(symmetry.width, symmetry.unit) for symmetry in group]
+    known = [amount(run.true_widths[s.name], s.unit) if s.name in run.true_widths else None for s in group]
+    reach = max([*values, *(true for true in known if true is not None), LEAST_REACH.get(group[0].unit, 0.1)])
+    shape = run.samples.shape if run.samples is not None else None
+    colours = [PALE if strength(symmetry, shape) == "negligible" else COLOURS[0] for symmetry in group]
+    for bar, symmetry in zip(panel.barh(places, values, height=0.62, color=colours), group, strict=True):
+        bar.set_gid(f"bar-{run.symmetries.index(symmetry)}")
+    for place, value, true in zip(places, values, known, strict=True):
+        panel.text(max(value, true or 0) + 0.04 * reach, place, f"{value:.3g}", va="center", color=INK)
+        if true is not None:
+            panel.plot([true], [place], "D", color=COLOURS[1], markersize=5, markeredgecolor="white", clip_on=False)
+    panel.set_xlim(0, 1.22 * reach)
+    panel.set_ylim(len(group) - 0.4, -0.6)
+    panel.set_yticks(places, [short(plain_name(symmetry.name), LABEL) for symmetry in group])
+    panel.locator_params(axis="x", nbins=4)
+    panel.tick_params(axis="y", length=0)
+    panel.grid(False, axis="y")
+
+
+def pictures_figure(run: Run) -> Figure:
+    """A grid of images, each row one image as it is, then transformed as the labels allow."""
+    if run.samples is None:
+        return empty_figure("No images were kept.")
+    images = _images(run.samples)[:MOST_IMAGES, : 1 + MOST_VERSIONS]
+    num_images, num_columns, height, width = images.shape[:4]
+    ratio, gap = height / width, 0.15  # the first column stands a little apart
+    with style():
+        cell = (WIDTH - 0.8) / (num_columns + gap)
+        figure = Figure(figsize=(WIDTH, cell * ratio * num_images + 0.4), layout="constrained")
+        panel = figure.subplots()
+        for row, column in np.ndindex(num_images, num_columns):
+            left, top = column + gap * (column > 0), row * ratio
+            extent = (left, left + 0.94, top + 0.94 * ratio, top)
+            panel.imshow(images[row, column], extent=extent, cmap="gray", vmin=0, vmax=255, interpolation="none")
+        panel.set_xlim(0, num_columns + gap)
+        panel.set_ylim(num_images * ratio, 0)
+        panel.set_aspect("equal")
+        labels = [short(label, 12) for label in run.samples.labels[:num_images]]
+        panel.set_yticks([(row + 0.47) * ratio for row in range(num_images)], labels)
+        middle = [0.47, 1 + gap + (num_columns - 1) / 2]
+        panel.set_xticks(middle[: min(num_columns, 2)], ["given", "transformed"][: min(num_columns, 2)])
+        panel.xaxis.tick_top()
+        panel.tick_params(length=0)
+        panel.grid(False)
+        panel.spines[:].set_visible(False)
+    return figure
+
+
+def _images(samples: Pictures) -> np.ndarray:
+    """Bytes (n, 1 + s, height, width), with a last axis of 3 for colour."""
+    values = np.frombuffer(samples.values(), dtype=np.uint8).reshape(samples.shape)
+    return values[:, :, 0] if samples.shape[2] == 1 else np.moveaxis(values, 2, -1)
+
+
+def flow_figure(run: Run) -> Figure:
+    """Where each sampled transform moves the points of the first image: from an arrow's foot to its head."""
+    if run.samples is None or not run.samples.matrices:
+        return empty_figure("The transforms are not affine: no flow to draw.")
+    matrices = run.samples.matrices[:MOST_FLOWS]
+    image = _images(run.samples)[0, 0]
+    num_columns = min(3, len(matrices))
+    num_rows = -(-len(matrices) // num_columns)
+    with style():
+        side = WIDTH / max(num_columns, 2)
+        figure = Figure(figsize=(WIDTH, side * num_rows), layout="constrained")
+        panels = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
+        for panel in panels[len(matrices) :]:
+            panel.set_visible(False)
+        for panel, matrix in zip(panels[: len(matrices)], matrices, strict=True):
+            panel.imshow(255 - image, extent=(-1, 1, 1, -1), cmap="gray", vmin=-900, vmax=255, interpolation="none")
+            start, moved = flow(matrix)
+            panel.quiver(
+                *start.T, *(moved - start).T, angles="xy", scale_units="xy", scale=1, color=COLOURS[0], width=0.014
+            )
+            panel.set(xlim=(-1.4, 1.4), ylim=(1.4, -1.4), xticks=[], yticks=[], aspect="equal")
+            panel.grid(False)
+            panel.spines[:].set_visible(False)
+    return figure
+
+
+def flow(matrix: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Points of a grid on [−1, 1]², (25, 2), and where content that lies there moves to.
+
+    The matrix maps output to input coordinates, so content moves by its inverse.
+    """
+    ticks = np.linspace(-0.9, 0.9, 5)
+    start = np.stack(np.meshgrid(ticks, ticks), -1).reshape(-1, 2)
+    points = np.concatenate([start, np.ones((len(start), 1))], 1)
+    return start, (points @ np.linalg.pinv(np.reshape(matrix, (3, 3))).T)[:, :2]
+
+
+def correlation_figure(run: Run) -> Figure:
+    """The learned correlation of the transforms' coefficients as a map with its numbers."""
+    if not run.correlation:
+        return empty_figure("No correlation was learned.")
+    names = [short(plain_name(symmetry.name), LABEL) for symmetry in run.symmetries]
+    values = np.array(run.correlation)
+    with style():
+        figure = Figure(figsize=(WIDTH, WIDTH), layout="constrained")
+        panel = figure.subplots()
+        panel.imshow(values, cmap="PuOr", vmin=-1, vmax=1)
+        size = 9 if len(names) < 6 else 7
+        for (row, column), value in np.ndenumerate(values):
+            ink = "white" if abs(value) > 0.65 else INK
+            panel.text(column, row, f"{value:+.1f}" if size == 7 else f"{value:+.2f}", ha="center", va="center",
+                       color=ink, size=size)  # fmt: skip
+        panel.set_yticks(range(len(names)), names)
+        panel.set_xticks(range(len(names)), names, rotation=90)
+        panel.tick_params(length=0)
+        panel.grid(False)
+        panel.spines[:].set_visible(False)
+    return figure
+
+
+def comparison_figure(runs: Sequence[Run]) -> Figure:
+    """Log evidence per datum of several runs, the best first, each with its log Bayes factor against the best."""
+    rows = [row for row in comparison(runs) if row["log_evidence"] is not None]
+    if not rows:
+        return empty_figure("None of these runs has an evidence.")
+    values = [row["log_evidence"] / row["num_data"] for row in rows]
+    low, high = min(values), max(values)
+    margin = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
+    with style():
+        figure = Figure(figsize=(WIDTH, 0.9 + 0.5 * len(rows)), layout="constrained")
+        panel = figure.subplots()
+        panel.hlines(range(len(rows)), low - margin, values, color="#c9d3dc", linewidth=2)
+        panel.plot(values, range(len(rows)), "o", color=COLOURS[0], markersize=7)
+        for place, row in enumerate(rows):
+            title = f"{row['rank']}. {short(row['title'], 34)} ({row['log_bayes_factor']:+.1f})"
+            panel.text(0, place - 0.22, title, transform=panel.get_yaxis_transform(), va="bottom", color=INK)
+        panel.set(xlim=(low - margin, high + margin), ylim=(len(rows) - 0.6, -0.8), yticks=[])
+        panel.set_xlabel("log evidence per datum (log Bayes factor against the best)")
+        panel.xaxis.label.set_fontsize(7.5)
+        panel.locator_params(axis="x", nbins=4)
+        panel.spines["left"].set_visible(False)
+    return figure
+
+
+def empty_figure(sentence: str) -> Figure:
+    """A figure that says why there is nothing to see."""
+    with style():
+        figure = Figure(figsize=(WIDTH, 0.6))
+        figure.text(0.02, 0.5, sentence, va="center", color=MUTED)
+    return figure

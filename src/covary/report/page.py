@@ -1,0 +1,143 @@
+"""One run as one HTML page that needs nothing else: no script, no network, no other file."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from ..records import Metrics, Run, write_text
+from .curves import burn_in, evidence_figure, precisions_figure, trajectories_figure
+from .figures import correlation_figure, flow_figure, pictures_figure, widths_figure
+from .svg import svg
+from .words import THRESHOLD, plain_name, strength, summary
+
+__all__ = ["page", "write_page"]
+
+TERMS = {
+    "log_likelihood": "log-likelihood (fit)",
+    "log_prior": "log-prior",
+    "log_volume": "log-volume",
+    "log_evidence": "log evidence (sum)",
+}
+
+
+class Drawing(NamedTuple):
+    """A figure of the page: its SVG, what it shows, and how to read it."""
+
+    name: str
+    svg: Markup
+    label: str
+    caption: str
+
+
+def write_page(run: Run, path: Path) -> None:
+    """One page into one file, atomically."""
+    write_text(path, page(run))
+
+
+def page(run: Run) -> str:
+    """The report of a run as the text of an HTML file."""
+    environment = Environment(
+        loader=PackageLoader("covary.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"words": _words, "plain_name": plain_name, "duration": _duration}
+    return environment.get_template("template.html").render(
+        run=run,
+        summary=summary(run),
+        threshold=THRESHOLD,
+        strengths=[strength(symmetry, run.samples.shape if run.samples else None) for symmetry in run.symmetries],
+        figures=_figures(run),
+        terms=_terms(run),
+        tested=_tested(run),
+        layer_columns=list(dict.fromkeys(key for layer in run.layers for key in layer)),
+    )
+
+
+def _figures(run: Run) -> dict[str, Drawing]:
+    """The figures for which the run has numbers, by name."""
+    drawn: list[Drawing] = []
+    if run.symmetries:
+        bars = "Learned widths, one bar per transform" + (", ◆ the true amount" if run.true_widths else "") + "."
+        drawn.append(_drawing("widths", widths_figure(run), bars))
+    if run.history and run.symmetries:
+        shaded = f" The first {burn_in(run)} epochs (shaded) train the weights alone." if burn_in(run) else ""
+        drawn.append(_drawing("trajectories", trajectories_figure(run), "Widths after each epoch." + shaded))
+    if run.history and run.history[-1].precisions:
+        caption = "Prior precision of each group of weights: a trail from the first epoch, a dot at the last."
+        drawn.append(_drawing("precisions", precisions_figure(run), caption))
+    if run.samples is not None:
+        caption = "Images as they are, then as the learned distribution transforms them: the labels stay the same."
+        drawn.append(_drawing("pictures", pictures_figure(run), caption))
+        if run.samples.matrices:
+            caption = (
+                "Where each sampled transform moves the points of the first image, from the arrow's foot to its head."
+            )
+            drawn.append(_drawing("flow", flow_figure(run), caption))
+    if any(epoch.evidence or epoch.judged for epoch in run.history):
+        caption = (
+            "Log evidence per datum and its three terms over epochs. Higher is better; the sum is what is maximised."
+        )
+        drawn.append(_drawing("evidence", evidence_figure(run), caption))
+    if run.correlation:
+        caption = "Correlation of the transforms' coefficients: far from 0 means that they happen together."
+        drawn.append(_drawing("correlation", correlation_figure(run), caption))
+    return {drawing.name: drawing for drawing in drawn}
+
+
+def _drawing(name: str, figure: Figure, caption: str) -> Drawing:
+    # Safe by construction: matplotlib escapes the text of an SVG.
+    return Drawing(name, Markup(svg(figure, name)), f"Figure: {caption}", caption)
+
+
+def _terms(run: Run) -> list[tuple[str, float, float]]:
+    """The evidence and its terms: label, nats per datum, nats in total."""
+    if run.evidence is None:
+        return []
+    totals = [(label, getattr(run.evidence, name)) for name, label in TERMS.items()]
+    return [(label, total / max(run.evidence.num_data, 1), total) for label, total in totals]
+
+
+def _tested(run: Run) -> list[dict[str, Any]]:
+    """One row per network that was tested, with the names of the metrics in which it is the best."""
+    named = [("learned", run.test, run.evidence, run.seconds)]
+    named += [(baseline.name, baseline.test, baseline.evidence, baseline.seconds) for baseline in run.baselines]
+    tests = [test for _, test, _, _ in named if test is not None]
+    return [
+        {"name": name, "test": test, "evidence": evidence, "seconds": seconds, "best": _best(test, tests)}
+        for name, test, evidence, seconds in named
+        if test is not None
+    ]
+
+
+def _best(test: Metrics | None, tests: Sequence[Metrics]) -> set[str]:
+    """Metrics in which no other is better; none where there is nothing to compare with."""
+    if test is None or len(tests) < 2:
+        return set()
+    best = {"nll"} if test.nll <= min(other.nll for other in tests) else set()
+    if test.accuracy is not None and test.accuracy >= max(other.accuracy or 0.0 for other in tests):
+        best.add("accuracy")
+    if test.ece is not None and test.ece <= min(1.0 if other.ece is None else other.ece for other in tests):
+        best.add("ece")
+    return best
+
+
+def _words(value: Any) -> str:
+    """A setting as one reads it: text bare, anything else as JSON."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

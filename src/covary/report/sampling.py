@@ -1,0 +1,43 @@
+"""The picture of the study `sampling`: errors against the number of copies."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..records import Study
+from .svg import COLOURS, MUTED, style
+
+__all__ = ["sampling_figure"]
+
+NAMES = {"sobol": "Sobol", "random": "independent"}
+QUANTITIES = ("outputs", "hyper-gradient")
+
+
+def sampling_figure(study: Study) -> Figure:
+    """Relative errors of outputs and of the hyper-gradient against S, both scales logarithmic, with fitted slopes."""
+    with style():
+        figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+        panels: Sequence[Axes] = figure.subplots(1, len(QUANTITIES))
+        for panel, quantity in zip(panels, QUANTITIES, strict=True):
+            for colour, sampler in zip(COLOURS, NAMES, strict=False):
+                _line(panel, study, quantity, sampler, colour)
+            sizes = sorted({row["S"] for row in study.rows})
+            first = next(row[quantity] for row in study.rows if row["sampler"] == "random")
+            panel.plot(sizes, first * np.sqrt(sizes[0] / np.array(sizes)), ":", color=MUTED, label="1/√S")
+            panel.set(xscale="log", yscale="log", xlabel="samples S")
+            panel.set_xticks(sizes, [str(size) for size in sizes])
+            panel.minorticks_off()
+            panel.set_title(quantity)
+            panel.legend()
+        panels[0].set_ylabel("relative error")
+        figure.supxlabel(study.series["conclusion"].replace(", ", ",\n", 1), fontsize=8, color=MUTED)
+    return figure
+
+
+def _line(panel: Axes, study: Study, quantity: str, sampler: str, colour: str) -> None:
+    """The errors of one sampler with the slope that was fitted to them."""
+    line = [(row["S"], row[quantity]) for row in study.rows if row["sampler"] == sampler]
+    slope = study.series["slopes"][f"{quantity}, {sampler}"]
+    panel.plot(*np.array(line).T, "o-", color=colour, label=f"{NAMES[sampler]} (slope {slope:.2f})")

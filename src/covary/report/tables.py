@@ -1,0 +1,97 @@
+"""Tables of a run for the terminal; their text is shown as it is, never read as markup."""
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ..records import Metrics, Run
+from .comparison import comparability, comparison
+from .words import plain_name, strength
+
+__all__ = ["comparison_table", "evidence_table", "metrics_table", "symmetries_table", "symmetries_text"]
+
+NOTHING = "–"
+
+
+def symmetries_table(run: Run) -> Table:
+    """What was learned: name, width, unit, what it means, how much that is."""
+    shape = run.samples.shape if run.samples is not None else None
+    rows = [
+        [plain_name(s.name), f"{s.width:.3g}", s.unit, s.meaning, strength(s, shape), _true(run, s.name)]
+        for s in run.symmetries
+    ]
+    return _table(["transform", ">width", "unit", "meaning", "amount", ">true"], rows)
+
+
+def symmetries_text(run: Run) -> str:
+    """The same table as plain text, for `print`."""
+    console = Console(width=120, color_system=None, force_terminal=False)
+    with console.capture() as captured:
+        console.print(symmetries_table(run))
+    return captured.get().rstrip("\n")
+
+
+def evidence_table(run: Run) -> Table:
+    """The log evidence of the kept state and its three terms, per datum and in total."""
+    rows = []
+    if run.evidence is not None:
+        for name in ("log_likelihood", "log_prior", "log_volume", "log_evidence"):
+            total = getattr(run.evidence, name)
+            rows.append([name, f"{total / max(run.evidence.num_data, 1):.4f}", f"{total:.1f}"])
+    return _table(["term", ">nats per datum", ">nats in total"], rows)
+
+
+def metrics_table(run: Run) -> Table:
+    """Test metrics of the learned network and of the baselines, where they were run."""
+    tested = [("learned", run.test, run.seconds), *((b.name, b.test, b.seconds) for b in run.baselines)]
+    rows = [[name, *_metrics(test), f"{seconds:.0f}"] for name, test, seconds in tested]
+    return _table(["network", ">accuracy %", ">nll", ">ece", ">test data", ">samples", ">seconds"], rows)
+
+
+def comparison_table(runs: Sequence[Run]) -> RenderableType:
+    """Runs ranked by log evidence, after a sentence for each reason why the order may mean nothing."""
+    rows = []
+    for row in comparison(runs):
+        nats = [
+            row["log_evidence"],
+            row["log_bayes_factor"],
+            row["log_likelihood"],
+            row["log_prior"],
+            row["log_volume"],
+        ]
+        shown = [NOTHING if value is None else f"{value:.1f}" for value in nats]
+        rows.append([_or_dash(row["rank"]), row["title"], *shown, _percent(row["accuracy"])])
+    heads = [">rank", "run", ">log evidence", ">log Bayes factor", ">log-likelihood", ">log-prior", ">log-volume"]
+    warnings = [Text(sentence, style="yellow") for sentence in comparability(runs)]
+    return Group(*warnings, _table([*heads, ">accuracy %"], rows))
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table whose columns stand to the right where their head starts with ">"."""
+    table = Table()
+    for head in heads:
+        table.add_column(head.removeprefix(">"), justify="right" if head.startswith(">") else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def _metrics(test: Metrics | None) -> list[str]:
+    if test is None:
+        return [NOTHING] * 5
+    ece = NOTHING if test.ece is None else f"{test.ece:.4f}"
+    return [_percent(test.accuracy), f"{test.nll:.4f}", ece, str(test.num_data), str(test.num_samples)]
+
+
+def _true(run: Run, name: str) -> str:
+    return f"{run.true_widths[name]:.3g}" if name in run.true_widths else NOTHING
+
+
+def _percent(share: float | None) -> str:
+    return NOTHING if share is None else f"{100 * share:.2f}"
+
+
+def _or_dash(value: object) -> str:
+    return NOTHING if value is None else str(value)

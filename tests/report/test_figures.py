@@ -1,0 +1,101 @@
+"""Figures of what was learned: as many marks as there are numbers, at their places."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from covary.groups import affine_generators, exponential
+from covary.report import comparison_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
+from covary.report.figures import MOST_FLOWS, flow
+from report.drawn import identifiers, number_of, texts
+from report.runs import HOSTILE, SPARSE, eight_widths, evidence, full_run, hostile_run, pictures
+
+FIGURES = [widths_figure, pictures_figure, flow_figure, correlation_figure]
+
+
+@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize("draw", FIGURES, ids=lambda draw: draw.__name__)
+def test_sparse_records_can_be_drawn(name, draw):
+    shown = texts(draw(SPARSE[name]()))
+    assert shown or draw is flow_figure
+
+
+def test_one_bar_per_width_with_its_amount():
+    figure = widths_figure(full_run())
+    assert len([name for name in identifiers(figure) if "-bar-" in name]) == 6
+    shown = texts(figure)
+    assert {"rotation", "87", "2.1", "± degrees", "± % of half the side"} <= set(shown)
+
+
+def test_bars_are_as_long_as_the_amounts():
+    bars = [bar for panel in widths_figure(eight_widths()).axes for bar in panel.patches]
+    assert sorted(bar.get_width() for bar in bars)[-2:] == pytest.approx([42.0, math.degrees(1.518)])
+    assert len(widths_figure(eight_widths()).axes) == 5, "one axis per unit"
+
+
+def test_true_widths_are_marked_only_where_known():
+    known, unknown = full_run(), dataclasses.replace(full_run(), true_widths={})
+    marks = [
+        [line.get_xdata()[0] for panel in widths_figure(run).axes for line in panel.lines] for run in (known, unknown)
+    ]
+    assert marks == [[pytest.approx(math.degrees(1.571))], []]
+    assert "◆ true amount" in texts(widths_figure(known))
+    assert "◆ true amount" not in texts(widths_figure(unknown))
+
+
+def test_a_negligible_width_looks_like_one():
+    run = dataclasses.replace(full_run(), symmetries=full_run().symmetries[:1])
+    panel = widths_figure(run).axes[0]
+    assert panel.patches[0].get_width() < 0.1 * panel.get_xlim()[1]
+
+
+def test_one_picture_per_image_and_version():
+    figure = pictures_figure(full_run())
+    assert number_of(figure, "image") == 4 * 7
+    assert texts(figure) == ["given", "transformed", *pictures().labels]
+    many = dataclasses.replace(full_run(), samples=pictures(10, 10))
+    assert number_of(pictures_figure(many), "image") == 8 * 9
+
+
+def test_pictures_show_the_pixels_in_their_order():
+    samples = pictures(2, 1)
+    expected = np.frombuffer(samples.values(), np.uint8).reshape(4, 28, 28)
+    shown = pictures_figure(dataclasses.replace(full_run(), samples=samples)).axes[0].images
+    assert all((image.get_array() == array).all() for image, array in zip(shown, expected, strict=True))
+
+
+def test_flow_has_one_panel_per_transform():
+    assert len(flow_figure(full_run()).axes) == MOST_FLOWS
+    assert len([panel for panel in flow_figure(full_run()).axes if panel.collections]) == MOST_FLOWS
+
+
+@pytest.mark.parametrize(("name", "width"), [("shift_x", 0.3), ("rotation", 0.7), ("scale_y", 0.5)])
+def test_content_lies_where_the_flow_says(name, width):
+    """The matrix takes each arrow's head, a place in the output, back to its foot, the place it was read from."""
+    matrix = exponential(width * affine_generators((name,)).double())[0].numpy()
+    start, moved = flow(matrix.ravel().tolist())
+    homogeneous = np.concatenate([moved, np.ones((len(moved), 1))], 1)
+    np.testing.assert_allclose((homogeneous @ matrix.T)[:, :2], start, atol=1e-12)
+    forwards = np.concatenate([start, np.ones((len(start), 1))], 1) @ matrix.T
+    assert not np.allclose(forwards[:, :2], moved), "the matrix itself would draw the flow backwards"
+
+
+def test_correlation_shows_each_number():
+    numbers = [text for text in texts(correlation_figure(full_run())) if text[0] in "+-"]
+    assert len(numbers) == 36
+    assert numbers[:2] == ["+1.0", "-0.2"]
+
+
+def test_comparison_ranks_by_evidence():
+    runs = [dataclasses.replace(full_run(), title=f"run {fit}", evidence=evidence(fit)) for fit in (-0.5, -0.3, -0.4)]
+    shown = [text for text in texts(comparison_figure(runs)) if "run" in text]
+    assert shown == ["1. run -0.3 (+0.0)", "2. run -0.4 (-500.0)", "3. run -0.5 (-1000.0)"]
+    assert texts(comparison_figure([SPARSE["bare"]()])) == ["None of these runs has an evidence."]
+    assert texts(comparison_figure(runs[:1]))[0]
+
+
+def test_hostile_names_are_shown_as_they_are_written():
+    for draw in FIGURES[:2]:
+        assert any(text.startswith(HOSTILE[:10]) for text in texts(draw(hostile_run())))

@@ -1,0 +1,138 @@
+"""The page: whole, inert, and honest about what is missing."""
+
+import dataclasses
+from functools import cache
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from covary.records import read_run, write_run
+from covary.report import page, summary, write_page
+from report.runs import HOSTILE, full_run, page_of
+
+SECTIONS = ["learned", "moved", "looks", "evidence", "test", "coverage", "notes", "settings"]
+FIGURES = ["widths", "correlation", "trajectories", "precisions", "pictures", "flow", "evidence"]
+# One run for each branch of the template.
+PAGES = ["full", "bare", "no history", "no samples", "no matrices", "no test", "regression", "no evidence", "hostile"]
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class Outline(HTMLParser):
+    """Tags with their attributes, text outside of styles, and whether every tag was closed in its turn."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.text += data
+
+    def identifiers(self, tag: str) -> list[str]:
+        return [attributes["id"] for name, attributes in self.tags if name == tag and "id" in attributes]
+
+
+@cache
+def outline(name: str) -> Outline:
+    return Outline(page_of(name))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_run_has_every_section(name):
+    assert outline(name).identifiers("section") == SECTIONS
+    assert outline(name).open == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_runs_and_nothing_is_fetched(name):
+    tags = outline(name).tags
+    assert not {tag for tag, _ in tags} & {"script", "link", "iframe", "object", "embed", "base", "form"}
+    for _, attributes in tags:
+        assert not [key for key in attributes if key.startswith("on")]
+        addresses = [attributes.get(key) or "#" for key in ("src", "href", "xlink:href")]
+        assert all(address.startswith(("#", "data:image/png;base64")) for address in addresses)
+    policy = next(a["content"] for tag, a in tags if tag == "meta" and a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline'")
+    assert "@import" not in page_of(name)
+    assert "url(http" not in page_of(name)
+
+
+def test_figures_have_a_description_and_headings_an_order():
+    tags = outline("full").tags
+    assert outline("full").identifiers("figure") == [f"figure-{name}" for name in FIGURES]
+    labels = [attributes.get("aria-label") for _, attributes in tags if attributes.get("role") == "img"]
+    assert len(labels) == len(FIGURES)
+    assert all(label and len(label) > 20 for label in labels)
+    levels = [int(tag[1]) for tag, _ in tags if tag in ("h1", "h2", "h3")]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert ("html", {"lang": "en"}) in tags
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_identifier_stands_twice(name):
+    found = [attributes["id"] for _, attributes in outline(name).tags if "id" in attributes]
+    assert len(found) == len(set(found))
+
+
+def test_the_numbers_are_there():
+    text = outline("full").text
+    assert summary(full_run()) in text
+    for part in ("±87°", "90.96 % ★", "0.2910 ★", "-1,550.0", "-0.3100", "1000 × 784", "mnist-mini", "0.005"):
+        assert part in text, part
+    assert "Each prediction averages over 16 transformed copies, the same number for all." in text
+    assert "counts as negligible when it moves the points of an image by less than half a pixel" in text
+    assert text.count("★") == 4, "three best figures and their explanation"
+
+
+def test_unequal_test_samples_are_said_to_be_unfair():
+    other = dataclasses.replace(full_run().baselines[0], test=dataclasses.replace(full_run().test, num_samples=1))
+    assert "the comparison is not fair" in page(dataclasses.replace(full_run(), baselines=[other]))
+    assert "the comparison is not fair" not in page_of("full")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("no history", "The run recorded no epochs"),
+        ("no samples", "The run kept no images"),
+        ("no matrices", "The transforms are not affine"),
+        ("no test", "The run has no test data."),
+        ("regression", "No baselines were run"),
+        ("no evidence", "The run computed no evidence"),
+        ("bare", "This run did not come to its end."),
+        ("bare", "The run left no notes."),
+    ],
+)
+def test_what_is_absent_is_said(name, expected):
+    assert expected in outline(name).text
+    assert expected not in outline("full").text
+
+
+def test_hostile_text_is_shown_and_does_nothing():
+    assert HOSTILE in outline("hostile").text
+    assert "<script" not in page_of("hostile")
+    assert "&lt;script&gt;alert(1)" in page_of("hostile")
+
+
+def test_the_file_is_drawn_from_the_record_alone(tmp_path):
+    write_run(full_run(), tmp_path / "run.json")
+    write_page(read_run(tmp_path), tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == page_of("full")

@@ -1,0 +1,182 @@
+"""Records to and from JSON: what was written is read, what is damaged is refused in one line."""
+
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covary._errors import DataError
+from covary.records import Evidence, Run, read_run, write_run, write_text
+from report.runs import bare_run, full_run
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")))
+NAMES = st.text(st.characters(categories=("L", "N", "P", "S")))
+EVIDENCES = st.builds(Evidence, FINITE, FINITE, FINITE, FINITE, st.integers(0, 10**9), WORDS, WORDS, st.none() | FINITE)
+SETTINGS = st.dictionaries(NAMES, st.none() | st.booleans() | st.integers() | FINITE | WORDS | st.lists(FINITE))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write_run(full_run(), tmp_path / "run.json")
+    return tmp_path / "run.json"
+
+
+def damaged(path: Path, change) -> Path:
+    """The file after a change of its parsed content, which is changed in place."""
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    return path
+
+
+def message(path: Path) -> str:
+    with pytest.raises(DataError) as caught:
+        read_run(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400 + len(str(path))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("make", [full_run, bare_run])
+def test_round_trip(tmp_path, make):
+    write_run(make(), tmp_path / "run.json")
+    assert read_run(tmp_path / "run.json") == make()
+    assert read_run(tmp_path) == make(), "a folder stands for the run.json in it"
+
+
+@given(evidence=st.none() | EVIDENCES, config=SETTINGS, notes=st.lists(WORDS), seconds=FINITE)
+def test_round_trip_of_any_values(tmp_path_factory, evidence, config, notes, seconds):
+    run = dataclasses.replace(bare_run(), evidence=evidence, config=config, notes=notes, seconds=seconds)
+    path = tmp_path_factory.mktemp("run") / "run.json"
+    write_run(run, path)
+    assert read_run(path) == run
+
+
+def test_whole_numbers_become_floats(path):
+    seconds = read_run(damaged(path, lambda run: run.update(seconds=3))).seconds
+    assert seconds == 3.0
+    assert isinstance(seconds, float)
+
+
+def test_the_largest_number_is_a_number(path):
+    largest = sys.float_info.max
+    assert read_run(damaged(path, lambda run: run.update(seconds=largest))).seconds == largest
+
+
+REQUIRED = [f.name for f in dataclasses.fields(Run) if f.name not in ("complete", "notes")]
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_missing_field(path, name):
+    assert f"lacks the field '{name}'" in message(damaged(path, lambda run: run.pop(name)))
+
+
+@pytest.mark.parametrize("name", ["complete", "notes"])
+def test_field_with_a_default_may_be_missing(path, name):
+    assert read_run(damaged(path, lambda run: run.pop(name))).complete
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda run: run.update(title=3), ".title must be str; 3 came"),
+        (lambda run: run.update(seconds="3"), ".seconds must be float; '3' came"),
+        (lambda run: run.update(seconds=True), ".seconds must be float; True came"),
+        (lambda run: run.update(seconds=10**400), ".seconds must be float; 1000"),
+        (lambda run: run.update(complete=1), ".complete must be bool"),
+        (lambda run: run.update(history={}), ".history must be list"),
+        (lambda run: run["history"][7].update(epoch=1.5), ".history[7].epoch must be int; 1.5 came"),
+        (lambda run: run["history"][7]["widths"].update(shear=None), ".history[7].widths.shear must be float"),
+        (lambda run: run["evidence"].pop("log_prior"), ".evidence lacks the field 'log_prior'"),
+        (lambda run: run["symmetries"].append("rotation"), ".symmetries[6] must be Symmetry"),
+        (lambda run: run.update(colour="red"), "unknown field 'colour'"),
+        (lambda run: run["test"].update({"f1\n": 1}), "name 'f1\\n'"),
+        (lambda run: run.update(version=2), "format version 2"),
+        (lambda run: run.pop("version"), "format version None"),
+        (lambda run: run.update(format="other"), "is no record of a run"),
+        (lambda run: run.update(title="\x00"), ".title holds a control character"),
+        (lambda run: run["notes"].append("\ud800"), ".notes[1] holds a control character"),
+        (lambda run: run["samples"].update(pixels=run["samples"]["pixels"][:-8]), "bytes of grey or colour pixels"),
+        (lambda run: run["samples"].update(pixels="not base64!"), "is no base64"),
+        (lambda run: run["samples"].update(shape=[4, -7, 1, -28, 28]), "in the shape [4, -7, 1, -28, 28]"),
+        (lambda run: run["samples"].update(shape=[2, 7, 2, 28, 28]), "in the shape [2, 7, 2, 28, 28]"),
+        (lambda run: run["samples"]["labels"].pop(), "a label per image"),
+        (lambda run: run["samples"]["matrices"][0].pop(), "nine numbers per matrix"),
+        (lambda run: run["correlation"].pop(), "a row and a column for each of 6 symmetries"),
+    ],
+)
+def test_damage(path, change, expected):
+    assert expected in message(damaged(path, change))
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("field", ["seconds", "config"])
+def test_number_that_is_not_finite(path, field, number):
+    damaged(path, lambda run: run.update({field: "HERE" if field == "seconds" else {"rate": "HERE"}}))
+    path.write_text(path.read_text().replace('"HERE"', number))
+    assert "is not finite" in message(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "is no JSON"),
+        (b"{", "is no JSON"),
+        (b"\x89PNG\r\n\x1a\n\x00\xff", "is no JSON"),
+        (b"[1]", "is no record of a run"),
+        (b"null", "is no record of a run"),
+        (b"[" * 100_000, "is no JSON"),
+        (b"[" * 100_000 + b"]" * 100_000, "is no JSON"),
+    ],
+)
+def test_another_kind_of_file(path, content, expected):
+    path.write_bytes(content)
+    assert expected in message(path)
+
+
+def test_deep_nesting_of_a_setting(path):
+    nested: list = []
+    for _ in range(30):
+        nested = [nested]
+    assert "nested too deeply" in message(damaged(path, lambda run: run.update(config={"deep": nested})))
+
+
+def test_absent_file(tmp_path):
+    assert "cannot be read: No such file" in message(tmp_path)
+    assert "cannot be read: No such file" in message(tmp_path / "nothing.json")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object()])
+def test_refused_value_leaves_the_old_file(path, value):
+    before = path.read_bytes()
+    with pytest.raises(DataError, match="cannot be written"):
+        write_run(dataclasses.replace(full_run(), config={"rate": value}), path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_failure_while_writing_leaves_the_old_file_alone(tmp_path, monkeypatch, step):
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    path = tmp_path / "run.json"
+    write_text(path, "old")
+    with monkeypatch.context() as patch:
+        patch.setattr(*((os, "fsync", fail) if step == "fsync" else (Path, "replace", fail)))
+        with pytest.raises(OSError, match="full"):
+            write_text(path, "new")
+    assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
+    assert path.read_text() == "old"
+    write_text(path, "new")
+    assert path.read_text() == "new"
+
+
+def test_writing_makes_its_folder(tmp_path):
+    write_text(tmp_path / "a" / "b" / "file.txt", "± ◆\n")
+    assert (tmp_path / "a" / "b" / "file.txt").read_text(encoding="utf-8") == "± ◆\n"

@@ -30,14 +30,14 @@ MAY_IMPORT = {
     "evidence": "batches linalg likelihoods priors curvature geometry noise",
     "hypergrad": "batches linalg likelihoods priors curvature evidence noise",
     "posterior": "batches linalg likelihoods priors curvature evidence noise",
-    "training": "batches likelihoods priors evidence hypergrad records noise",
+    "training": "batches augment likelihoods priors curvature evidence hypergrad posterior records config report noise",
     "studies": "batches data augment layers networks likelihoods priors curvature geometry evidence hypergrad "
     "posterior training records config noise",
     "benchmarks": "batches linalg data augment layers networks likelihoods priors curvature evidence hypergrad "
     "records noise",
     "report": "records",
     "integrations": "augment likelihoods priors evidence hypergrad posterior training records",
-    "cli": "data studies benchmarks training report records config",
+    "cli": "data networks studies benchmarks training report records config",
     "__main__": "cli",
 }
 MAY_IMPORT["__init__"] = " ".join(MAY_IMPORT.keys() - {"cli", "report", "integrations", "benchmarks", "__main__"})

@@ -4,7 +4,9 @@ __all__ = [
     "CaptureError",
     "CovaryError",
     "DataError",
+    "Interrupted",
     "NotPositiveDefiniteError",
+    "NumericalError",
     "ShapeError",
     "StructureError",
     "UnsupportedLayerError",
@@ -37,3 +39,11 @@ class UnsupportedLayerError(CovaryError, TypeError):
 
 class CaptureError(CovaryError, RuntimeError):
     """What was captured in the forward pass no longer holds, such as an input overwritten in place."""
+
+
+class NumericalError(CovaryError, ArithmeticError):
+    """A number that must be finite is not."""
+
+
+class Interrupted(CovaryError, RuntimeError):
+    """Training was asked to end before its time; what it had reached is in a checkpoint."""

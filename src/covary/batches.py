@@ -3,6 +3,7 @@
 A batch is (x, y, index): inputs, targets, and the identity of each datum, of which its noise is a function.
 """
 
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from torch.utils.data import Dataset, default_collate
 from ._errors import DataError
 from .noise import Stream, permutation
 
-__all__ = ["Batches", "Data", "IndexedBatch", "as_batches"]
+__all__ = ["Batches", "Contents", "Data", "IndexedBatch", "as_batches", "read_through"]
 
 # (x, y), (x, y, index), a Dataset of (x, y), or an iterable of such batches that can be read more than once
 Data = tuple[Tensor, ...] | Dataset[Any] | Iterable[Any]
@@ -58,16 +59,19 @@ class Batches:
 
     def subset(self, num_data: int, seed: int) -> "Batches":
         """A random part of the data, a function of the seed."""
+        if self.read is not None and not 1 <= num_data <= self.num_data:
+            raise DataError(f"A part of {num_data} data was asked for; expected between 1 and {self.num_data}.")
+        return self.at(permutation(seed, self.num_data, stream=Stream.SUBSET)[:num_data])
+
+    def at(self, positions: Int[Tensor, " M"]) -> "Batches":
+        """The data at these positions, in this order; an error where data come in batches of their own."""
         read = self.read
         if read is None:
             raise DataError(
                 "A part of the data was asked for, but the data are an iterable of batches. Pass a pair of tensors or "
                 "a Dataset, whose data can be read one by one."
             )
-        if not 1 <= num_data <= self.num_data:
-            raise DataError(f"A part of {num_data} data was asked for; expected between 1 and {self.num_data}.")
-        chosen = permutation(seed, self.num_data, stream=Stream.SUBSET)[:num_data]
-        return Batches(lambda positions: read(chosen[positions]), num_data, self.batch_size)
+        return Batches(lambda rows: read(positions[rows]), len(positions), self.batch_size)
 
     def _cut(self, positions: Tensor) -> Iterator[IndexedBatch]:
         assert self.read is not None, "a data set has positions or a stream"
@@ -80,14 +84,16 @@ def as_batches(data: Data, batch_size: int | None = None) -> Batches:
     """The batches of a pair of tensors, a `Dataset`, or an iterable of batches.
 
     Arguments:
-        data: The tensors (x, y) or (x, y, index); a `Dataset` of (x, y); or an iterable of such batches that can be
-            read more than once (a list, a `DataLoader`), where the identity of a datum is its position unless it is
-            given.
+        data: The tensors (x, y) or (x, y, index); a `Dataset` of (x, y); batches as they are; or an iterable of batches
+            that can be read more than once (a list, a `DataLoader`), where the identity of a datum is its position
+            unless it is given.
         batch_size: The number of data in a batch, for data that can be cut; 1,000 by default.
     """
     size = BATCH_SIZE if batch_size is None else batch_size
     if size < 1:
         raise DataError(f"batch_size must be at least 1, got {size}.")
+    if isinstance(data, Batches):
+        return data
     if isinstance(data, tuple) and len(data) in (2, 3) and all(isinstance(part, Tensor) for part in data):
         return _of_tensors(data, size)
     if isinstance(data, Dataset) and hasattr(data, "__len__"):
@@ -98,6 +104,23 @@ def as_batches(data: Data, batch_size: int | None = None) -> Batches:
         f"Data must be a pair of tensors (x, y), a Dataset, or an iterable of batches that can be read more than once; "
         f"{type(data).__name__} came. Wrap a generator in list(...)."
     )
+
+
+class Contents(NamedTuple):
+    """What reading through a data set told: how many data there are, and a checksum of all of them."""
+
+    num_data: int
+    checksum: int
+
+
+def read_through(batches: Batches) -> Contents:
+    """The size and checksum of a data set, each of whose data has been checked once."""
+    num_data, checksum = 0, 0
+    for batch in batches:
+        num_data += len(batch.x)
+        for part in (batch.x, batch.y):
+            checksum = zlib.crc32(part.detach().cpu().contiguous().numpy().data, checksum)
+    return Contents(num_data, checksum)
 
 
 def _of_tensors(data: tuple[Tensor, ...], batch_size: int) -> Batches:

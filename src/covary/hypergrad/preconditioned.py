@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from .._types import Columns
 from ..batches import Batches, Data, as_batches
 from ..evidence import Factors, Model, evidence_terms, factor_pass
-from ..evidence.choice import BlocksFunction, CurvatureName, blocks_function, check_choice, joined_shifts
+from ..evidence.choice import CurvatureName, blocks_function, check_choice, joined_shifts
 from ..evidence.passes import captured_parts, check_model, draw_columns
 from ..evidence.reduce import all_sum_number
 from ..likelihoods import Likelihood
@@ -34,7 +34,7 @@ from .hyperparameters import (
     summed,
 )
 
-__all__ = ["prior_gradient", "two_pass"]
+__all__ = ["model_gradient", "prior_gradient", "two_pass"]
 
 Cotangents = Mapping[str, tuple[Tensor, ...]]
 
@@ -75,17 +75,11 @@ def two_pass(
     model = Model(network, likelihood, prior.weights(network), seed)
     batches = as_batches(data, batch_size)
     check_model(model, batches)
-    blocks_of = blocks_function(curvature)
-    factors = factor_pass(model, batches, blocks_of, columns)
+    factors = factor_pass(model, batches, blocks_function(curvature), columns)
     gradient = prior_gradient(factors, prior, model.weights)
-    if model_hyperparameters(model):
-        second = batches if num_data is None else batches.subset(num_data, seed)
-        stream = Stream.SKETCH if share_sketches else Stream.SKETCH_SECOND
-        cotangents = factors.curvature.half_logdet_cotangents(joined_shifts(factors.curvature, prior, model.weights))
-        found = _second_pass(model, second, blocks_of, columns, stream, cotangents)
-        # every process chooses the same number M of its own data
-        scale = 1.0 if num_data is None else factors.num_data / all_sum_number(num_data)
-        gradient.update({name: scale * slope for name, slope in summed(found).items()})
+    second = batches if num_data is None else batches.subset(num_data, seed)
+    stream = Stream.SKETCH if share_sketches else Stream.SKETCH_SECOND
+    gradient.update(model_gradient(factors, model, prior, second, curvature, columns, stream=stream))
     return gradient
 
 
@@ -100,23 +94,44 @@ def prior_gradient(factors: Factors, prior: Prior, weights: Mapping[str, nn.Para
 
 
 @torch.enable_grad()
-def _second_pass(
+def model_gradient(
+    factors: Factors,
     model: Model,
+    prior: Prior,
     batches: Batches,
-    blocks_of: BlocksFunction,
+    curvature: CurvatureName,
     columns: Columns,
-    stream: int,
-    cotangents: Cotangents,
+    *,
+    stream: int = Stream.SKETCH_SECOND,
 ) -> dict[str, Tensor]:
+    """The second pass alone: the gradient with respect to the hyperparameters of network and likelihood.
+
+    Several may follow one first pass, on different data or noise, as long as the factors are near those of the model.
+
+    Arguments:
+        factors: What the first pass left, of all data.
+        model: The model; its seed is that of this pass.
+        prior: The prior.
+        batches: The M data that this pass reads (of each process); the result is scaled by N/M.
+        curvature: The structure that the first pass had.
+        columns: The number of sketches, or "exact".
+        stream: Which stream the sketches' signs come from.
+    """
     parameters = model_hyperparameters(model)
-    total = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
+    if not parameters:
+        return {}
+    blocks_of = blocks_function(curvature)
+    cotangents = factors.curvature.half_logdet_cotangents(joined_shifts(factors.curvature, prior, model.weights))
+    total, num_data = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}, 0
     for captured, batch in captured_parts(model, batches):
         vectors = draw_columns(model, captured, batch, columns, stream)
         part = blocks_of(captured, vectors)
         objective = model.likelihood.log_prob(captured.outputs, batch.y) - _inner_product(cotangents, part)
         for name, slope in slopes(objective, parameters).items():
             total[name] += slope
-    return total
+        num_data += len(batch.x)
+    scale = factors.num_data / all_sum_number(num_data)
+    return {name: scale * slope for name, slope in summed(total).items()}
 
 
 def _inner_product(cotangents: Cotangents, blocks: Mapping[str, AbstractPSD]) -> Tensor:

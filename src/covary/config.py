@@ -1,0 +1,164 @@
+"""Settings as frozen records, checked here and nowhere else."""
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._errors import StructureError
+
+__all__ = ["BASELINES", "DiscoverConfig", "FitConfig"]
+
+OPTIMISERS = ("adam", "sgd")
+ESTIMATORS = ("two_pass", "stochastic", "augerino")
+CURVATURES = ("kron", "full", "diag")
+PRIORS = ("scalar", "layerwise", "diagonal")
+BASELINES = ("plain", "fixed", "augerino")
+TYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """How a network is trained together with its hyperparameters.
+
+    Rates fall from the first to the `final_` one along half a cosine: those of the weights over all steps, those of the
+    hyperparameters over the epochs after the burn-in.
+
+    Arguments:
+        epochs: Passes over the training data.
+        batch_size: Data in a weight step.
+        optimiser: "adam", or "sgd" with momentum, for the weights.
+        learning_rate: The weights' rate; parameters with a single entry take a tenth of it.
+        momentum: The momentum of "sgd".
+        burn_in: Epochs before the first hyper step.
+        frequency: A hyper step follows every so many epochs.
+        estimator: The gradient of the hyperparameters: "two_pass", "stochastic" (a bound from M data), or "augerino"
+            (the baseline: joint descent on loss − 0.01 ‖widths‖, no evidence).
+        curvature: "kron", "full" or "diag".
+        columns: Sketches in the hyper-gradient, or "exact"; "full" needs "exact".
+        hyper_data: M, the data that each step on the augmentation reads; all by default.
+        hyper_steps: Steps on the augmentation and likelihood for one pass over the curvature of all data.
+        prior_steps: Steps on the prior for one pass over the curvature of all data.
+        augment_rate: Adam's rate for the hyperparameters of the network.
+        prior_rate: Adam's rate for the log-precisions.
+        likelihood_rate: Adam's rate for the likelihood's parameters (noise, temperature).
+        judgements: How many states after the burn-in are judged by their evidence with exact columns; the best is kept.
+        seed: The seed of shuffles, noise and sketches.
+    """
+
+    epochs: int = 100
+    batch_size: int = 250
+    optimiser: str = "adam"
+    learning_rate: float = 5e-3
+    final_learning_rate: float = 1e-6
+    momentum: float = 0.9
+    burn_in: int = 10
+    frequency: int = 1
+    estimator: str = "two_pass"
+    curvature: str = "kron"
+    columns: int | str = 1
+    hyper_data: int | None = None
+    hyper_steps: int = 1
+    prior_steps: int = 4
+    augment_rate: float = 0.1
+    final_augment_rate: float = 0.005
+    prior_rate: float = 0.1
+    final_prior_rate: float = 0.01
+    likelihood_rate: float = 0.05
+    final_likelihood_rate: float = 0.005
+    judgements: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """An error for the first setting that cannot be."""
+        _one_of("optimiser", self.optimiser, OPTIMISERS)
+        _one_of("estimator", self.estimator, ESTIMATORS)
+        _one_of("curvature", self.curvature, CURVATURES)
+        for name in ("epochs", "batch_size", "frequency", "hyper_steps", "prior_steps"):
+            _at_least(name, getattr(self, name), 1)
+        for name in ("burn_in", "judgements"):
+            _at_least(name, getattr(self, name), 0)
+        if self.hyper_data is not None:
+            _at_least("hyper_data", self.hyper_data, 1)
+        for field in dataclasses.fields(self):
+            if field.name.endswith("_rate"):
+                _rate(field.name, getattr(self, field.name))
+        if not 0 <= self.momentum < 1:
+            raise StructureError(f"momentum must lie in [0, 1); {self.momentum} came.")
+        if self.columns != "exact":
+            _at_least("columns", self.columns, 1)
+            if self.curvature == "full" and self.estimator == "two_pass":
+                raise StructureError("curvature 'full' takes exact columns only. Pass columns='exact', or use 'kron'.")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings by name."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class DiscoverConfig:
+    """What to learn the symmetries of, and with which network.
+
+    Arguments:
+        data: A data set by name, an `.npz`, a folder of class folders, or "package.module:function".
+        data_dir: Where data sets are looked for first.
+        symmetrise: A known symmetry to put into the data: "rotate:DEG", "translate:PIXELS", "scale:FACTOR" or "none".
+        limit: How many training images to use, drawn by the seed; all by default.
+        network: A network by name or "package.module:function".
+        augment: The augmentation to learn, as `studies.augmentations` describes it.
+        num_samples: S, the transformed copies of each image, in training and in the test.
+        prior: "scalar", "layerwise" or "diagonal".
+        baselines: Other ways to train the same network, among "plain", "fixed" and "augerino".
+        fixed_widths: The widths of the baseline "fixed", by name.
+        dtype: "float32" or "float64".
+        fit: How it is trained.
+    """
+
+    data: str = "mnist-mini"
+    data_dir: str | None = None
+    symmetrise: str = "none"
+    limit: int | None = None
+    network: str = "mlp"
+    augment: str = "affine"
+    num_samples: int = 16
+    prior: str = "layerwise"
+    baselines: tuple[str, ...] = ()
+    fixed_widths: dict[str, float] = field(default_factory=dict)
+    dtype: str = "float32"
+    fit: FitConfig = field(default_factory=FitConfig)
+
+    def __post_init__(self) -> None:
+        """An error for the first setting that cannot be."""
+        _one_of("prior", self.prior, PRIORS)
+        _one_of("dtype", self.dtype, TYPES)
+        _at_least("num_samples", self.num_samples, 1)
+        if self.limit is not None:
+            _at_least("limit", self.limit, 1)
+        for name in self.baselines:
+            _one_of("baseline", name, BASELINES)
+        if "fixed" in self.baselines and not self.fixed_widths:
+            raise StructureError(
+                "The baseline 'fixed' needs widths, such as rotation=1.57. Name one for each transform."
+            )
+        if self.prior == "diagonal" and self.fit.curvature == "kron":
+            raise StructureError("A diagonal prior needs curvature 'diag' or 'full'; 'kron' came. Choose one of them.")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings by name, those of training among them."""
+        plain = dataclasses.asdict(self)
+        return {name: value for name, value in plain.items() if name != "fit"} | plain["fit"]
+
+
+def _one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise StructureError(f"{name} must be one of {', '.join(choices)}; {value!r} came.")
+
+
+def _at_least(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise StructureError(f"{name} must be a whole number of at least {least}; {value!r} came.")
+
+
+def _rate(name: str, value: object) -> None:
+    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise StructureError(f"{name} must be a finite number of at least 0; {value!r} came.")

@@ -1,0 +1,12 @@
+"""How are weights and hyperparameters trained together?
+
+`fit` is a loop over two steps on a `FitState`: `weight_step` climbs the log joint, `hyper_step` the evidence. It calls;
+the mathematics lies in `evidence` and `hypergrad`.
+"""
+
+from .checkpoint import checkpoints, remove_checkpoints
+from .loop import fit
+from .result import FitRun, measure, versions
+from .shards import is_first, process_group
+
+__all__ = ["FitRun", "checkpoints", "fit", "is_first", "measure", "process_group", "remove_checkpoints", "versions"]

@@ -1,0 +1,193 @@
+"""A fit's state as one file that is there whole or not at all, and back: tensors and a JSON header, never pickle.
+
+A checkpoint is a safetensors file; its header holds a JSON text with everything that is no tensor, and the SHA-256 of
+the tensors' bytes. The two newest are kept, so that a damaged one has another behind it.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+from torch.optim import Optimizer
+
+from .._errors import DataError, StructureError
+from ..records import Epoch, Evidence, from_plain
+from .state import Best, FitState, restore, snapshot
+
+__all__ = ["checkpoints", "load_newest", "remove_checkpoints", "write_checkpoint"]
+
+VERSION = 1
+HEADER, CHECKSUM = "covary_checkpoint", "sha256"
+KEPT = 2
+
+
+def write_checkpoint(state: FitState, folder: Path, fingerprint: Mapping[str, Any], seconds: float) -> Path:
+    """The state as a file in a folder: written beside its place, flushed to the disk, then moved there.
+
+    Arguments:
+        state: The state.
+        folder: The folder, made where it is absent.
+        fingerprint: What must be the same when the fit goes on: settings, data, shapes.
+        seconds: The time the run has taken so far.
+    """
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in _tensors(state).items()}
+    header = {
+        "version": VERSION,
+        "fingerprint": dict(fingerprint),
+        "epoch": state.epoch,
+        "step": state.step,
+        "log_likelihood": state.log_likelihood,
+        "num_seen": state.num_seen,
+        "seconds": seconds,
+        "best": None if state.best is None else [state.best.epoch, dataclasses.asdict(state.best.evidence)],
+        "history": [dataclasses.asdict(epoch) for epoch in state.history],
+    }
+    content = save(tensors, {HEADER: json.dumps(header), CHECKSUM: _checksum(tensors)})
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"checkpoint-{state.epoch:06d}-{state.step:06d}.safetensors"
+    beside = folder / f".{path.name}.{os.getpid()}"
+    with beside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    _flush_folder(folder)
+    for old in checkpoints(folder)[KEPT:]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, newest first."""
+    return sorted(folder.glob("checkpoint-*.safetensors"), reverse=True)
+
+
+def remove_checkpoints(folder: Path) -> None:
+    """The folder without its checkpoints: the run they belong to is complete."""
+    for path in [*checkpoints(folder), *folder.glob(".checkpoint-*.safetensors.*")]:
+        path.unlink(missing_ok=True)
+
+
+def load_newest(state: FitState, folder: Path, fingerprint: Mapping[str, Any]) -> Path | None:
+    """The checkpoint that the state was set to, or None where there is none.
+
+    A damaged one is passed over, with a warning that says so.
+
+    Arguments:
+        state: A fresh state of the same modules, changed.
+        folder: The folder.
+        fingerprint: As when it was written; a difference is an error that names it.
+    """
+    found = checkpoints(folder)
+    for path in found:
+        try:
+            header, tensors = _read(path)
+        except DataError as error:
+            rest = "trying the one before it" if path != found[-1] else "there is none before it"
+            warnings.warn(f"{error} It is passed over; {rest}.", stacklevel=2)
+            continue
+        _check_fingerprint(header["fingerprint"], fingerprint, path)
+        _set_state(state, header, tensors, path)
+        return path
+    if found:
+        raise DataError(f"No checkpoint in {folder} can be read. Start anew without resuming, into another folder.")
+    return None
+
+
+def _tensors(state: FitState) -> dict[str, Tensor]:
+    best = {} if state.best is None else {f"best/{name}": tensor for name, tensor in state.best.tensors.items()}
+    weights = _optimiser_tensors("weight_optimiser", state.weight_optimiser)
+    hyper = {} if state.hyper_optimiser is None else _optimiser_tensors("hyper_optimiser", state.hyper_optimiser)
+    return {f"now/{name}": tensor for name, tensor in snapshot(state).items()} | best | weights | hyper
+
+
+def _optimiser_tensors(room: str, optimiser: Optimizer) -> dict[str, Tensor]:
+    entries = optimiser.state_dict()["state"]
+    return {
+        f"{room}/{number}/{name}": torch.as_tensor(value)
+        for number, values in entries.items()
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def _checksum(tensors: Mapping[str, Tensor]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(tensors):
+        total.update(name.encode())
+        total.update(tensors[name].numpy().tobytes())
+    return total.hexdigest()
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Header and tensors of one file, once its checksum is right."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        header = json.loads(metadata[HEADER])
+        if metadata[CHECKSUM] != _checksum(tensors):
+            raise DataError(f"Checkpoint {path} is damaged: its checksum does not fit its content.")
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"Checkpoint {path} is damaged ({error}).") from error
+    if header.get("version") != VERSION:
+        raise DataError(f"Checkpoint {path} has format version {header.get('version')!r}, this covary reads {VERSION}.")
+    return header, tensors
+
+
+def _check_fingerprint(written: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:
+    for name in {**written, **now}:
+        if written.get(name) != now.get(name):
+            raise StructureError(
+                f"{path.parent} holds a run with {name} = {written.get(name)!r:.60}; {now.get(name)!r:.60} came. "
+                "Resume with the same settings and data, or write to another folder."
+            )
+
+
+def _set_state(state: FitState, header: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path) -> None:
+    parts: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        room, name = key.split("/", 1)
+        parts.setdefault(room, {})[name] = tensor
+    try:
+        restore(state, parts["now"])
+        _set_optimiser(state.weight_optimiser, parts.get("weight_optimiser", {}))
+        if state.hyper_optimiser is not None:
+            _set_optimiser(state.hyper_optimiser, parts.get("hyper_optimiser", {}))
+        state.epoch, state.step = header["epoch"], header["step"]
+        state.log_likelihood, state.num_seen = header["log_likelihood"], header["num_seen"]
+        state.seconds = header["seconds"]
+        state.history = [from_plain(entry, Epoch, f"{path}.history") for entry in header["history"]]
+        if header["best"] is not None:
+            epoch, evidence = header["best"]
+            state.best = Best(epoch, from_plain(evidence, Evidence, f"{path}.best"), parts["best"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise DataError(f"Checkpoint {path} does not fit this network ({error}).") from error
+
+
+def _set_optimiser(optimiser: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    entries: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        number, name = key.split("/", 1)
+        entries.setdefault(int(number), {})[name] = tensor
+    optimiser.load_state_dict({"state": entries, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+def _flush_folder(folder: Path) -> None:
+    """The folder's entries on the disk too: a rename is no rename before that."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

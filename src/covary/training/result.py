@@ -1,0 +1,217 @@
+"""What a fit leaves: the trained modules, and the record that everything about them can be read from."""
+
+import base64
+import platform
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from .._types import SampleAveraging
+from ..augment import Affine2d, Augmentation, Correlated
+from ..augment import save as save_augmentation
+from ..batches import Batches, Data, as_batches
+from ..config import FitConfig
+from ..curvature import coverage
+from ..likelihoods import Likelihood
+from ..posterior import ece
+from ..priors import Prior
+from ..records import Coverage, Epoch, Evidence, Metrics, Pictures, Run, Symmetry, write_run
+from ..report import meaning, symmetries_text, write_page
+from .schedule import SAMPLES, TEST, seed_for
+from .state import FitState, tensors_of
+
+__all__ = ["FitRun", "described", "epoch_record", "measure", "versions"]
+
+NUM_PICTURES, NUM_VERSIONS = 6, 7
+TEST_BATCH = 500
+
+
+@dataclass(frozen=True)
+class FitRun:
+    """A finished fit.
+
+    Arguments:
+        network: The network in its best state, in evaluation mode.
+        likelihood: The likelihood.
+        prior: The prior.
+        record: Everything a report says, as plain numbers.
+    """
+
+    network: nn.Module
+    likelihood: Likelihood
+    prior: Prior
+    record: Run
+
+    @property
+    def symmetries(self) -> list[Symmetry]:
+        """What was learned: name, width, unit, and what it means."""
+        return self.record.symmetries
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """The evidence of the training data in its terms."""
+        return self.record.evidence
+
+    def save(self, folder: str | Path) -> Path:
+        """The folder with `run.json`, `model.safetensors`, `augment.json` and `report.html`."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        tensors = tensors_of(self.network, self.likelihood, self.prior)
+        plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+        save_file(plain, folder / "model.safetensors")
+        augment = _augmentation(self.network)
+        if augment is not None:
+            save_augmentation(augment, folder / "augment.json")
+        write_run(self.record, folder / "run.json")
+        write_page(self.record, folder / "report.html")
+        return folder
+
+    def __str__(self) -> str:
+        """The table of symmetries."""
+        return symmetries_text(self.record)
+
+
+def epoch_record(
+    state: FitState,
+    log_likelihood: float,
+    evidence: Evidence | None,
+    judged: Evidence | None,
+    best: bool,
+    seconds: float,
+) -> Epoch:
+    """The record of the epoch that has just ended."""
+    augment = _augmentation(state.network)
+    widths = {} if augment is None else dict(zip(augment.names, augment.widths.tolist(), strict=True))
+    return Epoch(state.epoch, log_likelihood, widths, _precisions(state.prior), evidence, judged, seconds, best)
+
+
+def described(state: FitState, batches: Batches, config: FitConfig, test: Data | None, seconds: float) -> FitRun:
+    """The finished fit with its record.
+
+    Arguments:
+        state: The state, its modules as they are to be kept.
+        batches: The training data.
+        config: The settings.
+        test: Test data, or None.
+        seconds: The time that training took.
+    """
+    first = next(iter(batches)).x
+    record = Run(
+        title="fit",
+        config=config.as_dict(),
+        versions=versions(),
+        symmetries=_symmetries(state.network, tuple(first.shape[1:])),
+        evidence=None if state.best is None else state.best.evidence,
+        test=None if test is None else measure(state.network, state.likelihood, test, config.seed),
+        baselines=[],
+        layers=[],
+        history=list(state.history),
+        samples=_pictures(state.network, batches, config.seed),
+        coverage=_coverage(state),
+        correlation=_correlation(state.network),
+        true_widths={},
+        seconds=seconds,
+    )
+    return FitRun(state.network, state.likelihood, state.prior, record)
+
+
+@torch.no_grad()
+def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 0) -> Metrics:
+    """How well a network predicts data, a classification or not.
+
+    Arguments:
+        network: The network, averaged or plain, in evaluation mode.
+        likelihood: The likelihood.
+        data: The data.
+        seed: The seed of the augmentation's noise.
+    """
+    outputs, targets, log_likelihood = [], [], 0.0
+    for batch in as_batches(data, TEST_BATCH):
+        averaging = isinstance(network, SampleAveraging)
+        found = network(batch.x, batch.identity, seed=seed_for(seed, TEST)) if averaging else network(batch.x)
+        log_likelihood += float(likelihood.log_prob(found, batch.y))
+        outputs.append(likelihood.mean(found))
+        targets.append(batch.y)
+    means, labels = torch.cat(outputs), torch.cat(targets)
+    classes = not labels.is_floating_point()
+    return Metrics(
+        accuracy=float((means.argmax(1) == labels).double().mean()) if classes else None,
+        nll=-log_likelihood / len(labels),
+        ece=ece(means, labels) if classes else None,
+        num_data=len(labels),
+        num_samples=network.num_samples if isinstance(network, SampleAveraging) else 1,
+    )
+
+
+def _augmentation(network: nn.Module) -> Augmentation | None:
+    augment = getattr(network, "augment", None)
+    return augment if isinstance(augment, Augmentation) else None
+
+
+def _symmetries(network: nn.Module, shape: tuple[int, ...]) -> list[Symmetry]:
+    augment = _augmentation(network)
+    if augment is None:
+        return []
+    units = getattr(augment, "units", ("",) * len(augment.names))
+    image = shape if len(shape) == 3 else None
+    return [
+        Symmetry(name, width, unit, meaning(name, width, unit, image))
+        for name, width, unit in zip(augment.names, augment.widths.tolist(), units, strict=True)
+    ]
+
+
+def _precisions(prior: Prior) -> dict[str, float]:
+    """The precision of each group; of a group with many, their geometric mean."""
+    if prior.structure != "diagonal":
+        return dict(zip(prior.groups, prior.precision.tolist(), strict=True))
+    return {name: float(shift.log().mean().exp()) for name, shift in prior.shifts().items()}
+
+
+def _correlation(network: nn.Module) -> list[list[float]] | None:
+    matrix = getattr(_augmentation(network), "correlation", None)
+    return matrix.tolist() if isinstance(matrix, Tensor) else None
+
+
+def _coverage(state: FitState) -> list[Coverage]:
+    rows = coverage(state.network).rows
+    return [Coverage(row.name, list(row.shape), row.modules, row.structure) for row in rows]
+
+
+@torch.no_grad()
+def _pictures(network: nn.Module, batches: Batches, seed: int) -> Pictures | None:
+    """The first images of the data with versions of each, as bytes; None where there is nothing to show."""
+    augment, batch = _augmentation(network), next(iter(batches))
+    x = batch.x[:NUM_PICTURES]
+    if augment is None or x.ndim != 4 or x.shape[1] not in (1, 3) or not x.is_floating_point():
+        return None
+    noise = augment.sample_noise(batch.identity[:NUM_PICTURES], NUM_VERSIONS, seed=seed_for(seed, SAMPLES))
+    images = torch.cat([x[:, None], augment.apply(x, noise)], 1)
+    low, high = min(float(x.min()), 0.0), max(float(x.max()), 1.0)
+    pixels = ((images - low) / (high - low)).clamp(0, 1).mul(255).round().to(torch.uint8).cpu()
+    return Pictures(
+        shape=list(images.shape),
+        pixels=base64.b64encode(pixels.numpy().tobytes()).decode(),
+        labels=[str(label) for label in batch.y[:NUM_PICTURES].tolist()],
+        matrices=_matrices(augment, noise[:1], x.shape[-2], x.shape[-1]),
+    )
+
+
+def _matrices(augment: Augmentation, noise: Tensor, height: int, width: int) -> list[list[float]]:
+    """The sampled maps of the first image, where they are affine."""
+    if not isinstance(augment, Affine2d | Correlated):
+        return []
+    return augment.matrices(augment.coefficients(noise), height, width)[0].flatten(1).tolist()
+
+
+def versions() -> dict[str, str]:
+    """The versions that a result depends on, and the number of threads."""
+    return {
+        "covary": version("covary"),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "threads": str(torch.get_num_threads()),
+    }

@@ -1,0 +1,42 @@
+"""What changes as training goes on, as functions of how far it has gone."""
+
+import math
+
+from ..config import FitConfig
+from ..noise import fold
+
+__all__ = ["cosine", "hyper_progress", "is_hyper_epoch", "is_judged_epoch", "seed_for"]
+
+# Uses of a run's seed, kept apart.
+WEIGHTS, HYPER, JUDGE, SAMPLES, TEST = range(5)
+
+
+def cosine(first: float | int, final: float | int, progress: float | int) -> float:
+    r"""Rate :math:`f + \frac12 (r - f)(1 + \cos \pi p)` at progress p in [0, 1], from r = `first` to f = `final`."""
+    return final + 0.5 * (first - final) * (1 + math.cos(math.pi * min(max(progress, 0.0), 1.0)))
+
+
+def is_hyper_epoch(epoch: int, config: FitConfig) -> bool:
+    """Whether a hyper step follows the epoch of this number, from 1."""
+    return (
+        config.estimator != "augerino" and epoch > config.burn_in and (epoch - config.burn_in) % config.frequency == 0
+    )
+
+
+def hyper_progress(epoch: int, config: FitConfig) -> float:
+    """How far the hyperparameters' schedule has gone at this epoch: 0 at the burn-in's end, 1 at the last epoch."""
+    return (epoch - 1 - config.burn_in) / max(config.epochs - 1 - config.burn_in, 1)
+
+
+def is_judged_epoch(epoch: int, config: FitConfig) -> bool:
+    """Whether the state after this epoch is judged: evenly spread after the burn-in, the last one among them."""
+    span, number = config.epochs - config.burn_in, config.judgements
+    if number == 0 or span < 1:
+        return number > 0 and epoch == config.epochs
+    ranks = {config.epochs - round(part * span / number) for part in range(number)}
+    return epoch in ranks and epoch > config.burn_in
+
+
+def seed_for(seed: int, use: int, number: int = 0) -> int:
+    """The seed of one use of noise at one epoch."""
+    return fold(fold(seed, use), number)

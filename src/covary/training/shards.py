@@ -1,0 +1,59 @@
+"""Which data does this process read? Every sum over data is the sum over processes of sums over shards."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, distributed
+
+from .._errors import DataError
+from ..batches import Batches
+
+__all__ = ["Place", "is_first", "own", "own_part", "place", "process_group"]
+
+Place = tuple[int, int]  # this process, and how many there are
+
+
+def place() -> Place:
+    """The number of this process and the number of processes; (0, 1) without a process group."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
+
+
+@contextmanager
+def process_group() -> Iterator[None]:
+    """The process group that a launcher such as torchrun describes in the environment; none where there is no such."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or distributed.is_initialized():
+        yield
+        return
+    distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+def is_first() -> bool:
+    """Whether this process writes files and prints."""
+    return place()[0] == 0
+
+
+def own(positions: Int[Tensor, " N"]) -> Int[Tensor, " n"]:
+    """Every so-manieth of these positions, beginning at this process's number."""
+    rank, world = place()
+    return positions[rank::world]
+
+
+def own_part(batches: Batches) -> Batches:
+    """The shard of this process."""
+    if place()[1] == 1:
+        return batches
+    if batches.num_data < place()[1]:
+        raise DataError(
+            f"{batches.num_data or 'A stream of'} data cannot be shared among {place()[1]} processes. Pass a pair of "
+            "tensors or a Dataset with at least one datum for each."
+        )
+    return batches.at(own(torch.arange(batches.num_data)))

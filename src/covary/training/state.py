@@ -1,0 +1,144 @@
+"""What a fit needs to go on: everything that a step changes, and nothing that a step can compute."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, Optimizer
+
+from ..config import FitConfig
+from ..evidence import Model
+from ..hypergrad import hyperparameters as hyper
+from ..likelihoods import Likelihood
+from ..priors import Prior
+from ..records import Epoch, Evidence
+
+__all__ = ["Best", "FitState", "initial_state", "restore", "snapshot", "tensors_of"]
+
+# The gradient of a width is hundreds of times larger at the start than near the top: Adam's usual memory of a thousand
+# steps would leave it standing on the way.
+HYPER_BETAS = (0.9, 0.95)
+SCALAR_SLOWDOWN = 10  # scalars of Fixup networks take a tenth of the rate, as their authors advise
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best state so far: its epoch, its evidence, and every parameter and buffer by name."""
+
+    epoch: int
+    evidence: Evidence
+    tensors: Mapping[str, Tensor]
+
+
+@dataclass
+class FitState:
+    """Network, likelihood and prior with their optimisers, and how far they have come.
+
+    Arguments:
+        network: The network.
+        likelihood: The likelihood.
+        prior: The prior.
+        weight_optimiser: Of the weights.
+        hyper_optimiser: Of the hyperparameters, with a group for each rate; None where nothing is to learn.
+        epoch: Epochs that are complete.
+        step: Weight steps done in the epoch under way.
+        log_likelihood: The sum of log-likelihoods over the data seen in the epoch under way.
+        num_seen: How many data that were.
+        seconds: The time that earlier sessions took.
+        best: The best judged state.
+        history: One record per complete epoch.
+    """
+
+    network: nn.Module
+    likelihood: Likelihood
+    prior: Prior
+    weight_optimiser: Optimizer
+    hyper_optimiser: Optimizer | None
+    epoch: int = 0
+    step: int = 0
+    log_likelihood: float = 0.0
+    num_seen: int = 0
+    seconds: float = 0.0
+    best: Best | None = None
+    history: list[Epoch] = field(default_factory=list)
+
+    def model(self, seed: int) -> Model:
+        """Network and likelihood with the weights that the prior covers, under the noise of a seed."""
+        return Model(self.network, self.likelihood, self.prior.weights(self.network), seed)
+
+    def hyperparameters(self) -> dict[str, nn.Parameter]:
+        """Everything that the evidence teaches, by name."""
+        return hyper.model_hyperparameters(self.model(0)) | hyper.prior_hyperparameters(self.prior)
+
+
+def initial_state(network: nn.Module, likelihood: Likelihood, prior: Prior, config: FitConfig) -> FitState:
+    """The state before the first step; modules are those that were passed, and are changed by training."""
+    model = Model(network, likelihood, prior.weights(network), config.seed)
+    return FitState(
+        network, likelihood, prior, _weight_optimiser(model, config), _hyper_optimiser(model, prior, config)
+    )
+
+
+def snapshot(state: FitState) -> dict[str, Tensor]:
+    """Copies of every parameter and buffer, as `network/NAME`, `likelihood/NAME`, `prior/NAME`."""
+    return {name: tensor.detach().clone() for name, tensor in _tensors(state).items()}
+
+
+@torch.no_grad()
+def restore(state: FitState, tensors: Mapping[str, Tensor]) -> None:
+    """The state's parameters and buffers set to those of a snapshot."""
+    for name, tensor in _tensors(state).items():
+        tensor.copy_(tensors[name])
+
+
+def tensors_of(network: nn.Module, likelihood: Likelihood, prior: Prior) -> dict[str, Tensor]:
+    """Every parameter and buffer that is saved, as `network/NAME`, `likelihood/NAME`, `prior/NAME`."""
+    modules = {"network": network, "likelihood": cast(nn.Module, likelihood), "prior": prior}
+    return {
+        f"{room}/{name}": tensor
+        for room, module in modules.items()
+        for name, tensor in module.state_dict(keep_vars=True).items()
+    }
+
+
+def _tensors(state: FitState) -> dict[str, Tensor]:
+    return tensors_of(state.network, state.likelihood, state.prior)
+
+
+def _weight_optimiser(model: Model, config: FitConfig) -> Optimizer:
+    weights, rate = list(model.weights.values()), config.learning_rate
+    members = {
+        rate: [weight for weight in weights if weight.numel() > 1],
+        rate / SCALAR_SLOWDOWN: [weight for weight in weights if weight.numel() == 1],
+    }
+    groups = [
+        {"params": parameters, "first": first, "final": min(config.final_learning_rate, first)}
+        for first, parameters in members.items()
+        if parameters
+    ]
+    if config.optimiser == "sgd":
+        return SGD(groups, lr=rate, momentum=config.momentum)
+    return Adam(groups, lr=rate)
+
+
+def _hyper_optimiser(model: Model, prior: Prior, config: FitConfig) -> Optimizer | None:
+    """Adam that climbs: its gradients are those of log Z, negated where they are set."""
+    found = hyper.model_hyperparameters(model)
+    rates = {
+        "augment": (config.augment_rate, config.final_augment_rate),
+        "likelihood": (config.likelihood_rate, config.final_likelihood_rate),
+        "prior": (config.prior_rate, config.final_prior_rate),
+    }
+    members = {
+        "augment": [p for name, p in found.items() if not name.startswith("likelihood.")],
+        "likelihood": [p for name, p in found.items() if name.startswith("likelihood.")],
+        "prior": list(hyper.prior_hyperparameters(prior).values()),
+    }
+    groups = [
+        {"params": parameters, "first": rates[name][0], "final": rates[name][1]}
+        for name, parameters in members.items()
+        if parameters
+    ]
+    return Adam(groups, lr=config.augment_rate, betas=HYPER_BETAS) if groups else None

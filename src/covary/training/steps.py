@@ -1,0 +1,181 @@
+r"""The two steps that training alternates: weights climb the log joint, hyperparameters the evidence.
+
+.. math:: \theta \leftarrow \theta + \rho\, \nabla_\theta \big( \tfrac1B \log p(D_B|\theta,\eta) + \tfrac1N
+    \log p(\theta|\delta) \big), \qquad (\eta, \delta) \leftarrow (\eta, \delta) + \rho'\, \nabla \log Z(\eta, \delta)
+
+with ρ the optimiser's step. Both are sums over data, so each process adds its shard. Steps change the state they are
+given, and return what a record keeps.
+"""
+
+from collections.abc import Mapping
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from .._errors import NumericalError
+from .._types import Columns, SampleAveraging
+from ..batches import Batches, IndexedBatch
+from ..config import FitConfig
+from ..evidence import EvidenceTerms, Model, factor_pass, log_evidence
+from ..evidence.choice import CurvatureName, blocks_function
+from ..evidence.reduce import all_sum
+from ..hypergrad import model_gradient, prior_gradient, stochastic
+from ..hypergrad.hyperparameters import slopes
+from ..noise import Stream, permutation
+from ..records import Evidence
+from .augerino import augerino_parameters, augerino_reward
+from .schedule import HYPER, JUDGE, WEIGHTS, cosine, hyper_progress, seed_for
+from .shards import own, own_part
+from .state import FitState
+
+__all__ = ["evidence_record", "hyper_step", "judge", "set_rates", "weight_step"]
+
+STOCHASTIC_DATA = 100  # M of the stochastic bound where none is given
+
+
+def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data: int, config: FitConfig) -> None:
+    """One step of the weights, and with "augerino" of the widths, on this process's part of a batch.
+
+    Arguments:
+        state: The state, changed.
+        batch: This process's part of the batch; it may be empty.
+        batch_size: The number of data in the whole batch.
+        num_data: The number N of training data.
+        config: The settings.
+    """
+    model = state.model(seed_for(config.seed, WEIGHTS, state.epoch))
+    joint = augerino_parameters(state.network) if config.estimator == "augerino" else {}
+    log_likelihood, slopes = _likelihood_slopes(model, batch, {**model.weights, **joint})
+    means = {name: all_sum(slope) / batch_size for name, slope in slopes.items()}
+    shifts = state.prior.shifts()
+    for name, weight in model.weights.items():
+        pull = (shifts[name] * weight.flatten()).reshape(weight.shape).detach()
+        weight.grad = pull / num_data - means[name]  # of minus the log joint: optimisers descend
+    state.weight_optimiser.step()
+    if joint and state.hyper_optimiser is not None:
+        reward = augerino_reward(state.network, joint)
+        _climb(joint, state.hyper_optimiser, {name: means[name] + reward[name] for name in joint})
+    state.log_likelihood += float(all_sum(log_likelihood))
+    state.num_seen += batch_size
+    state.step += 1
+
+
+def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
+    """One or several steps of the hyperparameters; the record is the estimate of the evidence before them.
+
+    Arguments:
+        state: The state, changed.
+        batches: All training data; this process reads its shard.
+        config: The settings.
+    """
+    optimiser = state.hyper_optimiser
+    assert optimiser is not None, "a hyper step needs something to learn"
+    set_rates(optimiser, hyper_progress(state.epoch, config))
+    if config.estimator == "stochastic":
+        return _stochastic_steps(state, optimiser, batches, config)
+    seed, curvature, columns = seed_for(config.seed, HYPER, state.epoch), *_choice(config)
+    model, shard, parameters = state.model(seed), own_part(batches), state.hyperparameters()
+    factors = factor_pass(model, shard, blocks_function(config.curvature), columns)
+    first: EvidenceTerms | None = None
+    for _ in range(config.prior_steps):
+        gradient = prior_gradient(factors, state.prior, model.weights)
+        first = gradient.terms if first is None else first
+        _climb(parameters, optimiser, gradient)
+    for number in range(config.hyper_steps):
+        part = model._replace(seed=seed_for(seed, number))
+        second = _chosen(batches, config.hyper_data, part.seed)
+        found = model_gradient(factors, part, state.prior, second, curvature, columns)
+        _climb(parameters, optimiser, found)
+    assert first is not None, "there is at least one step on the prior"
+    return evidence_record(first, config.curvature, config.columns)
+
+
+def judge(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
+    """The evidence with exact columns, under the same noise whenever it is asked: states can be compared by it."""
+    terms = log_evidence(
+        state.network,
+        state.likelihood,
+        state.prior,
+        own_part(batches),
+        _choice(config)[0],
+        "exact",
+        seed_for(config.seed, JUDGE),
+    )
+    return evidence_record(terms, config.curvature, "exact")
+
+
+def evidence_record(terms: EvidenceTerms, curvature: str, columns: int | str) -> Evidence:
+    """The terms as numbers."""
+    return Evidence(
+        log_likelihood=float(terms.log_likelihood),
+        log_prior=float(terms.log_prior),
+        log_volume=float(terms.log_volume),
+        log_evidence=float(terms.log_evidence),
+        num_data=terms.num_data,
+        curvature=curvature,
+        columns=str(columns),
+        gradient_norm=None if terms.gradient_norm is None else float(terms.gradient_norm),
+    )
+
+
+def set_rates(optimiser: Optimizer, progress: float | int) -> None:
+    """The rate of each group of an optimiser, at this progress in [0, 1] of its schedule."""
+    for group in optimiser.param_groups:
+        group["lr"] = cosine(group["first"], group["final"], progress)
+
+
+def _stochastic_steps(state: FitState, optimiser: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
+    """Steps along the bound of one minibatch each; every one moves the prior too."""
+    shard, parameters = own_part(batches), state.hyperparameters()
+    num_data = min(config.hyper_data or STOCHASTIC_DATA, shard.num_data)
+    records = []
+    for number in range(config.hyper_steps):
+        seed = seed_for(seed_for(config.seed, HYPER, state.epoch), number)
+        gradient = stochastic(
+            state.network, state.likelihood, state.prior, shard, outputs="one", num_data=num_data, seed=seed
+        )
+        records.append(evidence_record(gradient.terms, "kernel", "one output"))
+        _climb(parameters, optimiser, gradient)
+    return records[0]
+
+
+def _likelihood_slopes(
+    model: Model, batch: IndexedBatch, parameters: Mapping[str, nn.Parameter]
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The log-likelihood of a part of a batch, a sum, with its gradient; zeros for an empty part."""
+    if not len(batch.x):
+        zeros = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
+        return torch.zeros((), dtype=torch.float64), zeros
+    averaging = isinstance(model.network, SampleAveraging)
+    outputs = model.network(batch.x, batch.identity, seed=model.seed) if averaging else model.network(batch.x)
+    model.likelihood.check(outputs, batch.y)
+    log_likelihood = model.likelihood.log_prob(outputs, batch.y)
+    return log_likelihood.detach().double(), slopes(log_likelihood, parameters)
+
+
+def _climb(parameters: Mapping[str, nn.Parameter], optimiser: Optimizer, gradient: Mapping[str, Tensor]) -> None:
+    """One step upwards along the gradients that are given; the other parameters stay."""
+    optimiser.zero_grad()
+    for name, slope in gradient.items():
+        if not bool(slope.isfinite().all()):
+            raise NumericalError(
+                f"The gradient of '{name}' is not finite. Lower its rate or the learning rate, or compute in float64."
+            )
+        parameters[name].grad = -slope
+    optimiser.step()
+    optimiser.zero_grad()
+
+
+def _chosen(batches: Batches, num_data: int | None, seed: int) -> Batches:
+    """This process's shard of M data that all processes choose alike, of all of them where M is None."""
+    if num_data is None or num_data >= batches.num_data:
+        return own_part(batches)
+    positions = permutation(seed, batches.num_data, stream=Stream.SUBSET)[:num_data]
+    return batches.at(own(positions))
+
+
+def _choice(config: FitConfig) -> tuple[CurvatureName, Columns]:
+    """Curvature and columns; the settings have checked that they are among the names."""
+    return cast(CurvatureName, config.curvature), cast(Columns, config.columns)

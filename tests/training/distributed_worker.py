@@ -1,0 +1,21 @@
+"""A fit of five steps under torchrun, written to a file by the first process: OUT."""
+
+import sys
+from dataclasses import replace
+
+import torch
+import torch.distributed as dist
+
+import covary
+from training_models import QUICK, averaged, everything, points
+
+if __name__ == "__main__":
+    dist.init_process_group("gloo")
+    torch.set_default_dtype(torch.float64)
+    config = replace(QUICK, epochs=2, batch_size=9, burn_in=0, hyper_data=7, judgements=1)
+    run = covary.fit(averaged(), points(23), config=config, test=points(5, 2))
+    numbers = [run.record.evidence.log_evidence, run.record.history[0].evidence.log_evidence]
+    numbers += [epoch.log_likelihood for epoch in run.record.history]
+    if dist.get_rank() == 0:
+        torch.save({**everything(run), "numbers": torch.tensor(numbers)}, sys.argv[1])
+    dist.destroy_process_group()

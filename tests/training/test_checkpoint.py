@@ -1,0 +1,201 @@
+"""A killed run resumes bit for bit; a damaged checkpoint is passed over, and said so."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+import covary
+from covary._errors import DataError, Interrupted, StructureError
+from covary.training.checkpoint import checkpoints
+from training_models import QUICK, averaged, everything, points
+
+WORKER = Path(__file__).parent / "resume_worker.py"
+CONFIG = replace(QUICK, epochs=6)
+
+
+def fit(folder: Path | None = None, config=CONFIG, **options) -> covary.FitRun:
+    return covary.fit(averaged(), points(), config=config, checkpoint_dir=folder, checkpoint_every=1, **options)
+
+
+def assert_same(first: covary.FitRun, second: covary.FitRun) -> None:
+    one, two = everything(first), everything(second)
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    plain = [replace(epoch, seconds=0.0) for epoch in first.record.history]
+    assert plain == [replace(epoch, seconds=0.0) for epoch in second.record.history]
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_after(epochs: int):
+    def callback(record):
+        if record.epoch == epochs:
+            raise Stop
+
+    return callback
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+def test_resumed_run_equals_the_uninterrupted_one(tmp_path, optimiser):
+    config = replace(CONFIG, optimiser=optimiser, learning_rate=0.01)
+    with pytest.raises(Stop):
+        fit(tmp_path, config, callbacks=[stop_after(3)])
+    assert_same(fit(tmp_path, config, resume=True), fit(None, config))
+
+
+def test_resume_is_no_new_start(tmp_path):
+    with pytest.raises(Stop):
+        fit(tmp_path, callbacks=[stop_after(3)])
+    seen = []
+    fit(tmp_path, resume=True, callbacks=[lambda record: seen.append(record.epoch)])
+    assert seen == [4, 5, 6]
+
+
+def test_a_complete_run_resumes_to_itself(tmp_path):
+    first = fit(tmp_path)
+    seen = []
+    assert_same(first, fit(tmp_path, resume=True, callbacks=[seen.append]))
+    assert seen == []
+
+
+def run_worker(folder: Path, out: Path) -> subprocess.Popen:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([sys.executable, str(WORKER), str(folder), str(out)], env=environment)
+
+
+def test_killed_at_any_moment_it_ends_bit_for_bit_where_it_would_have(tmp_path):
+    """SIGKILL again and again at moments spread over the run, until it comes to its end."""
+    whole = tmp_path / "whole.safetensors"
+    started = time.monotonic()
+    assert run_worker(tmp_path / "undisturbed", whole).wait(120) == 0
+    took = time.monotonic() - started
+    out, folder, kills = tmp_path / "resumed.safetensors", tmp_path / "killed", 0
+    for share in (0.55, 0.7, 0.85, 0.6, 0.75, 0.95, 3.0, 6.0):
+        process = run_worker(folder, out)
+        try:
+            assert process.wait(share * took) == 0
+            break
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+    assert kills >= 2
+    one, two = load_file(whole), load_file(out)
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_told_to_end_it_leaves_a_checkpoint_in_the_middle_of_an_epoch(tmp_path):
+    def tell(record):
+        if record.epoch == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Interrupted, match="epoch 3 of 6"):
+        fit(tmp_path, callbacks=[tell])
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert_same(fit(tmp_path, resume=True), fit(None))
+
+
+def test_a_step_within_an_epoch_is_resumed(tmp_path):
+    """Told to end while the second batch of an epoch is made: the first is not done twice."""
+    calls = []
+
+    def transform(x, index, seed):
+        calls.append(seed)
+        if len(calls) == 5:  # three batches an epoch
+            os.kill(os.getpid(), signal.SIGTERM)
+        return x
+
+    with pytest.raises(Interrupted):
+        fit(tmp_path, train_transform=transform)
+    assert checkpoints(tmp_path)[0].name == "checkpoint-000001-000001.safetensors"
+    assert_same(fit(tmp_path, resume=True, train_transform=lambda x, index, seed: x), fit(None))
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "text"])
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, damage):
+    with pytest.raises(Stop):
+        fit(tmp_path, callbacks=[stop_after(4)])
+    newest, before = checkpoints(tmp_path)
+    content = bytearray(newest.read_bytes())
+    if damage == "cut":
+        newest.write_bytes(content[: len(content) // 2])
+    elif damage == "flip":
+        content[-9] ^= 1  # a bit of a tensor: the file is well-formed, and wrong
+        newest.write_bytes(content)
+    else:
+        newest.write_bytes(b"" if damage == "empty" else b"not a checkpoint")
+    seen = []
+    with pytest.warns(UserWarning, match=f"{newest.name}.*trying the one before"):
+        resumed = fit(tmp_path, resume=True, callbacks=[lambda record: seen.append(record.epoch)])
+    assert seen[0] == 4, f"{before.name} is the state after epoch 3"
+    assert_same(resumed, fit(None))
+
+
+def test_where_every_checkpoint_is_damaged_nothing_is_begun_anew_in_silence(tmp_path):
+    with pytest.raises(Stop):
+        fit(tmp_path, callbacks=[stop_after(3)])
+    for path in checkpoints(tmp_path):
+        path.write_bytes(b"")
+    with pytest.warns(UserWarning, match="passed over"), pytest.raises(DataError, match="No checkpoint"):
+        fit(tmp_path, resume=True)
+
+
+def test_two_checkpoints_are_kept_and_no_stray_file(tmp_path):
+    fit(tmp_path)
+    assert len(list(tmp_path.iterdir())) == len(checkpoints(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "word"), [({"seed": 1}, "seed"), ({"epochs": 9}, "epochs"), ({"batch_size": 4}, "batch_size")]
+)
+def test_other_settings_are_refused(tmp_path, change, word):
+    with pytest.raises(Stop):
+        fit(tmp_path, callbacks=[stop_after(2)])
+    with pytest.raises(StructureError, match=word):
+        fit(tmp_path, replace(CONFIG, **change), resume=True)
+
+
+def test_other_data_are_refused(tmp_path):
+    with pytest.raises(Stop):
+        fit(tmp_path, callbacks=[stop_after(2)])
+    with pytest.raises(StructureError, match="data"):
+        covary.fit(averaged(), points(seed=5), config=CONFIG, checkpoint_dir=tmp_path, resume=True)
+
+
+def test_a_folder_with_checkpoints_is_not_overwritten(tmp_path):
+    with pytest.raises(Stop):
+        fit(tmp_path, callbacks=[stop_after(2)])
+    with pytest.raises(StructureError, match="resume"):
+        fit(tmp_path)
+
+
+def test_resume_needs_a_folder():
+    with pytest.raises(StructureError, match="checkpoint_dir"):
+        fit(None, resume=True)
+
+
+def test_a_checkpoint_with_foreign_tensors_is_an_error(tmp_path):
+    """The right header on the wrong tensors: refused, whatever the checksum says."""
+    with pytest.raises(Stop):
+        fit(tmp_path, callbacks=[stop_after(1)])
+    (path,) = checkpoints(tmp_path)
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    tensors = {"now/network/other": torch.zeros(3)}
+    save_file(tensors, path, metadata)
+    assert json.loads(metadata["covary_checkpoint"])["epoch"] == 1
+    with pytest.warns(UserWarning, match="checksum"), pytest.raises(DataError, match="No checkpoint"):
+        fit(tmp_path, resume=True)

@@ -1,0 +1,176 @@
+"""The loop as a user meets it: what it learns, what it leaves, what it refuses."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+import covary
+from covary._errors import DataError, StructureError
+from covary.records import read_run
+from training_models import QUICK, averaged, everything, points
+
+WORKER = Path(__file__).parent / "distributed_worker.py"
+
+
+def test_fit_returns_the_trained_modules_and_a_record():
+    network = averaged()
+    run = covary.fit(network, points(), config=QUICK, test=points(10, 3))
+    assert run.network is network
+    assert not network.training
+    assert [epoch.epoch for epoch in run.record.history] == [1, 2, 3, 4]
+    assert [epoch.evidence is None for epoch in run.record.history] == [True, False, False, False]
+    assert [epoch.judged is not None for epoch in run.record.history] == [False, True, False, True]
+    assert run.evidence.log_evidence == max(e.judged.log_evidence for e in run.record.history if e.judged)
+    assert run.symmetries[0].name == "rotation"
+    assert run.record.test.num_data == 10
+    assert "rotation" in str(run)
+
+
+def test_the_state_that_is_left_is_the_best_judged_one():
+    """With a rate that drives the widths astray the first judgement is the best, and it is the one kept."""
+    config = replace(
+        QUICK, epochs=8, burn_in=0, judgements=4, augment_rate=3.0, final_augment_rate=3.0, learning_rate=1.0
+    )
+    run = covary.fit(averaged(), points(), config=config)
+    judged = [epoch for epoch in run.record.history if epoch.judged]
+    best = max(judged, key=lambda epoch: epoch.judged.log_evidence)
+    assert best.epoch < 8, "the run must have gone astray for this to test anything"
+    assert run.network.augment.widths.tolist() == list(best.widths.values())
+    assert run.evidence == best.judged
+
+
+def test_rotation_is_learned_where_labels_ignore_it():
+    """The arcs span two radians; before the burn-in's end the network has found that the radius decides."""
+    config = replace(QUICK, epochs=100, batch_size=100, burn_in=40, hyper_data=None, learning_rate=0.05, judgements=1)
+    run = covary.fit(averaged(8), points(100), config=config)
+    assert run.symmetries[0].width > 0.7, "it started at 0.3"
+
+
+def test_a_frozen_augmentation_stays_and_the_prior_is_learned():
+    network = averaged()
+    network.augment.requires_grad_(False)
+    prior = covary.Prior(network)
+    before = prior.precision.detach().clone()
+    run = covary.fit(network, points(), prior=prior, config=QUICK)
+    assert run.symmetries[0].width == pytest.approx(0.3)
+    assert not torch.equal(prior.precision, before)
+
+
+def test_nothing_to_learn_is_plain_training():
+    network = averaged()
+    network.augment.requires_grad_(False)
+    prior = covary.Prior(network).requires_grad_(False)
+    run = covary.fit(network, points(), prior=prior, config=QUICK)
+    assert all(epoch.evidence is None for epoch in run.record.history)
+    assert run.evidence is not None
+
+
+def test_a_plain_network_and_a_gaussian_likelihood():
+    x, _ = points()
+    y = x.sum(1, keepdim=True)
+    network = covary.networks.mlp(2, 4, 1)
+    run = covary.fit(network, (x, y), likelihood=covary.Gaussian(0.5), config=QUICK, test=(x, y))
+    assert run.symmetries == []
+    assert run.record.test.accuracy is None
+    assert float(run.likelihood.sigma_noise) != 0.5
+
+
+def test_datasets_and_tensors_agree_bit_for_bit():
+    x, y = points()
+    one = covary.fit(averaged(), (x, y), config=QUICK)
+    two = covary.fit(averaged(), TensorDataset(x, y), config=QUICK)
+    assert all(torch.equal(a, b) for a, b in zip(everything(one).values(), everything(two).values(), strict=True))
+
+
+def test_batches_of_their_own_can_be_trained_on():
+    loader = DataLoader(TensorDataset(*points()), batch_size=8)
+    run = covary.fit(averaged(), loader, config=replace(QUICK, hyper_data=None))
+    assert run.evidence.num_data == 24
+
+
+def test_the_global_seed_does_not_matter():
+    torch.manual_seed(1)
+    one = covary.fit(averaged(), points(), config=QUICK)
+    torch.manual_seed(2)
+    two = covary.fit(averaged(), points(), config=QUICK)
+    assert all(torch.equal(a, b) for a, b in zip(everything(one).values(), everything(two).values(), strict=True))
+
+
+def test_train_transform_reaches_weight_steps_alone():
+    """A transform that spoils the data spoils the weights; the evidence of the hyper step still sees the data."""
+    seen = []
+
+    def spoil(x, index, seed):
+        seen.append((tuple(index.tolist()), seed))
+        return torch.zeros_like(x)
+
+    config = replace(QUICK, epochs=1, burn_in=0, judgements=0)
+    spoiled = covary.fit(averaged(), points(), config=config, train_transform=spoil)
+    plain = covary.fit(averaged(), points(), config=config)
+    assert len(seen) == 3, "one call per batch of weights, none for the hyper step"
+    assert sorted(i for indices, _ in seen for i in indices) == list(range(24))
+    assert spoiled.record.history[0].log_likelihood != plain.record.history[0].log_likelihood
+    weights = [n for n in everything(plain) if n.startswith("network/network")]
+    assert any(not torch.equal(everything(spoiled)[n], everything(plain)[n]) for n in weights)
+
+
+def test_save_writes_everything_and_the_record_is_the_run(tmp_path):
+    run = covary.fit(averaged(), points(), config=QUICK)
+    folder = run.save(tmp_path / "first")
+    assert {path.name for path in folder.iterdir()} == {"run.json", "model.safetensors", "augment.json", "report.html"}
+    assert read_run(folder) == run.record
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (([[float("nan")] * 2] * 4, [0] * 4), "finite"),
+        (([[0.0] * 2] * 4, [0, 1, 2, 0]), "out of range"),
+        (([], []), "empty"),
+    ],
+)
+def test_bad_data_are_refused_before_work(data, word):
+    x, y = torch.tensor(data[0]).reshape(-1, 2), torch.tensor(data[1], dtype=torch.long)
+    with pytest.raises(DataError, match=word):
+        covary.fit(averaged(), (x, y), config=QUICK)
+
+
+def test_nan_in_the_last_batch_is_found_before_work():
+    x, y = points()
+    x[-1, 0] = float("nan")
+    with pytest.raises(DataError, match="datum 23"):
+        covary.fit(averaged(), (x, y), config=QUICK)
+
+
+def test_a_stream_has_no_parts_to_choose():
+    loader = DataLoader(TensorDataset(*points()), batch_size=8)
+    with pytest.raises(DataError, match="iterable of batches"):
+        covary.fit(averaged(), loader, config=QUICK)
+
+
+def test_a_prior_of_another_network_is_refused():
+    with pytest.raises(StructureError, match="another network"):
+        covary.fit(averaged(), points(), prior=covary.Prior(covary.networks.mlp(2, 7, 2)), config=QUICK)
+
+
+def run_group(size: int, out: Path) -> dict[str, torch.Tensor]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(size), "--master-port", "0"]
+    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", str(WORKER), str(out)]
+    subprocess.run(command, env=environment, check=True, timeout=180)
+    return torch.load(out, weights_only=True)
+
+
+def test_one_and_two_processes_take_the_same_first_steps(tmp_path):
+    """Five steps of weights and two of everything else, unequal shards, M of N data in the second pass."""
+    one, two = run_group(1, tmp_path / "one.pt"), run_group(2, tmp_path / "two.pt")
+    assert one.keys() == two.keys()
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name], tensor, rtol=1e-10, atol=1e-10, msg=name)
+    assert not torch.equal(one["network/augment.raw_widths"], averaged().augment.raw_widths)

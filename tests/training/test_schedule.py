@@ -1,0 +1,50 @@
+import math
+
+import pytest
+
+from covary.config import FitConfig
+from covary.training.schedule import cosine, hyper_progress, is_hyper_epoch, is_judged_epoch, seed_for
+
+
+def test_cosine_goes_from_first_to_final_through_their_mean():
+    assert cosine(1.0, 0.2, 0.0) == 1.0
+    assert cosine(1.0, 0.2, 0.5) == pytest.approx(0.6)
+    assert cosine(1.0, 0.2, 1.0) == pytest.approx(0.2)
+    assert cosine(1.0, 0.2, 0.25) == pytest.approx(0.6 + 0.4 * math.sqrt(0.5))
+
+
+def test_hyper_epochs_begin_after_the_burn_in_and_keep_their_frequency():
+    config = FitConfig(epochs=10, burn_in=3, frequency=2)
+    assert [epoch for epoch in range(1, 11) if is_hyper_epoch(epoch, config)] == [5, 7, 9]
+    assert not any(is_hyper_epoch(epoch, FitConfig(epochs=10, estimator="augerino")) for epoch in range(1, 11))
+
+
+def test_hyper_progress_ends_at_one_with_the_last_epoch():
+    config = FitConfig(epochs=12, burn_in=2)
+    assert hyper_progress(3, config) == 0.0
+    assert hyper_progress(12, config) == 1.0
+
+
+@pytest.mark.parametrize("judgements", [1, 2, 3, 5])
+@pytest.mark.parametrize("epochs", [1, 4, 20, 61])
+def test_the_last_epoch_is_judged_and_there_are_as_many_as_asked(judgements, epochs):
+    config = FitConfig(epochs=epochs, burn_in=min(3, epochs - 1), judgements=judgements)
+    judged = [epoch for epoch in range(1, epochs + 1) if is_judged_epoch(epoch, config)]
+    assert judged[-1] == epochs
+    assert len(judged) == min(judgements, epochs - config.burn_in)
+    assert judged[0] > config.burn_in
+
+
+def test_a_run_that_ends_in_its_burn_in_is_judged_at_its_end():
+    config = FitConfig(epochs=4, burn_in=10)
+    assert [epoch for epoch in range(1, 5) if is_judged_epoch(epoch, config)] == [4]
+
+
+def test_no_judgement_where_none_is_asked():
+    config = FitConfig(epochs=5, burn_in=0, judgements=0)
+    assert not any(is_judged_epoch(epoch, config) for epoch in range(1, 6))
+
+
+def test_seeds_differ_by_use_and_number():
+    seeds = {seed_for(seed, use, number) for seed in range(3) for use in range(3) for number in range(3)}
+    assert len(seeds) == 27

@@ -1,0 +1,125 @@
+"""Steps against gradients taken of the whole objective at once, by autograd."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import covary
+from covary._errors import NumericalError, StructureError
+from covary.batches import IndexedBatch, as_batches
+from covary.training.schedule import HYPER, JUDGE, WEIGHTS, seed_for
+from covary.training.state import initial_state
+from covary.training.steps import _climb, hyper_step, judge, weight_step
+from training_models import QUICK, averaged, points
+
+
+@pytest.fixture
+def state():
+    network = averaged()
+    return initial_state(network, covary.Categorical(), covary.Prior(network, precision=2.0), QUICK)
+
+
+def test_weight_step_descends_minus_the_log_joint_per_datum(state):
+    x, y = points()
+    index = torch.arange(8)
+    seed = seed_for(QUICK.seed, WEIGHTS, 0)
+    weights = state.prior.weights(state.network)
+    log_likelihood = state.likelihood.log_prob(state.network(x[:8], index, seed=seed), y[:8])
+    objective = log_likelihood / 8 + state.prior.log_density(weights) / 24
+    expected = torch.autograd.grad(-objective, list(weights.values()))
+    weight_step(state, IndexedBatch(x[:8], y[:8], index), 8, 24, QUICK)
+    for (name, weight), gradient in zip(weights.items(), expected, strict=True):
+        torch.testing.assert_close(weight.grad, gradient, rtol=1e-10, atol=1e-12, msg=name)
+    assert state.log_likelihood == pytest.approx(float(log_likelihood.detach()), rel=1e-12)
+    assert (state.step, state.num_seen) == (1, 8)
+
+
+def test_a_weight_step_moves_weights_alone(state):
+    before = {name: p.detach().clone() for name, p in state.hyperparameters().items()}
+    x, y = points(8)
+    weight_step(state, IndexedBatch(x, y, torch.arange(8)), 8, 8, QUICK)
+    assert all(torch.equal(before[name], p) for name, p in state.hyperparameters().items())
+
+
+def test_hyper_step_moves_by_the_rate_along_the_gradient_of_the_evidence(state):
+    """Adam's first step is the rate times the sign of the gradient, which two_pass knows."""
+    config = replace(QUICK, prior_steps=1, hyper_steps=1, hyper_data=None)
+    x, y = points()
+    state.epoch = 2
+    seed = seed_for(config.seed, HYPER, 2)
+    # the step on the prior comes first: its gradient is that of the state as it is
+    at_start = covary.hypergrad.two_pass(state.network, state.likelihood, state.prior, (x, y), "kron", 1, seed)
+    before = {name: p.detach().clone() for name, p in state.hyperparameters().items()}
+    record = hyper_step(state, as_batches((x, y), 8), config)
+    moved = state.hyperparameters()
+    step = moved["prior.log_precision"] - before["prior.log_precision"]
+    rate = config.prior_rate
+    assert torch.equal(step.sign(), at_start["prior.log_precision"].sign())
+    torch.testing.assert_close(step.abs(), torch.full_like(step, rate), rtol=0.2, atol=0)
+    assert record.log_evidence == pytest.approx(float(at_start.terms.log_evidence), rel=1e-12)
+    assert not torch.equal(moved["augment.raw_widths"], before["augment.raw_widths"])
+
+
+def test_hyper_step_leaves_weights_and_their_gradients_alone(state):
+    weights = state.prior.weights(state.network)
+    before = {name: weight.detach().clone() for name, weight in weights.items()}
+    state.epoch = 2
+    hyper_step(state, as_batches(points(), 8), QUICK)
+    assert all(torch.equal(before[name], weight) for name, weight in weights.items())
+    assert all(weight.grad is None for weight in weights.values())
+
+
+def test_judgements_share_their_noise(state):
+    batches = as_batches(points(), 8)
+    state.epoch = 1
+    first = judge(state, batches, QUICK)
+    state.epoch = 3
+    assert judge(state, batches, QUICK) == first
+    terms = covary.log_evidence(
+        state.network, state.likelihood, state.prior, points(), seed=seed_for(QUICK.seed, JUDGE)
+    )
+    assert first.log_evidence == pytest.approx(float(terms.log_evidence), rel=1e-12)
+    assert first.columns == "exact"
+
+
+@pytest.mark.parametrize("hyper_data", [None, 10])
+def test_stochastic_estimator_moves_everything(state, hyper_data):
+    config = replace(QUICK, estimator="stochastic", hyper_data=hyper_data)
+    before = {name: p.detach().clone() for name, p in state.hyperparameters().items()}
+    state.epoch = 2
+    record = hyper_step(state, as_batches(points(), 8), config)
+    assert record.curvature == "kernel"
+    assert all(not torch.equal(before[name], p) for name, p in state.hyperparameters().items())
+
+
+def test_augerino_follows_its_objective(state):
+    config = replace(QUICK, estimator="augerino", augment_rate=0.005)
+    x, y = points(8)
+    index, seed = torch.arange(8), seed_for(config.seed, WEIGHTS, 0)
+    raw = state.network.augment.raw_widths
+    log_likelihood = state.likelihood.log_prob(state.network(x, index, seed=seed), y)
+    objective = log_likelihood / 8 + 0.01 * state.network.augment.widths.norm()
+    (expected,) = torch.autograd.grad(objective, [raw])
+    start = raw.detach().clone()
+    seen = {}
+    state.hyper_optimiser.register_step_pre_hook(lambda *_: seen.update(gradient=raw.grad.clone()))
+    weight_step(state, IndexedBatch(x, y, index), 8, 8, config)
+    torch.testing.assert_close(seen["gradient"], -expected, rtol=1e-10, atol=1e-12)
+    assert not torch.equal(raw, start)
+
+
+def test_augerino_needs_an_augmentation():
+    network = covary.networks.mlp(2, 5, 2)
+    state = initial_state(network, covary.Categorical(), covary.Prior(network), QUICK)
+    x, y = points(8)
+    with pytest.raises(StructureError, match="has none"):
+        weight_step(state, IndexedBatch(x, y, torch.arange(8)), 8, 8, replace(QUICK, estimator="augerino"))
+
+
+def test_a_gradient_that_is_not_finite_is_an_error_and_moves_nothing(state):
+    parameters = state.hyperparameters()
+    before = parameters["augment.raw_widths"].detach().clone()
+    with pytest.raises(NumericalError, match="augment.raw_widths"):
+        _climb(parameters, state.hyper_optimiser, {"augment.raw_widths": torch.tensor([float("nan")])})
+    assert torch.equal(parameters["augment.raw_widths"], before)

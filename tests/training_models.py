@@ -1,0 +1,28 @@
+"""Small models for the tests of training: a few seconds at most."""
+
+import torch
+
+import covary
+from covary.config import FitConfig
+
+QUICK = FitConfig(epochs=4, batch_size=8, burn_in=1, hyper_steps=2, prior_steps=2, hyper_data=12, judgements=2)
+
+
+def points(num_data: int = 24, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Points of the plane with the class of their distance from the origin: a rotation changes no label."""
+    noise = torch.Generator().manual_seed(seed)
+    y = torch.randint(2, (num_data,), generator=noise)
+    angle = 2 * torch.rand(num_data, generator=noise)
+    x = torch.stack([angle.cos(), angle.sin()], 1) * (0.5 + 0.5 * y)[:, None]
+    return x + 0.05 * torch.randn(num_data, 2, generator=noise), y
+
+
+def averaged(num_samples: int = 3, seed: int = 0) -> covary.Averaged:
+    network = covary.networks.mlp(2, 5, 2, generator=torch.Generator().manual_seed(seed))
+    return covary.Averaged(network, covary.augment.Rotation2d(0.3), num_samples)
+
+
+def everything(run: covary.FitRun) -> dict[str, torch.Tensor]:
+    """Every tensor that a fit has changed."""
+    modules = {"network": run.network, "likelihood": run.likelihood, "prior": run.prior}
+    return {f"{room}/{n}": t.detach().clone() for room, m in modules.items() for n, t in m.state_dict().items()}

@@ -2,17 +2,20 @@
 
 The package reads in the direction of the data: `data` -> `augment` p(x' | x, η) -> `networks` (the averaged f̂) ->
 `likelihoods` and `priors` -> `curvature` (the GGN as a structured matrix of `linalg`) -> `evidence` (log Z in its
-terms) -> `hypergrad` (its gradient in every hyperparameter) and `posterior` (what the network does not know).
+terms) -> `hypergrad` (its gradient in every hyperparameter) -> `fit` (weights and hyperparameters together), and
+`posterior` (what the network does not know).
 
 Conventions everywhere: log evidence, higher is better; curvature positive semi-definite; sums over data, never means.
 """
 
 from . import augment, curvature, data, hypergrad, linalg, networks, posterior
+from .config import FitConfig
 from .evidence import EvidenceTerms, conditional_log_evidence, effective_parameters, log_evidence
 from .likelihoods import Bernoulli, Categorical, Gaussian
 from .networks import Averaged
 from .posterior import Laplace
 from .priors import Prior
+from .training import FitRun, fit
 
 __version__ = "0.1.0"
 __all__ = [
@@ -20,6 +23,8 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "EvidenceTerms",
+    "FitConfig",
+    "FitRun",
     "Gaussian",
     "Laplace",
     "Prior",
@@ -28,6 +33,7 @@ __all__ = [
     "curvature",
     "data",
     "effective_parameters",
+    "fit",
     "hypergrad",
     "linalg",
     "log_evidence",

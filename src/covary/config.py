@@ -80,9 +80,9 @@ class FitConfig:
             _at_least(name, getattr(self, name), 0)
         if self.hyper_data is not None:
             _at_least("hyper_data", self.hyper_data, 1)
-        for field in dataclasses.fields(self):
-            if field.name.endswith("_rate"):
-                _rate(field.name, getattr(self, field.name))
+        for name in self.as_dict():
+            if name.endswith("_rate"):
+                _rate(name, getattr(self, name))
         if not 0 <= self.momentum < 1:
             raise StructureError(f"momentum must lie in [0, 1); {self.momentum} came.")
         if self.columns != "exact":

@@ -1,7 +1,7 @@
 """Noise ε in [−1, 1) of S samples of each datum, a function of (seed, index): two ways, with one signature.
 
 "sobol" spreads the S points of one datum evenly over the cube: means of smooth integrands converge about as 1/S,
-those of "random" as 1/√S. Both are unbiased, and sample s is the same whatever S.
+those of "random" as 1/√S. Both are unbiased.
 """
 
 from collections.abc import Callable
@@ -25,15 +25,17 @@ _DIRECTIONS, _ORIGIN, _BITS = _ENGINE.sobolstate, _ENGINE.shift, _ENGINE.MAXBIT
 def sobol(
     seed: int, index: Int[Tensor, "N"], num_samples: int, num_axes: int, dtype: torch.dtype
 ) -> Float[Tensor, "N S K"]:
-    """Scrambled Sobol points, the same of every datum, under a random digital shift of each datum.
+    r"""Sobol points on an even grid along every axis, under a random shift of each datum: :math:`(r/S + u) \bmod 1`.
 
-    The shift adds random bits modulo 2, not numbers modulo 1: the points stay a net, and the mean of a smooth
-    integrand of two axes over 128 of them is 25 times closer.
+    r are the ranks of the points along each axis, so that the S numbers of one axis are equally far from one another.
+    Of a rotation by a full circle these are S even steps, whose mean of a smooth function is exact to its S-th
+    harmonic. One transform mostly dominates, and with few samples the scatter of the mean biases the gradient of its
+    width: on rotated digits and S = 8 the error of :math:`\hat f` is 0.3 to 0.5 of that of the points themselves.
     """
-    points = sobol_points(num_samples, num_axes).to(index.device)
-    shifts = uniform(seed, index, (1, num_axes), stream=Stream.AUGMENTATION, dtype=torch.float64) * 2**_BITS
-    unit = ((points ^ shifts.long()) + shifts.frac()) * 2.0**-_BITS
-    return (2 * unit - 1).to(dtype)
+    points = sobol_points(num_samples, num_axes)
+    ranks = points.argsort(0).argsort(0).to(index.device, torch.float64)
+    shifts = uniform(seed, index, (1, num_axes), stream=Stream.AUGMENTATION, dtype=torch.float64)
+    return (2 * ((ranks / num_samples + shifts) % 1) - 1).to(dtype)
 
 
 def sobol_points(num_samples: int, num_axes: int) -> Int[Tensor, "S K"]:

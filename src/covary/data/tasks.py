@@ -23,7 +23,9 @@ class Points(NamedTuple):
     y: Int[Tensor, "N"]
 
 
-def rotated_arcs(num_data: int = 200, noise: float = 0.065, *, seed: int, dtype: torch.dtype = torch.float32) -> Points:
+def rotated_arcs(
+    num_data: int = 200, noise: float | int = 0.065, *, seed: int, dtype: torch.dtype = torch.float32
+) -> Points:
     r"""Two classes on arcs about the origin, told apart by their radius alone (paper 1, Fig. 1 and 2).
 
     Class 0: N/2 points on the arc of radius 0.5. Class 1: a third of its N/2 points in a Gaussian blob at the origin,

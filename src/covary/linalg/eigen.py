@@ -147,10 +147,14 @@ def _eigh(matrix: Float[Tensor, "*Q n n"], label: str) -> Spectrum:
     torch.set_num_threads(1)
     try:
         with torch.no_grad():  # grad mode, too, belongs to the thread
-            return Spectrum(*torch.linalg.eigh(matrix))
+            # In single precision LAPACK fails or returns NaN on Gram matrices of lower rank, such as of a few digits
+            # whose border is black: tiny entries underflow there. In double it does not.
+            values, vectors = torch.linalg.eigh(matrix.double())
+            return Spectrum(values.to(matrix.dtype), vectors.to(matrix.dtype))
     except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
         raise NotPositiveDefiniteError(
-            f"The eigen-decomposition of {label} did not converge ({error}). Compute its matrices in float64."
+            f"The eigen-decomposition of {label} did not converge ({error}). Look for entries that are not "
+            "finite, or that differ by more than double precision can hold."
         ) from error
 
 

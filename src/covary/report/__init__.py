@@ -10,11 +10,13 @@ from .curves import evidence_figure, precisions_figure, trajectories_figure
 from .figures import comparison_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
 from .page import page, write_page
 from .progress import FitProgress
+from .studies import STUDY_FIGURES, study_table
 from .svg import svg
 from .tables import comparison_table, evidence_table, metrics_table, symmetries_table, symmetries_text
 from .words import meaning, summary
 
 __all__ = [
+    "STUDY_FIGURES",
     "FitProgress",
     "comparability",
     "comparison",
@@ -30,6 +32,7 @@ __all__ = [
     "pictures_figure",
     "precisions_figure",
     "scaling_figure",
+    "study_table",
     "summary",
     "svg",
     "symmetries_table",

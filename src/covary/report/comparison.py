@@ -49,7 +49,9 @@ def comparability(runs: Sequence[Run]) -> list[str]:
         "use different curvatures": {evidence.curvature for evidence in known},
         "use different columns": {evidence.columns for evidence in known},
     }
-    for setting in DATA_SETTINGS:
+    # the seed draws the images of a limit, and the amounts of a symmetry
+    drawn = any(run.config.get("limit") or run.config.get("symmetrise", "none") != "none" for run in runs)
+    for setting in (*DATA_SETTINGS, "seed") if drawn else DATA_SETTINGS:
         differing[f"saw different data, by the setting {setting}"] = {repr(run.config.get(setting)) for run in runs}
     for difference, found in differing.items():
         if len(found) > 1:

@@ -32,7 +32,7 @@ def sampling_figure(study: Study) -> Figure:
             panel.set_title(quantity)
             panel.legend()
         panels[0].set_ylabel("relative error")
-        figure.supxlabel(study.series["conclusion"].replace(", ", ",\n", 1), fontsize=8, color=MUTED)
+        figure.supxlabel(study.series["conclusion"].replace("; ", ";\n", 1), fontsize=8, color=MUTED)
     return figure
 
 

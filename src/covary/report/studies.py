@@ -1,11 +1,25 @@
-"""What a study was to show, and whether it did."""
+"""What a study was to show, and whether it did: a table of its claims, and its figure."""
 
+from collections.abc import Callable
+
+from matplotlib.figure import Figure
 from rich.table import Table
 from rich.text import Text
 
 from ..records import Study
+from .recover import recover_figure
+from .sampling import sampling_figure
+from .table import table_figure
+from .toy import toy_figure
 
-__all__ = ["study_table"]
+__all__ = ["STUDY_FIGURES", "study_table"]
+
+STUDY_FIGURES: dict[str, Callable[[Study], Figure]] = {
+    "toy": toy_figure,
+    "recover": recover_figure,
+    "mnist-mlp": table_figure,
+    "sampling": sampling_figure,
+}
 
 
 def study_table(study: Study) -> Table:

@@ -16,7 +16,7 @@ __all__ = ["toy_figure"]
 
 
 def toy_figure(study: Study) -> Figure:
-    """A column per model: predictive probability, deviation of the log-odds; below, evidences and widths of all seeds.
+    """A column per model: predictive probability, deviation of the log-odds; below, evidence and width of all seeds.
 
     The maps are those of the first seed; a title holds the model, its log evidence and its rotation.
     """
@@ -24,7 +24,8 @@ def toy_figure(study: Study) -> Figure:
     most = max(float(np.max(grid["deviation"])) for grid in grids.values())
     with style():
         figure = Figure(figsize=(2.3 * len(grids), 7.4), layout="constrained")
-        above, below = figure.subfigures(2, 1, height_ratios=[2, 1])
+        halves = figure.add_gridspec(2, 1, height_ratios=[2, 1])
+        above, below = figure.add_subfigure(halves[0]), figure.add_subfigure(halves[1])
         panels = above.subplots(2, len(grids), squeeze=False)
         for column, (name, grid) in zip(panels.T, grids.items(), strict=True):
             row = next(row for row in rows if row["panel"] == name)

@@ -168,7 +168,7 @@ def _precisions(prior: Prior) -> dict[str, float]:
     """The precision of each group; of a group with many, their geometric mean."""
     if prior.structure != "diagonal":
         return dict(zip(prior.groups, prior.precision.tolist(), strict=True))
-    return {name: float(shift.log().mean().exp()) for name, shift in prior.shifts().items()}
+    return {name: float(shift.detach().log().mean().exp()) for name, shift in prior.shifts().items()}
 
 
 def _correlation(network: nn.Module) -> list[list[float]] | None:

@@ -109,13 +109,13 @@ def _tensors(state: FitState) -> dict[str, Tensor]:
 
 def _weight_optimiser(model: Model, config: FitConfig) -> Optimizer:
     weights, rate = list(model.weights.values()), config.learning_rate
-    members = {
-        rate: [weight for weight in weights if weight.numel() > 1],
-        rate / SCALAR_SLOWDOWN: [weight for weight in weights if weight.numel() == 1],
-    }
+    members = [
+        (rate, [weight for weight in weights if weight.numel() > 1]),
+        (rate / SCALAR_SLOWDOWN, [weight for weight in weights if weight.numel() == 1]),
+    ]
     groups = [
         {"params": parameters, "first": first, "final": min(config.final_learning_rate, first)}
-        for first, parameters in members.items()
+        for first, parameters in members
         if parameters
     ]
     if config.optimiser == "sgd":

@@ -1,0 +1,50 @@
+"""`covary reproduce`: can a table or figure of the papers be made again?"""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group
+
+from .._errors import CovaryError
+from ..records import write_study
+from ..report import STUDY_FIGURES, study_table
+from ..studies import SCALES, STUDIES
+from .app import app
+from .output import Json, draw, echo_json, progress, table
+
+__all__ = ["reproduce"]
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(STUDIES)}.", metavar="NAME")],
+    scale: Annotated[str, typer.Option(help="smoke (seconds), cpu (two cores) or paper.")] = "cpu",
+    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    data_dir: Annotated[Path | None, typer.Option(help="Where to look first for data sets.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder for study.json and the figure.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make one table or figure of the papers again, with its numbers as JSON and what they were to show.
+
+    Writes `study.json`, `figure.svg` and `figure.png`.
+
+    Examples: `covary reproduce toy`, `covary reproduce recover --scale cpu --data-dir ~/data`, `covary reproduce
+    mnist-mlp --scale smoke --json`.
+    """
+    if name not in STUDIES:
+        raise CovaryError(f"no study is called '{name}': expected one of {', '.join(STUDIES)}.")
+    if scale not in SCALES:
+        raise CovaryError(f"no scale is called '{scale}': expected one of {', '.join(SCALES)}.")
+    folder = out or Path("runs") / f"{name}-{scale}"
+    with progress(name) as report:
+        study = STUDIES[name](scale, seed, data_dir, report)
+    write_study(study, folder / "study.json")
+    for kind in ("svg", "png"):
+        draw(STUDY_FIGURES[name](study), folder / f"figure.{kind}")
+    if as_json:
+        echo_json(asdict(study))
+        return
+    Console().print(Group(table(study.rows), study_table(study)))
+    typer.echo(f"Numbers and figure lie in {folder} ({study.seconds:.0f} s).")

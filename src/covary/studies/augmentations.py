@@ -1,0 +1,48 @@
+"""Augmentations by name."""
+
+from collections.abc import Mapping
+
+import torch
+
+from .._errors import StructureError
+from ..augment import Affine2d, Augmentation, Composed, Correlated, FiniteGroup
+
+__all__ = ["NAMES", "build"]
+
+FINITE = {"flips": "flips", "quarter-turns": "quarter_turns", "dihedral": "dihedral"}
+NAMES = ("affine", "affine:NAME,NAME…", "correlated[:NAME,…]", *FINITE, "one+another")
+
+
+def build(description: str, widths: Mapping[str, float] | None = None, dtype: str = "float32") -> Augmentation:
+    """The augmentation that a description names.
+
+    Arguments:
+        description: "affine" (all six generators), "affine:rotation,shift_x" (some), "correlated" (coefficients that
+            may move together), "flips", "quarter-turns" or "dihedral" (learned probabilities), or several joined by
+            "+", applied from left to right.
+        widths: Where each width starts, by name; the others are 0. By default all start small and positive.
+        dtype: The type of its parameters.
+    """
+    parts = [_part(name, widths) for name in description.split("+")]
+    augment = parts[0] if len(parts) == 1 else Composed(*parts)
+    for name in widths or ():
+        if name not in augment.names:
+            listed = ", ".join(augment.names)
+            raise StructureError(f"'{name}' is no transform of the augmentation '{description}'; those are {listed}.")
+    return augment.to(getattr(torch, dtype))
+
+
+def _part(name: str, widths: Mapping[str, float] | None) -> Affine2d | Correlated | FiniteGroup:
+    kind, _, chosen = name.strip().partition(":")
+    if kind in FINITE and not chosen:
+        group = FiniteGroup(FINITE[kind])
+        return group if widths is None else FiniteGroup(FINITE[kind], _all_widths(group.names, widths))
+    if kind not in ("affine", "correlated"):
+        raise StructureError(f"No augmentation is called '{name}': expected one of {', '.join(NAMES)}.")
+    names = tuple(part.strip() for part in chosen.split(",")) if chosen else Affine2d().names
+    base = Affine2d(names) if widths is None else Affine2d(names, initial_width=_all_widths(names, widths))
+    return Correlated(base) if kind == "correlated" else base
+
+
+def _all_widths(names: tuple[str, ...], widths: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(widths.get(name, 0.0)) for name in names}

@@ -1,0 +1,141 @@
+"""The pieces of an experiment on invariance: data with a known symmetry, networks that learn it, and baselines."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import torch
+from torch import nn
+
+from ..config import DiscoverConfig, FitConfig
+from ..data import Dataset, limited, load, symmetrise, true_widths
+from ..likelihoods import Categorical
+from ..networks import Averaged
+from ..networks import build as build_network
+from ..priors import Prior
+from ..records import Baseline
+from ..training import FitRun, fit
+from ..training.augerino import AUGERINO_DECAY, AUGERINO_RATE
+from .augmentations import build as build_augmentation
+
+__all__ = ["Session", "Task", "check_baselines", "learn", "model", "prepared", "run_baseline"]
+
+
+class Session(NamedTuple):
+    """Where a run keeps its checkpoints, and whether it goes on from them.
+
+    Arguments:
+        folder: The folder, or None for a run that keeps none.
+        resume: Whether to go on from the newest.
+        every: How many epochs lie between two.
+    """
+
+    folder: Path | None = None
+    resume: bool = False
+    every: int = 5
+
+    def part(self, name: str) -> "Session":
+        """The session of one part of the run."""
+        return self if self.folder is None else self._replace(folder=self.folder / name)
+
+
+ALONE = Session()
+
+
+class Task(NamedTuple):
+    """A data set in the type it is trained in, and the amounts that it was made with, where they are known."""
+
+    dataset: Dataset
+    true_widths: dict[str, float]
+
+
+def prepared(config: DiscoverConfig) -> Task:
+    """The data as the settings ask for them."""
+    dataset = load(config.data, config.data_dir)
+    if config.limit is not None:
+        dataset = limited(dataset, config.limit, config.fit.seed)
+    height, width = dataset.x_train.shape[-2:]
+    made = symmetrise(dataset, config.symmetrise, config.fit.seed)
+    dtype = getattr(torch, config.dtype)
+    typed = made._replace(x_train=made.x_train.to(dtype), x_test=made.x_test.to(dtype))
+    return Task(typed, true_widths(config.symmetrise, height, width))
+
+
+def model(config: DiscoverConfig, task: Task) -> Averaged:
+    """The network averaged over the augmentation that is to be learned, both as they start."""
+    augment = build_augmentation(config.augment, dtype=config.dtype)
+    return Averaged(_network(config, task), augment, config.num_samples)
+
+
+def learn(config: DiscoverConfig, task: Task, session: Session = ALONE) -> FitRun:
+    """The network trained together with its augmentation and prior."""
+    network = model(config, task)
+    return _fitted("learn", (network, Prior(network, config.prior), config.fit), task, session)
+
+
+def run_baseline(name: str, config: DiscoverConfig, task: Task, session: Session = ALONE) -> Baseline:
+    """Another way to train the same network: same initial weights, data, epochs and test samples."""
+    run = _fitted(name, _BASELINES[name](config, task), task, session)
+    return Baseline(name, run.symmetries, run.evidence, run.record.test, run.record.seconds)
+
+
+def check_baselines(config: DiscoverConfig, task: Task) -> None:
+    """Nothing, or an error for a baseline that cannot be built: better before the first run than after it."""
+    for name in config.baselines:
+        _BASELINES[name](config, task)
+
+
+Start = tuple[nn.Module, Prior, FitConfig]
+
+
+def _plain(config: DiscoverConfig, task: Task) -> Start:
+    """No augmentation: the average over any number of equal copies is the network itself."""
+    network = _network(config, task)
+    return network, Prior(network, config.prior), config.fit
+
+
+def _fixed(config: DiscoverConfig, task: Task) -> Start:
+    """The widths that the user names; the prior is learned."""
+    augment = build_augmentation(config.augment, config.fixed_widths, config.dtype)
+    network = Averaged(_network(config, task), augment, config.num_samples)
+    cast(nn.Module, network.augment).requires_grad_(False)
+    return network, Prior(network, config.prior), config.fit
+
+
+def _augerino(config: DiscoverConfig, task: Task) -> Start:
+    """Joint descent on loss minus a reward for width, with a fixed weight decay; it has no evidence to report."""
+    network = model(config, task)
+    prior = Prior(network, "scalar", AUGERINO_DECAY * len(task.dataset.x_train)).requires_grad_(False)
+    joint = replace(config.fit, augment_rate=AUGERINO_RATE, final_augment_rate=AUGERINO_RATE)
+    return network, prior, replace(joint, estimator="augerino", judgements=0)
+
+
+_BASELINES: dict[str, Callable[[DiscoverConfig, Task], Start]] = {
+    "plain": _plain,
+    "fixed": _fixed,
+    "augerino": _augerino,
+}
+
+
+def _fitted(name: str, start: Start, task: Task, session: Session) -> FitRun:
+    network, prior, settings = start
+    part = session.part(name)
+    return fit(
+        network,
+        task.dataset.train,
+        likelihood=Categorical(),
+        prior=prior,
+        config=settings,
+        test=task.dataset.test if len(task.dataset.x_test) else None,
+        checkpoint_dir=part.folder,
+        checkpoint_every=part.every,
+        resume=part.resume and part.folder is not None,
+        title=name,
+    )
+
+
+def _network(config: DiscoverConfig, task: Task) -> nn.Module:
+    channels, height, width = task.dataset.x_train.shape[1:]
+    network = build_network(config.network, (channels, height, width), len(task.dataset.class_names), config.fit.seed)
+    return network.to(getattr(torch, config.dtype))

@@ -1,0 +1,208 @@
+"""What will a run need? Parameters, factors, bytes and seconds, before any work is done."""
+
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._errors import StructureError
+from ..batches import as_batches
+from ..config import DiscoverConfig
+from ..curvature import coverage
+from ..curvature.evaluate import ROWS_AT_ONCE
+from ..likelihoods import Categorical
+from ..priors import Prior
+from ..training.schedule import is_hyper_epoch
+from ..training.state import initial_state
+from ..training.steps import hyper_step, judge, weight_step
+from .invariance import Task, model
+
+__all__ = ["Plan", "plan", "require_memory"]
+
+
+PROBE_DATA = 100
+OVERHEAD = 400 << 20  # the process with torch in it, before any tensor
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The needs of a run.
+
+    Arguments:
+        num_params: Weights.
+        num_data: Training data.
+        num_samples: Transformed copies of each.
+        factors: For each weight its name, the structure of its block, the sizes of its factors and their bytes.
+        data_bytes: The data.
+        weight_bytes: Weights, gradients, both of the optimiser's moments, the best state.
+        factor_bytes: Factors with their eigenvectors and the cotangents.
+        activation_bytes: The largest pass: a batch of weights' steps, or a part of a hyper step.
+        total_bytes: The sum, with the process itself.
+        available_bytes: What this machine has to spare now.
+        epoch_seconds: One epoch of weight steps, from a probe.
+        hyper_seconds: One hyper step, from a probe.
+        judge_seconds: One judgement with exact columns, from a probe.
+        seconds: The whole run, without baselines.
+    """
+
+    num_params: int
+    num_data: int
+    num_samples: int
+    factors: list[dict[str, Any]]
+    data_bytes: int
+    weight_bytes: int
+    factor_bytes: int
+    activation_bytes: int
+    total_bytes: int
+    available_bytes: int
+    epoch_seconds: float | None = None
+    hyper_seconds: float | None = None
+    judge_seconds: float | None = None
+    seconds: float | None = None
+
+
+def plan(config: DiscoverConfig, task: Task) -> Plan:
+    """The needs of a run, its seconds extrapolated from a probe of a few data.
+
+    Arguments:
+        config: The settings.
+        task: The prepared data.
+    """
+    needs = _needs(config, task)
+    if needs.total_bytes > needs.available_bytes:
+        return needs
+    epoch, hyper, judged = _probe(config, task)
+    settings = config.fit
+    num_hyper = sum(is_hyper_epoch(number, settings) for number in range(1, settings.epochs + 1))
+    total = settings.epochs * epoch + num_hyper * hyper + settings.judgements * judged
+    return replace(needs, epoch_seconds=epoch, hyper_seconds=hyper, judge_seconds=judged, seconds=total)
+
+
+def require_memory(config: DiscoverConfig, task: Task) -> None:
+    """Nothing, or an error before work that this machine has not the memory for."""
+    needs = _needs(config, task)
+    if needs.total_bytes <= needs.available_bytes:
+        return
+    parts = {
+        "data": needs.data_bytes,
+        "weights": needs.weight_bytes,
+        "factors": needs.factor_bytes,
+        "activations": needs.activation_bytes,
+    }
+    listed = ", ".join(f"{name} {size / 2**30:.1f}" for name, size in parts.items())
+    raise StructureError(
+        f"This run needs about {needs.total_bytes / 2**30:.1f} GiB ({listed}); this machine has "
+        f"{needs.available_bytes / 2**30:.1f} GiB to spare. Lower the batch size or the number of samples for "
+        "activations, use a narrower network for factors, or fewer images for data."
+    )
+
+
+def _needs(config: DiscoverConfig, task: Task) -> Plan:
+    network, x = model(config, task), task.dataset.x_train
+    size, settings = x.element_size(), config.fit
+    rows = coverage(network).rows
+    num_params = sum(math.prod(row.shape) for row in rows)
+    factors = [_factor(row.name, row.structure, row.shape, size) for row in rows]
+    if settings.curvature == "diag":
+        factors = [_factor(row.name, "diagonal", row.shape, size) for row in rows]
+    elif settings.curvature == "full":
+        factors = [_factor("all weights", "full", (num_params,), size)]
+    # the copies in one pass: of a weight step's batch, or of a part of a pass over the curvature
+    copies = min(len(x) * config.num_samples, max(settings.batch_size * config.num_samples, ROWS_AT_ONCE))
+    # forward keeps an activation, backward makes a gradient of it, the warp keeps its grid of two coordinates
+    per_copy = 2 * _activations(network.network, x[:1]) + 4 * x[0].numel()
+    parts = {
+        "data_bytes": 2 * (x.numel() + task.dataset.x_test.numel()) * size,
+        "weight_bytes": 5 * num_params * size,
+        "factor_bytes": 3 * sum(factor["bytes"] for factor in factors),
+        "activation_bytes": copies * per_copy * size,
+    }
+    return Plan(
+        num_params=num_params,
+        num_data=len(x),
+        num_samples=config.num_samples,
+        factors=factors,
+        **parts,
+        total_bytes=sum(parts.values()) + OVERHEAD,
+        available_bytes=_available(),
+    )
+
+
+def _factor(name: str, structure: str, shape: tuple[int, ...], size: int) -> dict[str, Any]:
+    """The sizes of one block: of a Kronecker product those of both factors."""
+    entries = math.prod(shape)
+    sides = [shape[0], entries // shape[0]] if structure == "kron" else [entries]
+    counted = entries if structure == "diagonal" else sum(side**2 for side in sides)
+    return {"name": name, "structure": structure, "sizes": sides, "bytes": counted * size}
+
+
+@torch.no_grad()
+def _activations(network: nn.Module, x: torch.Tensor) -> int:
+    """The numbers that the modules of a network give out for one datum."""
+    given: list[Any] = []
+    hooks = [
+        module.register_forward_hook(lambda _module, _inputs, output: given.append(output))
+        for module in network.modules()
+        if not list(module.children())
+    ]
+    try:
+        network(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    tensors = [part for output in given for part in (output if isinstance(output, tuple) else (output,))]
+    return sum(tensor.numel() for tensor in tensors if isinstance(tensor, torch.Tensor))
+
+
+def _probe(config: DiscoverConfig, task: Task) -> tuple[float, float, float]:
+    """Seconds of an epoch, of a hyper step and of a judgement, scaled from a few data to all.
+
+    Eigen-decompositions do not grow with the data, so a judgement's and a hyper step's are taken at two sizes.
+    """
+    network = model(config, task)
+    settings = replace(config.fit, hyper_data=None)
+    state = initial_state(network, Categorical(), Prior(network, config.prior), settings)
+    x, y = task.dataset.x_train, task.dataset.y_train
+    num_data, few = len(x), min(PROBE_DATA, len(x))
+    half = max(few // 2, 1)
+    batches = {number: as_batches((x[:number], y[:number]), few) for number in (half, few)}
+    batch = next(iter(batches[few]))
+    weight_step(state, batch, few, num_data, settings)  # the first one warms up
+    epoch = _seconds(partial(weight_step, state, batch, few, num_data, settings)) * num_data / few
+    state.epoch = settings.burn_in + 1
+    times = {number: _seconds(partial(hyper_step, state, batches[number], settings)) for number in (half, few)}
+    judged = {number: _seconds(partial(judge, state, batches[number], settings)) for number in (half, few)}
+    if settings.estimator == "stochastic":  # it reads M data, however many there are
+        return epoch, times[few], _extrapolated(judged, num_data)
+    second = min(config.fit.hyper_data or num_data, num_data)
+    # a hyper step is one pass over all data and, for each step on the augmentation, a dearer one over M
+    share = (1 + 2 * config.fit.hyper_steps * second / num_data) / (1 + 2 * config.fit.hyper_steps)
+    return epoch, share * _extrapolated(times, num_data), _extrapolated(judged, num_data)
+
+
+def _extrapolated(times: dict[int, float], num_data: int) -> float:
+    """The straight line through two sizes, at the size of the data; through the origin where it would fall."""
+    (small, low), (large, high) = min(times.items()), max(times.items())
+    slope = (high - low) / (large - small) if high > low else high / large
+    return max(high + slope * (num_data - large), high)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _available() -> int:
+    """The bytes that this machine has to spare, as Linux tells; elsewhere all that it has."""
+    try:
+        with open("/proc/meminfo") as lines:
+            return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

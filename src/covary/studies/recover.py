@@ -1,0 +1,184 @@
+"""Is a symmetry that was put into the data found again?
+
+Paper 1, Sec. 5.2, Fig. 3 and 4. Digits are rotated fully or partly, shifted, or scaled, each by its own random
+amount; a network with one hidden layer learns all six affine widths together, on the scaled digits with coefficients
+that may move together. What counts is that the right generator dominates, by the right amount.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..config import DiscoverConfig, FitConfig
+from ..records import Claim, Run, Study
+from ..training import versions
+from .invariance import learn, prepared, run_baseline
+
+__all__ = ["VERSIONS", "dominant", "recover", "settings"]
+
+Progress = Callable[[str, float], None]
+
+VERSIONS = {
+    "fully rotated": "rotate:180",
+    "partially rotated": "rotate:90",
+    "translated": "translate:8",
+    "scaled": "scale:2",
+    "original": "none",
+}
+EXPECTED = {
+    "fully rotated": {"rotation"},
+    "partially rotated": {"rotation"},
+    "translated": {"shift_x", "shift_y"},
+    "scaled": {"scale_x", "scale_y"},
+}
+TOLERANCE = 0.15
+LEAST_FULL_ROTATION = 2.5
+FLAT = 0.01  # share of the evidence by which that of a full circle may lie above the learned one
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of everything: the data, how many of them, the network, and its training."""
+
+    data: str
+    limit: int | None
+    network: str
+    num_samples: int
+    fit: FitConfig
+
+
+_CPU = FitConfig(
+    epochs=40,
+    batch_size=250,
+    burn_in=3,
+    hyper_data=400,
+    hyper_steps=4,
+    prior_steps=4,
+    augment_rate=0.1,
+    prior_rate=0.2,
+    judgements=1,
+)
+SCALES = {
+    "smoke": Scale("mnist-mini", 200, "mlp:20", 2, replace(_CPU, epochs=3, burn_in=1, hyper_data=50)),
+    "cpu": Scale("mnist", 5000, "mlp", 16, _CPU),
+    "paper": Scale("mnist", None, "mlp", 31, replace(_CPU, epochs=1000, batch_size=1000, burn_in=10, hyper_data=1000)),
+}
+
+
+def recover(scale: str, seed: int, data_dir: Path | None, progress: Progress) -> Study:
+    """The widths learned on five versions of MNIST, against the amounts that they were made with.
+
+    Arguments:
+        scale: "smoke", "cpu" or "paper".
+        seed: The seed of data and training.
+        data_dir: Where MNIST is looked for first.
+        progress: Told what is being done and the share of the whole that is done.
+    """
+    started = time.perf_counter()
+    runs: dict[str, Run] = {}
+    for number, version in enumerate(VERSIONS):
+        progress(version, number / (len(VERSIONS) + 1))
+        config = settings(version, scale, seed, data_dir)
+        task = prepared(config)
+        runs[version] = replace(learn(config, task).record, true_widths=task.true_widths)
+    progress("full circle", len(VERSIONS) / (len(VERSIONS) + 1))
+    circle = _full_circle(settings("fully rotated", scale, seed, data_dir))
+    rows = [_row(version, run) for version, run in runs.items()]
+    return Study(
+        name="recover",
+        scale=scale,
+        title="Known symmetries, found again by the evidence",
+        config=settings("scaled", scale, seed, data_dir).as_dict(),
+        versions=versions(),
+        rows=rows,
+        series={version: _series(run) for version, run in runs.items()} | {"full circle": circle},
+        claims=_claims(runs, circle),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def settings(version: str, scale: str, seed: int, data_dir: Path | None) -> DiscoverConfig:
+    """The settings of one version of the data set."""
+    chosen = SCALES[scale]
+    return DiscoverConfig(
+        data=chosen.data,
+        data_dir=None if data_dir is None else str(data_dir),
+        symmetrise=VERSIONS[version],
+        limit=chosen.limit,
+        network=chosen.network,
+        augment="correlated" if version == "scaled" else "affine",
+        num_samples=chosen.num_samples,
+        fit=replace(chosen.fit, seed=seed),
+    )
+
+
+def dominant(widths: dict[str, float]) -> str:
+    """The generator that moves the pixels of a centred object of half the image's size most, on average."""
+    reach = {"shift_x": 1.0, "shift_y": 1.0, "rotation": 0.5, "scale_x": 0.35, "scale_y": 0.35, "shear": 0.5}
+    return max(widths, key=lambda name: widths[name] * reach[name])
+
+
+def _full_circle(config: DiscoverConfig) -> dict[str, Any]:
+    """The network trained with a fixed rotation by a full circle: is its evidence any higher?"""
+    widths = {"rotation": 0.9999 * math.pi}
+    fixed = run_baseline("fixed", replace(config, baselines=("fixed",), fixed_widths=widths), prepared(config))
+    evidence = fixed.evidence
+    return {"log_evidence": None if evidence is None else evidence.log_evidence, "widths": widths}
+
+
+def _widths(run: Run) -> dict[str, float]:
+    return {symmetry.name: symmetry.width for symmetry in run.symmetries}
+
+
+def _row(version: str, run: Run) -> dict[str, Any]:
+    return {
+        "version": version,
+        **{name: round(width, 3) for name, width in _widths(run).items()},
+        "dominant": dominant(_widths(run)),
+        "log_evidence": None if run.evidence is None else run.evidence.log_evidence,
+        "accuracy": None if run.test is None else run.test.accuracy,
+        "seconds": run.seconds,
+    }
+
+
+def _series(run: Run) -> dict[str, Any]:
+    return {
+        "epochs": [epoch.epoch for epoch in run.history],
+        "widths": {name: [epoch.widths[name] for epoch in run.history] for name in _widths(run)},
+        "true_widths": run.true_widths,
+        "correlation": run.correlation,
+        "matrices": [] if run.samples is None else run.samples.matrices,
+    }
+
+
+def _claims(runs: dict[str, Run], circle: dict[str, Any]) -> list[Claim]:
+    claims = []
+    for version, names in EXPECTED.items():
+        found = dominant(_widths(runs[version]))
+        claims.append(Claim(f"{version}: right generator", " or ".join(sorted(names)), found, found in names))
+        if version != "fully rotated":
+            claims += [_amount(version, name, runs[version]) for name in sorted(names)]
+    claims += _full_rotation(runs["fully rotated"], circle)
+    slowest = max(run.seconds for run in runs.values())
+    return [*claims, Claim("every version in four minutes", "≤ 240 s", f"{slowest:.0f} s", slowest <= 240)]
+
+
+def _amount(version: str, name: str, run: Run) -> Claim:
+    width, expected = _widths(run)[name], run.true_widths[name]
+    bar = f"{expected:.3f} within {TOLERANCE:.0%}"
+    return Claim(f"{version}: amount of {name}", bar, f"{width:.3f}", abs(width / expected - 1) <= TOLERANCE)
+
+
+def _full_rotation(run: Run, circle: dict[str, Any]) -> list[Claim]:
+    width = _widths(run)["rotation"]
+    bar = f"≥ {LEAST_FULL_ROTATION} rad"
+    claims = [Claim("fully rotated: amount", bar, f"{width:.2f} rad", width >= LEAST_FULL_ROTATION)]
+    if run.evidence is not None and circle["log_evidence"] is not None:
+        gain = circle["log_evidence"] - run.evidence.log_evidence
+        most = FLAT * abs(run.evidence.log_evidence)
+        found = f"{gain:+.0f} nats for a full circle"
+        claims.append(Claim("fully rotated: flat beyond", f"no more than {most:+.0f} nats", found, gain <= most))
+    return claims

@@ -1,0 +1,68 @@
+"""`covary discover` with what cannot be: one line that says what was expected and what came, before any work."""
+
+import pytest
+
+from cli.outcomes import assert_one_line_and_code_2
+
+FIXED = ("--baselines", "fixed", "--fixed-widths")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--data", "mnits"), ["mnits"]),
+        (("--data", "no/such/folder/"), ["no/such/folder"]),
+        (("--data", "no_such_module:load"), ["no_such_module:load", "cannot be imported"]),
+        (("--data-dir", "no/such/folder", "--data", "mnist"), ["no/such/folder"]),
+        (("--network", "mlp:none"), ["mlp:none", "expected"]),
+        (("--network", "math:pi"), ["math:pi", "expected a function"]),
+        (("--augment", "wobble"), ["'wobble'", "expected one of affine"]),
+        (("--augment", "affine:wobble"), ["'wobble'", "rotation"]),
+        (("--augment", "affine+correlated"), ["common name"]),
+        (("--symmetrise", "twist:90"), ["twist:90", "rotate:DEGREES"]),
+        (("--symmetrise", "rotate:270"), ["rotate:270", "at most 180"]),
+        (("--limit", "41"), ["between 1 and the 40", "41 came"]),
+        (("--limit", "0"), ["limit", "at least 1"]),
+        (("--samples", "0"), ["num_samples", "at least 1"]),
+        (("--baselines", "plane"), ["baseline must be one of plain, fixed, augerino", "'plane' came"]),
+        (("--baselines", "fixed"), ["'fixed' needs widths"]),
+        ((*FIXED, "rotation"), ["name=number", "'rotation' came"]),
+        ((*FIXED, "rotation=much"), ["name=number", "'rotation=much' came"]),
+        ((*FIXED, "rotation=-1"), ["rotation", "-1"]),
+        ((*FIXED, "rotation=nan"), ["rotation", "nan"]),
+        ((*FIXED, "wobble=1"), ["'wobble' is no transform", "rotation"]),
+        (("--estimator", "guess"), ["estimator must be one of two_pass, stochastic", "'guess' came"]),
+        (("--curvature", "flat"), ["curvature must be one of kron, full, diag"]),
+        (("--curvature", "full"), ["exact columns"]),
+        (("--columns", "none"), ["columns", "'none' came"]),
+        (("--prior", "diagonal"), ["diagonal prior", "'kron' came"]),
+        (("--optimiser", "lbfgs"), ["optimiser must be one of adam, sgd"]),
+        (("--learning-rate", "-0.1"), ["learning_rate", "-0.1 came"]),
+        (("--augment-rate", "-1"), ["augment_rate", "-1"]),
+        (("--prior-rate", "nan"), ["prior_rate", "nan"]),
+        (("--epochs", "few"), ["--epochs", "valid integer"]),
+        (("--dtype", "float16"), ["dtype must be one of float32, float64"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_one_line(run, quick, tmp_path, arguments, words):
+    assert_one_line_and_code_2(run("discover", *quick, "--out", "a", *arguments), *words)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_corrupt_archive_is_named(run, quick, images, tmp_path):
+    images.write_bytes(images.read_bytes()[:-200])
+    assert_one_line_and_code_2(run("discover", *quick, "--out", "a"), str(images))
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_network_that_cannot_be_covered_is_named(run, quick, tmp_path):
+    (tmp_path / "uncovered.py").write_text(
+        "from torch import nn\n"
+        "class Last(nn.Module):\n"
+        "    def forward(self, outputs):\n"
+        "        return outputs[0]\n"
+        "def network(shape, outputs):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.GRU(shape[1] * shape[2], outputs), Last())\n"
+    )
+    assert_one_line_and_code_2(run("discover", *quick, "--out", "a", "--network", "uncovered:network"), "GRU")

@@ -1,0 +1,188 @@
+"""`covary discover`: what it writes, what it prints, and what it takes."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+
+from cli.outcomes import assert_one_line_and_code_2
+from covary.augment import Affine2d, Composed, Correlated, FiniteGroup
+from covary.augment.export import load as load_augmentation
+from covary.records import read_run
+
+DIGITS = ("--data", "mnist-mini", "--limit", "60", "--network", "mlp:8", "--samples", "2", "--epochs", "3")
+CODE = """
+import torch
+from torch import nn
+
+def network(image_shape, num_outputs):
+    num_pixels = image_shape[1] * image_shape[2]
+    return nn.Sequential(nn.Flatten(), nn.Linear(num_pixels, 3), nn.ReLU(), nn.Linear(3, num_outputs))
+
+def data():
+    x = torch.linspace(0, 1, 12 * 5 * 5).reshape(12, 1, 5, 5)
+    return x, torch.arange(12) % 3
+"""
+
+
+def test_digits_end_to_end(run, tmp_path):
+    arguments = ("--burn-in", "1", "--dtype", "float64", "--symmetrise", "rotate:90", "--out", "first")
+    code, out, err = run("discover", *DIGITS, *arguments)
+    assert (code, err) == (0, "")
+    assert {path.name for path in (tmp_path / "first").iterdir()} == {
+        "augment.json",
+        "model.safetensors",
+        "report.html",
+        "run.json",
+    }
+    run_record = read_run(tmp_path / "first")
+    assert run_record.title == "mnist-mini, rotate:90: 60 images, mlp:8"
+    assert run_record.complete
+    assert [epoch.epoch for epoch in run_record.history] == [1, 2, 3]
+    assert [epoch.evidence is not None for epoch in run_record.history] == [False, True, True]
+    assert run_record.true_widths == {"rotation": math.pi / 2}
+    assert (run_record.test.num_data, run_record.test.num_samples) == (2000, 2)
+    terms = run_record.evidence
+    assert terms.log_evidence == pytest.approx(terms.log_likelihood + terms.log_prior + terms.log_volume, rel=1e-12)
+    assert {"data", "limit", "symmetrise", "num_train", "epochs", "seed"} <= run_record.config.keys()
+    assert run_record.samples.labels[0] in "0123456789"
+    assert [len(matrix) for matrix in run_record.samples.matrices] == [9] * (run_record.samples.shape[1] - 1)
+    for text in ("rotation", "°", "pixels", "% of half the", "log_evidence", "accuracy %", "first/report.html"):
+        assert text in out
+
+
+def test_the_augmentation_loads_back_to_the_learned_widths(discovered):
+    folder = discovered("a", "--augment", "flips+affine", "--dtype", "float64")
+    torch.set_default_dtype(torch.float64)
+    try:
+        augment = load_augmentation(folder / "augment.json")
+    finally:
+        torch.set_default_dtype(torch.float32)
+    learned = {symmetry.name: symmetry.width for symmetry in read_run(folder).symmetries}
+    assert isinstance(augment, Composed)
+    assert list(learned) == list(augment.names)
+    assert list(learned.values()) == pytest.approx(augment.widths.tolist(), rel=1e-12)
+    assert learned["rotation"] != 0.05, "it was learned"
+
+
+def test_json_is_all_that_is_printed(run, quick, undrawn):
+    code, out, err = run("discover", *quick, "--out", "a", "--json")
+    printed = json.loads(out)
+    record = read_run(Path("a"))
+    assert (code, err) == (0, "")
+    assert printed["out"] == "a"
+    assert printed["evidence"]["log_evidence"] == record.evidence.log_evidence
+    assert [row["width"] for row in printed["symmetries"]] == [symmetry.width for symmetry in record.symmetries]
+
+
+def test_baselines(run, quick, undrawn):
+    names = ("plain", "fixed", "augerino")
+    arguments = ("--baselines", ",".join(names), "--fixed-widths", "rotation=1.5, shift_x=0.25", "--out", "a")
+    code, out, _ = run("discover", *quick, *arguments)
+    assert code == 0
+    assert all(name in out for name in names)
+    plain, fixed, augerino = read_run(Path("a")).baselines
+    assert (plain.name, fixed.name, augerino.name) == names
+    assert plain.symmetries == []
+    assert {symmetry.name: round(symmetry.width, 5) for symmetry in fixed.symmetries if symmetry.width} == {
+        "rotation": 1.5,
+        "shift_x": 0.25,
+    }
+    assert augerino.evidence is None
+    assert plain.evidence is not None
+    assert all(baseline.test.num_data == 20 for baseline in (plain, fixed, augerino))
+
+
+@pytest.mark.parametrize(
+    ("description", "kind", "names"),
+    [
+        ("affine:rotation,shift_x", Affine2d, ("rotation", "shift_x")),
+        ("correlated:scale_x,scale_y", Correlated, ("scale_x", "scale_y")),
+        ("dihedral", FiniteGroup, None),
+    ],
+)
+def test_augmentations(discovered, description, kind, names):
+    folder = discovered("a", "--augment", description)
+    record = read_run(folder)
+    assert isinstance(load_augmentation(folder / "augment.json"), kind)
+    assert names is None or tuple(symmetry.name for symmetry in record.symmetries) == names
+    assert (record.correlation is not None) == (kind is Correlated)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--estimator", "stochastic", "--hyper-data", "10"),
+        ("--curvature", "diag", "--prior", "diagonal"),
+        ("--curvature", "full", "--columns", "exact"),
+        ("--optimiser", "sgd", "--columns", "2", "--hyper-steps", "2", "--frequency", "2"),
+    ],
+)
+def test_ways_to_train(discovered, arguments):
+    record = read_run(discovered("a", *arguments))
+    assert record.config[arguments[0].removeprefix("--")] == arguments[1]
+    assert record.evidence.curvature == record.config["curvature"]
+    assert any(epoch.evidence is not None for epoch in record.history)
+
+
+def test_float64_is_kept(discovered):
+    types = {}
+    for dtype in ("float32", "float64"):
+        tensors = load_file(discovered(dtype, "--dtype", dtype) / "model.safetensors")
+        types[dtype] = {str(tensor.dtype) for name, tensor in tensors.items() if name.startswith("network/")}
+    assert types == {"float32": {"torch.float32"}, "float64": {"torch.float64"}}
+
+
+def test_own_network_and_data_from_the_working_directory(run, undrawn, tmp_path):
+    (tmp_path / "own_code.py").write_text(CODE)
+    arguments = ("--data", "own_code:data", "--network", "own_code:network", "--samples", "2", "--epochs", "2")
+    assert run("discover", *arguments, "--out", "a").code == 0
+    record = read_run(tmp_path / "a")
+    assert [row.shape for row in record.coverage] == [[3, 25], [3], [3, 3], [3]]
+    assert record.config["num_train"] == 12
+    assert record.test is None, "the function returns no test data"
+
+
+def test_a_folder_of_class_folders(run, undrawn, tmp_path):
+    for number in range(8):
+        folder = tmp_path / "photos" / ("cat", "dog")[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels = np.random.default_rng(number).integers(0, 255, (6, 6, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+    arguments = ("--data", "photos", "--network", "mlp:4", "--samples", "2", "--epochs", "2", "--out", "a")
+    assert run("discover", *arguments).code == 0
+    record = read_run(tmp_path / "a")
+    assert set(record.samples.labels) <= {"cat", "dog"}
+    assert record.samples.shape[2] == 3
+
+
+def test_plan_prints_and_does_nothing(run, quick, tmp_path):
+    code, out, err = run("discover", *quick, "--plan", "--out", "a")
+    assert (code, err) == (0, "")
+    assert all(text in out for text in ("network.1.weight", "kron", "40 × 2", "the whole run", "It fits in memory."))
+    assert not (tmp_path / "a").exists()
+
+
+def test_plan_as_json(run, quick, tmp_path):
+    code, out, _ = run("discover", *quick, "--plan", "--json", "--out", "a")
+    needs = json.loads(out)
+    assert code == 0
+    assert needs["num_params"] == 36 * 4 + 4 + 4 * 2 + 2
+    assert needs["seconds"] > 0
+    assert not (tmp_path / "a").exists()
+
+
+def test_what_cannot_fit_is_refused_with_numbers(run, quick, tmp_path):
+    arguments = ("--samples", "10000000", "--out", "a")
+    per_copy = 2 * (36 + 4 + 4 + 2) + 4 * 36  # activations with their gradients, image and grid
+    needed = 40 * 10_000_000 * per_copy * 4 / 2**30
+    assert_one_line_and_code_2(run("discover", *quick, *arguments), f"activations {needed:.1f}", "GiB to spare")
+    assert not (tmp_path / "a").exists()
+    code, out, _ = run("discover", *quick, *arguments, "--plan")
+    assert code == 0
+    assert "It does not fit in memory, and would be refused." in out

@@ -1,0 +1,86 @@
+"""`covary report` and `covary compare`: what saved runs say, without training."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from cli.outcomes import assert_one_line_and_code_2
+from covary.records import read_run, write_run
+from report.runs import evidence, full_run
+
+
+@pytest.fixture
+def runs(tmp_path) -> None:
+    """Folders `better` and `worse` of runs on the same data, and `elsewhere` of one on other data."""
+    other = full_run().config | {"data": "fashion-mnist"}
+    for name, fit, config in (
+        ("worse", -0.4, full_run().config),
+        ("better", -0.3, full_run().config),
+        ("elsewhere", -0.1, other),
+    ):
+        write_run(replace(full_run(), evidence=evidence(fit), config=config), tmp_path / name / "run.json")
+
+
+def test_report_draws_the_same_page_byte_for_byte(run, quick, tmp_path):
+    assert run("discover", *quick, "--out", "a").code == 0
+    drawn = (tmp_path / "a" / "report.html").read_bytes()
+    assert run("report", "a/run.json", "--out", "new/page.html") == (0, "The report lies in new/page.html.\n", "")
+    assert (tmp_path / "new" / "page.html").read_bytes() == drawn
+    write_run(replace(read_run(tmp_path / "a"), seconds=99.0), tmp_path / "a" / "run.json")
+    assert run("report", "a") == (0, "The report lies in a/report.html.\n", "")
+    assert (tmp_path / "a" / "report.html").read_bytes() != drawn, "it is drawn from the records"
+
+
+def test_compare_ranks_by_evidence(run, runs):
+    code, out, err = run("compare", "worse", "better")
+    assert (code, err) == (0, "")
+    assert out.index("better") < out.index("worse")
+    assert "-500.0" in out
+    assert "cannot be compared" not in out
+
+
+def test_compare_warns_of_different_data(run, runs):
+    code, out, _ = run("compare", "better", "elsewhere")
+    assert code == 0
+    assert "saw different data, by the setting data ('fashion-mnist', 'mnist-mini')" in out
+
+
+def test_compare_as_json(run, runs):
+    code, out, err = run("compare", "worse", "better", "elsewhere", "--json")
+    assert (code, err) == (0, "")
+    printed = json.loads(out)
+    assert [row["title"].split(":")[0] for row in printed["runs"]] == ["elsewhere", "better", "worse"]
+    assert printed["runs"][1]["log_bayes_factor"] == pytest.approx(-0.2 * 5000)
+    assert len(printed["warnings"]) == 1
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_compare_draws(run, runs, tmp_path, kind):
+    path = tmp_path / "new" / f"compare.{kind}"
+    drawn = []
+    for _ in range(2):
+        assert run("compare", "worse", "better", "--plot", str(path)).code == 0
+        drawn.append(path.read_bytes())
+    assert drawn[0] == drawn[1]
+    assert kind == "png" or b"1. better" in drawn[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("report", "nothing"), ["nothing", "cannot be read"]),
+        (("report",), ["RUN"]),
+        (("report", "damaged"), ["run.json is no JSON"]),
+        (("report", "foreign"), ["no record of a run"]),
+        (("compare", "better"), ["two or more runs", "1 came"]),
+        (("compare", "better", "nothing"), ["nothing", "cannot be read"]),
+        (("compare", "better", "damaged"), ["run.json is no JSON"]),
+        (("compare", "better", "worse", "--plot", "compare.doc"), ["compare.doc", ".svg"]),
+    ],
+)
+def test_bad_input_is_one_line(run, runs, tmp_path, arguments, words):
+    for name, text in (("damaged", '{"format": "covary-run", '), ("foreign", '{"a": 1}')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(text)
+    assert_one_line_and_code_2(run(*arguments), *words)

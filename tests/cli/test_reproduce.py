@@ -1,0 +1,75 @@
+"""`covary reproduce`: numbers, figure and claims of each study."""
+
+import json
+
+import pytest
+
+from cli.outcomes import assert_one_line_and_code_2
+from covary import cli
+from covary.records import Claim, Study
+from covary.report import STUDY_FIGURES
+from covary.studies import STUDIES
+
+
+def test_every_study_has_a_figure():
+    assert STUDIES.keys() == STUDY_FIGURES.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_runs_at_the_smallest_scale(run, tmp_path, name):
+    code, out, err = run("reproduce", name, "--scale", "smoke")
+    folder = tmp_path / "runs" / f"{name}-smoke"
+    assert (code, err) == (0, "")
+    assert {path.name for path in folder.iterdir()} == {"study.json", "figure.svg", "figure.png"}
+    study = json.loads((folder / "study.json").read_text())
+    assert (study["name"], study["scale"]) == (name, "smoke")
+    assert study["rows"]
+    for claim in study["claims"]:
+        assert claim.keys() == {"sentence", "expected", "found", "holds"}
+    assert str(folder.relative_to(tmp_path)) in out
+
+
+@pytest.fixture
+def studied(monkeypatch) -> list[tuple]:
+    """The calls of a study whose one claim does not hold, in the place of the study 'recover'."""
+    calls: list[tuple] = []
+
+    def study(scale, seed, data_dir, progress):
+        calls.append((scale, seed, data_dir))
+        progress("studying", 0.5)
+        claim = Claim("the moon is near", "< 1 km", "384,400 km", False)
+        return Study("recover", scale, "The moon", {}, {}, [{"moon": "far"}], {"found": [1.5]}, [claim], 1.0)
+
+    monkeypatch.setitem(cli.reproduce.STUDIES, "recover", study)
+    monkeypatch.setattr(cli.reproduce, "draw", lambda figure, path: path.write_text("drawn"))
+    monkeypatch.setitem(cli.reproduce.STUDY_FIGURES, "recover", lambda study: study.title)
+    return calls
+
+
+def test_claims_are_shown_with_their_bars(run, studied):
+    code, out, _ = run("reproduce", "recover", "--scale", "paper", "--seed", "3", "--data-dir", "here", "--out", "a")
+    assert code == 0
+    assert all(text in out for text in ("The moon", "the moon is near", "< 1 km", "384,400 km", "NO", "far"))
+    assert [(scale, seed, str(place)) for scale, seed, place in studied] == [("paper", 3, "here")]
+
+
+def test_json_is_all_that_is_printed(run, studied):
+    code, out, err = run("reproduce", "recover", "--json")
+    printed = json.loads(out)
+    assert (code, err) == (0, "")
+    assert printed["scale"] == "cpu"
+    assert printed["claims"][0]["holds"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nothing",), ["'nothing'", "toy", "recover", "mnist-mlp", "sampling"]),
+        (("recover", "--scale", "huge"), ["'huge'", "smoke, cpu, paper"]),
+        ((), ["NAME"]),
+    ],
+)
+def test_bad_input_is_one_line(run, studied, arguments, words):
+    assert_one_line_and_code_2(run("reproduce", *arguments), *words)
+    assert studied == []

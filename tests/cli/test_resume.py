@@ -1,0 +1,87 @@
+"""Runs that are stopped, gone on with, and done again."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.outcomes import assert_one_line_and_code_2
+from covary.records import read_run
+
+# A network that tells its own process to end, in the middle of an epoch, at its so-manieth training pass.
+NETWORK = """
+import os, signal
+from torch import nn
+
+class Stopping(nn.Sequential):
+    passes = 0
+
+    def forward(self, x):
+        if self.training:
+            Stopping.passes += 1
+            if Stopping.passes == int(os.environ.get("STOP_AT", "0")):
+                os.kill(os.getpid(), signal.SIGTERM)
+        return super().forward(x)
+
+def network(image_shape, num_outputs):
+    return Stopping(nn.Flatten(), nn.Linear(image_shape[1] * image_shape[2], 4), nn.Tanh(), nn.Linear(4, num_outputs))
+"""
+ARGUMENTS = ("--network", "stopping:network", "--epochs", "8", "--burn-in", "1", "--batch-size", "15")
+FILES = ("model.safetensors", "augment.json")
+
+
+@pytest.fixture
+def stopped(run, quick, tmp_path) -> Path:
+    """The folder of a run that was told to end in its fourth epoch, after the second of three weight steps."""
+    (tmp_path / "stopping.py").write_text(NETWORK)
+    command = [sys.executable, "-m", "covary", "discover", *quick, *ARGUMENTS, "--out", "stopped"]
+    environment = os.environ | {"STOP_AT": "11", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (143, "")
+    assert done.stderr.startswith("error: Told to end in epoch 4 of 8")
+    assert done.stderr.count("\n") == 1
+    return Path("stopped")
+
+
+def test_a_stopped_run_goes_on_to_the_same_bits(stopped, run, quick, discovered):
+    assert_one_line_and_code_2(run("discover", *quick, *ARGUMENTS, "--out", "stopped"), "unfinished", "--resume")
+    other = ("--samples", "3", "--out", "stopped", "--resume")
+    assert_one_line_and_code_2(run("discover", *quick, *ARGUMENTS, *other), "num_samples = 2", "3 came")
+    settings = stopped / "checkpoints" / "settings.json"
+    kept = settings.read_text()
+    settings.write_text("{")
+    damaged = run("discover", *quick, *ARGUMENTS, "--out", "stopped", "--resume")
+    assert_one_line_and_code_2(damaged, "settings.json", "cannot be read")
+    settings.write_text(kept)
+    resumed = discovered("stopped", *ARGUMENTS, "--resume")
+    undisturbed = discovered("undisturbed", *ARGUMENTS)
+    for name in FILES:
+        assert (resumed / name).read_bytes() == (undisturbed / name).read_bytes()
+    assert sorted(path.name for path in resumed.iterdir()) == sorted(path.name for path in undisturbed.iterdir())
+    assert not (resumed / "checkpoints").exists()
+    other_seed = discovered("other", *ARGUMENTS, "--seed", "1")
+    assert (other_seed / FILES[0]).read_bytes() != (undisturbed / FILES[0]).read_bytes()
+
+
+def test_a_complete_run_is_shown_again_when_it_is_resumed(discovered, run, quick):
+    folder = discovered("a")
+    written = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    outcome = run("discover", *quick, "--out", "a", "--resume")
+    assert outcome.code == 0
+    assert "rotation" in outcome.out
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == written
+    changed = run("discover", *quick, "--out", "a", "--resume", "--augment-rate", "0.3")
+    assert_one_line_and_code_2(changed, "augment_rate = 0.1", "0.3 came")
+
+
+def test_a_complete_run_is_replaced_when_it_is_not_resumed(discovered):
+    first = read_run(discovered("a"))
+    second = read_run(discovered("a", "--seed", "1"))
+    assert (first.config["seed"], second.config["seed"]) == (0, 1)
+    assert first.symmetries != second.symmetries
+
+
+def test_resuming_nothing_starts_anew(discovered):
+    assert read_run(discovered("a", "--resume")).complete

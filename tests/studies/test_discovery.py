@@ -1,0 +1,84 @@
+"""The main job as a function: what its folder holds when it ends, and when it does not."""
+
+from dataclasses import replace
+
+import pytest
+
+from covary._errors import DataError, StructureError
+from covary.records import read_run
+from covary.studies import discover as run_discover
+from covary.training import FitRun, result
+from studies.small import SETTINGS, config
+
+
+@pytest.fixture(autouse=True)
+def _undrawn(monkeypatch):
+    monkeypatch.setattr(result, "write_page", lambda record, path: path.write_text(record.title))
+
+
+class Stop(Exception):
+    """The end of a process."""
+
+
+def stop_after(monkeypatch, number: int) -> None:
+    """A process that ends right after a run was saved so many times."""
+    save, saved = FitRun.save, []
+
+    def saving(run, folder):
+        saved.append(save(run, folder))
+        if len(saved) == number:
+            raise Stop
+        return saved[-1]
+
+    monkeypatch.setattr(FitRun, "save", saving)
+
+
+def test_the_record_that_is_returned_is_the_one_that_is_kept(tmp_path):
+    record = run_discover(config(tmp_path, baselines=("plain",)), tmp_path / "a")
+    assert read_run(tmp_path / "a") == replace(record, config=record.config | {"baselines": ["plain"]})
+    assert record.title == "bars: 30 images, mlp:4"
+    assert record.samples.labels[:2] == ["0", "1"]
+    assert [baseline.name for baseline in record.baselines] == ["plain"]
+
+
+def test_a_run_without_its_baselines_is_not_complete(tmp_path, monkeypatch):
+    settings = config(tmp_path, baselines=("plain",))
+    with monkeypatch.context() as patched:
+        stop_after(patched, 1)
+        with pytest.raises(Stop):
+            run_discover(settings, tmp_path / "a")
+    early = read_run(tmp_path / "a")
+    assert (early.complete, early.baselines) == (False, [])
+    with pytest.raises(StructureError, match="unfinished run"):
+        run_discover(settings, tmp_path / "a")
+    resumed = run_discover(settings, tmp_path / "a", resume=True)
+    assert (resumed.complete, len(resumed.baselines)) == (True, 1)
+    assert resumed.symmetries == early.symmetries
+    assert not (tmp_path / "a" / "checkpoints").exists()
+
+
+def test_an_unfinished_run_goes_on_with_the_same_settings_only(tmp_path, monkeypatch):
+    settings = config(tmp_path, baselines=("plain",))
+    with monkeypatch.context() as patched:
+        stop_after(patched, 1)
+        with pytest.raises(Stop):
+            run_discover(settings, tmp_path / "a")
+    for changes, expected in (
+        ({"num_samples": 3}, "num_samples = 2; 3 came"),
+        ({"baselines": ()}, "baselines = \\['plain'\\]; \\[\\] came"),
+        ({"fit": replace(SETTINGS, epochs=4)}, "epochs = 3; 4 came"),
+    ):
+        with pytest.raises(StructureError, match=expected):
+            run_discover(replace(settings, **changes), tmp_path / "a", resume=True)
+    (tmp_path / "a" / "checkpoints" / "settings.json").unlink()
+    with pytest.raises(DataError, match=r"settings\.json cannot be read"):
+        run_discover(settings, tmp_path / "a", resume=True)
+
+
+def test_a_complete_run_is_returned_when_resumed(tmp_path):
+    settings = config(tmp_path)
+    first = run_discover(settings, tmp_path / "a")
+    again = run_discover(settings, tmp_path / "a", resume=True)
+    assert (again.seconds, again.history) == (first.seconds, first.history)
+    with pytest.raises(StructureError, match="num_samples = 2; 3 came"):
+        run_discover(replace(settings, num_samples=3), tmp_path / "a", resume=True)

@@ -1,0 +1,86 @@
+"""The study of known symmetries: its settings, its reading of widths, and what it claims when."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from covary.records import Evidence, Run, Symmetry
+from covary.studies.recover import EXPECTED, SCALES, VERSIONS, _claims, dominant, settings
+
+UNITS = {"shift_x": "half-widths", "shift_y": "half-heights", "rotation": "radians"}
+NONE = dict.fromkeys(("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear"), 0.01)
+TRUE = {
+    "fully rotated": {"rotation": math.pi},
+    "partially rotated": {"rotation": math.pi / 2},
+    "translated": {"shift_x": 8 / 14, "shift_y": 8 / 14},
+    "scaled": {"scale_x": math.log(2), "scale_y": math.log(2)},
+    "original": {},
+}
+
+
+def record(version: str, factor: float = 1.0) -> Run:
+    """A run that learned the true widths of a version, times a factor."""
+    widths = NONE | {name: factor * width for name, width in TRUE[version].items()}
+    symmetries = [Symmetry(name, width, UNITS.get(name, "log-scale"), "") for name, width in widths.items()]
+    evidence = Evidence(-900.0, -100.0, 0.0, -1000.0, 500, "kron", "exact")
+    return Run(version, {}, {}, symmetries, evidence, None, [], [], [], None, [], None, TRUE[version], 100.0)
+
+
+def holding(runs: dict[str, Run], log_evidence: float = -1000.0) -> dict[str, bool]:
+    circle = {"log_evidence": log_evidence, "widths": {"rotation": math.pi}}
+    return {claim.sentence: claim.holds for claim in _claims(runs, circle)}
+
+
+def test_all_claims_hold_for_the_true_widths():
+    claims = holding({version: record(version) for version in VERSIONS})
+    assert all(claims.values())
+    assert len(claims) == 4 + 5 + 2 + 1  # generators, amounts, the full rotation, the time
+
+
+@pytest.mark.parametrize(("factor", "holds"), [(0.84, False), (0.86, True), (1.14, True), (1.16, False)])
+def test_amounts_hold_within_15_per_cent(factor, holds):
+    claims = holding({version: record(version, factor) for version in VERSIONS})
+    amounts = {name: held for name, held in claims.items() if ": amount of " in name}
+    assert len(amounts) == 5
+    assert set(amounts.values()) == {holds}
+
+
+def test_a_wrong_generator_fails_its_claim_alone():
+    runs = {version: record(version) for version in VERSIONS}
+    runs["translated"] = replace(record("partially rotated"), true_widths=TRUE["translated"])
+    failed = {name for name, held in holding(runs).items() if not held}
+    assert failed == {"translated: right generator", "translated: amount of shift_x", "translated: amount of shift_y"}
+
+
+@pytest.mark.parametrize(("gain", "holds"), [(9.0, True), (11.0, False)])
+def test_the_evidence_is_flat_where_a_full_circle_gains_at_most_a_hundredth(gain, holds):
+    claims = holding({version: record(version) for version in VERSIONS}, -1000.0 + gain)
+    assert claims["fully rotated: flat beyond"] is holds
+
+
+def test_a_slow_version_fails_the_claim_on_time():
+    runs = {version: record(version) for version in VERSIONS}
+    runs["original"] = replace(runs["original"], seconds=241.0)
+    assert not holding(runs)["every version in four minutes"]
+
+
+@pytest.mark.parametrize(
+    ("widths", "name"),
+    [
+        ({"rotation": 1.5, "shift_x": 0.2}, "rotation"),
+        ({"rotation": 0.3, "shift_x": 0.2}, "shift_x"),  # a shift moves every point, a rotation those far out
+        ({"scale_x": 0.693, "shift_x": 0.2}, "scale_x"),
+    ],
+)
+def test_the_dominant_generator_moves_points_most(widths, name):
+    assert dominant(NONE | widths) == name
+
+
+def test_settings_of_a_version():
+    for scale in SCALES:
+        chosen = {version: settings(version, scale, 7, None) for version in VERSIONS}
+        assert [config.symmetrise for config in chosen.values()] == list(VERSIONS.values())
+        assert {config.fit.seed for config in chosen.values()} == {7}
+        assert {version for version, config in chosen.items() if config.augment == "correlated"} == {"scaled"}
+    assert EXPECTED.keys() == VERSIONS.keys() - {"original"}

@@ -1,0 +1,43 @@
+"""The study of sampling errors: its error and slope by hand, and a small run."""
+
+import dataclasses
+import json
+
+import pytest
+
+from covary.records import Study
+from covary.studies.sampling import _slope, sampling
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return sampling("smoke", 0, lambda message, done: None)
+
+
+def test_a_study_is_plain_numbers(study):
+    assert json.loads(json.dumps(dataclasses.asdict(study), allow_nan=False))["name"] == "sampling"
+
+
+def test_every_size_has_both_samplers(study):
+    assert [(row["S"], row["sampler"]) for row in study.rows] == [
+        (size, sampler) for size in study.config["sizes"] for sampler in ("sobol", "random")
+    ]
+
+
+def test_errors_lie_between_nothing_and_everything(study):
+    for row in study.rows:
+        assert 0 < row["outputs"] < 1
+        assert 0 < row["hyper-gradient"] < 1
+
+
+def test_the_conclusion_quotes_the_row_of_the_default(study):
+    row = next(row for row in study.rows if (row["sampler"], row["S"]) == ("sobol", 16))
+    assert f"{row['outputs']:.1%}" in study.series["conclusion"]
+
+
+@pytest.mark.parametrize("power", [-0.5, -1.25])
+def test_the_slope_of_a_power_is_its_exponent(power):
+    rows = [{"sampler": "sobol", "S": size, "outputs": 3 * size**power} for size in (1, 2, 4, 16)]
+    other = [{"sampler": "random", "S": size, "outputs": 1.0} for size in (1, 2)]
+    assert _slope(rows + other, "sobol", "outputs") == pytest.approx(power)
+    assert _slope(rows + other, "random", "outputs") == pytest.approx(0)

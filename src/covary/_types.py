@@ -5,7 +5,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-__all__ = ["Batch", "Columns", "Network", "SampleAveraging", "SampleWeighting", "Weights"]
+__all__ = ["Batch", "Columns", "Network", "Resampling", "SampleAveraging", "SampleWeighting", "Weights"]
 
 Network = nn.Module  # x: (N, ...) -> f: (N, C)
 Batch = tuple[Tensor, Tensor]  # inputs (N, ...), targets (N, ...)
@@ -35,4 +35,13 @@ class SampleWeighting(SampleAveraging, Protocol):
 
     def sample_weights(self, index: Tensor, *, seed: int = 0) -> Tensor | None:
         """The weights of the copies, shape (N, S), rows summing to 1; None where each is 1/S."""
+        ...
+
+
+@runtime_checkable
+class Resampling(Protocol):
+    """A network that can average over another number of copies, sharing its parameters."""
+
+    def with_samples(self, num_samples: int) -> nn.Module:
+        """The network that averages over that many."""
         ...

@@ -37,6 +37,8 @@ class FitConfig:
         curvature: "kron", "full" or "diag".
         columns: Sketches in the hyper-gradient, or "exact"; "full" needs "exact".
         hyper_data: M, the data that each step on the augmentation reads; all by default.
+        hyper_samples: Transformed copies of each datum in hyper steps and judgements, if other than the network's own:
+            the scatter of the mean over few copies biases the gradient of a width, and hardly hurts the weights.
         hyper_steps: Steps on the augmentation and likelihood for one pass over the curvature of all data.
         prior_steps: Steps on the prior for one pass over the curvature of all data.
         augment_rate: Adam's rate for the hyperparameters of the network.
@@ -58,6 +60,7 @@ class FitConfig:
     curvature: str = "kron"
     columns: int | str = 1
     hyper_data: int | None = None
+    hyper_samples: int | None = None
     hyper_steps: int = 1
     prior_steps: int = 4
     augment_rate: float = 0.1
@@ -78,8 +81,9 @@ class FitConfig:
             _at_least(name, getattr(self, name), 1)
         for name in ("burn_in", "judgements"):
             _at_least(name, getattr(self, name), 0)
-        if self.hyper_data is not None:
-            _at_least("hyper_data", self.hyper_data, 1)
+        for name in ("hyper_data", "hyper_samples"):
+            if getattr(self, name) is not None:
+                _at_least(name, getattr(self, name), 1)
         for name in self.as_dict():
             if name.endswith("_rate"):
                 _rate(name, getattr(self, name))

@@ -68,13 +68,13 @@ def test_evidence_has_a_slope_off_the_diagonal_at_the_start(generator):
     """Zero is no stationary point of the entries off the diagonal: they need no start of their own."""
     network = covary.networks.mlp(100, 6, 2, generator=generator).double()
     augment = Correlated(Affine2d(SCALES))
-    averaged = covary.Averaged(network, augment, 64)
+    averaged = covary.Averaged(network, augment, 256)
     data = (bumps(10).repeat(5, 1, 1, 1), torch.arange(10) % 2)
     likelihood, prior = covary.Categorical(), covary.Prior(averaged)
     slopes = [
         covary.hypergrad.direct(averaged, likelihood, prior, data, seed=seed)["augment.raw_mix"] for seed in (0, 1)
     ]
-    assert slopes[0][1, 0].abs() > 0.01
+    assert slopes[0][1, 0].abs() > 0.005
     # A slope that came from lopsided noise alone would change with the seed.
     torch.testing.assert_close(slopes[0][1, 0], slopes[1][1, 0], rtol=0.1, atol=0)
     assert slopes[0][0, 1] == 0

@@ -18,10 +18,23 @@ def draw(sampler, index, num_samples, seed=0, num_axes=3, dtype=torch.float64):
 
 
 def test_points_are_those_of_the_engine():
-    expected = SobolEngine(64, scramble=True, seed=0).draw(100, dtype=torch.float64)
-    ours = sobol_points(100, 64) / 2**30
-    assert torch.equal(ours[1:], expected[1:])
-    torch.testing.assert_close(ours[0], expected[0], rtol=0, atol=1e-7)  # the engine rounds its first to float32
+    expected = SobolEngine(64).draw(100, dtype=torch.float64)
+    assert torch.equal(sobol_points(100, 64) / 2**30, expected)
+
+
+@pytest.mark.parametrize("num_samples", [1, 2, 8, 12, 31])
+def test_sobol_numbers_of_one_axis_are_equally_far_from_one_another(num_samples):
+    steps = draw("sobol", torch.arange(20), num_samples, num_axes=6).sort(1).values.diff(dim=1)
+    torch.testing.assert_close(steps, torch.full_like(steps, 2 / num_samples), rtol=0, atol=1e-12)
+    independent = draw("random", torch.arange(20), 8, num_axes=6).sort(1).values.diff(dim=1)
+    assert independent.min() < 0.05  # the control: gaps of any size
+
+
+def test_steps_round_a_circle_average_its_harmonics_exactly():
+    """cos(3π ε + 1), three periods: zero over eight even steps, not over eight independent ones."""
+    means = {s: torch.cos(3 * math.pi * draw(s, torch.arange(50), 8) + 1).mean(1) for s in SAMPLERS}
+    assert means["sobol"].abs().max() < 1e-14
+    assert means["random"].square().mean().sqrt() > 0.1
 
 
 @EVERY
@@ -50,7 +63,6 @@ def test_depends_on_seed_and_index_alone(sampler):
     noise = draw(sampler, index, 5)
     split = [draw(sampler, part, 5) for part in index.flip(0).split(33)]
     assert torch.equal(torch.cat(split).flip(0), noise)
-    assert torch.equal(draw(sampler, index, 2), noise[:, :2])
     assert not torch.equal(draw(sampler, index, 5, seed=1), noise)
     torch.testing.assert_close(draw(sampler, index, 5, dtype=torch.float32).double(), noise, rtol=0, atol=1e-6)
 
@@ -62,11 +74,11 @@ def errors(sampler, sizes, num_axes):
     return (means - math.sin(1) ** num_axes).square().mean(1).sqrt()
 
 
-@pytest.mark.parametrize("num_axes", [2, 3])
+@pytest.mark.parametrize("num_axes", [1, 2, 3])
 def test_error_falls_faster_than_the_root_of_s_for_sobol_only(num_axes):
     even, independent = (errors(s, (8, 512), num_axes) for s in ("sobol", "random"))
     slopes = [float((e[1] / e[0]).log() / math.log(512 / 8)) for e in (even, independent)]
-    assert slopes[0] < -1
+    assert slopes[0] < -0.9
     assert slopes[1] == pytest.approx(-0.5, abs=0.07)
 
 

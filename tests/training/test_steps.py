@@ -61,6 +61,19 @@ def test_hyper_step_moves_by_the_rate_along_the_gradient_of_the_evidence(state):
     assert not torch.equal(moved["augment.raw_widths"], before["augment.raw_widths"])
 
 
+def test_hyper_steps_and_judgements_may_take_more_samples(state):
+    config = replace(QUICK, hyper_samples=7)
+    x, y = points()
+    state.epoch = 2
+    many = state.network.with_samples(7)
+    seed = seed_for(config.seed, HYPER, 2)
+    expected = covary.hypergrad.two_pass(many, state.likelihood, state.prior, (x, y), "kron", 1, seed).terms
+    judged = covary.log_evidence(many, state.likelihood, state.prior, (x, y), seed=seed_for(config.seed, JUDGE))
+    assert judge(state, as_batches((x, y), 8), config).log_evidence == pytest.approx(float(judged.log_evidence))
+    assert hyper_step(state, as_batches((x, y), 8), config).log_evidence == pytest.approx(float(expected.log_evidence))
+    assert state.network.num_samples == 3
+
+
 def test_hyper_step_leaves_weights_and_their_gradients_alone(state):
     weights = state.prior.weights(state.network)
     before = {name: weight.detach().clone() for name, weight in weights.items()}

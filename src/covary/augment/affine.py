@@ -79,7 +79,7 @@ class Affine2d(nn.Module):
         return widths_from_raw(self.raw_widths, self.angular)
 
     def sample_noise(self, index: Int[Tensor, "N"], num_samples: int, *, seed: int) -> Float[Tensor, "N S K"]:
-        """Noise ε in [−1, 1) per datum, sample and generator; sample s is the same whatever S."""
+        """Noise ε in [−1, 1) per datum, sample and generator."""
         return SAMPLERS[self.sampler](seed, index, num_samples, len(self.names), self.raw_widths.dtype)
 
     # The word of the public contract; it hides Module.apply(fn), which would have no submodule to visit.

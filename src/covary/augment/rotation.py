@@ -40,7 +40,7 @@ class Rotation2d(nn.Module):
         return widths_from_raw(self.raw_widths, self.angular)
 
     def sample_noise(self, index: Int[Tensor, "N"], num_samples: int, *, seed: int) -> Float[Tensor, "N S 1"]:
-        """Noise ε in [−1, 1) per datum and sample; sample s is the same whatever S."""
+        """Noise ε in [−1, 1) per datum and sample."""
         return SAMPLERS[self.sampler](seed, index, num_samples, 1, self.raw_widths.dtype)
 
     # The word of the public contract; it hides Module.apply(fn), which would have no submodule to visit.

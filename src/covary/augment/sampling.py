@@ -16,37 +16,39 @@ from ..noise import Stream, uniform
 
 __all__ = ["SAMPLERS", "check_sampler", "random", "sobol", "sobol_points"]
 
-# One fixed scramble; what differs between seeds and data is the shift. The engine's own `draw` keeps a running state
-# and fails inside torch.func, so only its direction numbers are taken from it, here.
-_ENGINE = SobolEngine(64, scramble=True, seed=0)
-_DIRECTIONS, _ORIGIN, _BITS = _ENGINE.sobolstate, _ENGINE.shift, _ENGINE.MAXBIT
+# The engine's own `draw` keeps a running state and fails inside torch.func, so only its direction numbers are taken.
+_DIRECTIONS = SobolEngine(64).sobolstate
 
 
 def sobol(
     seed: int, index: Int[Tensor, "N"], num_samples: int, num_axes: int, dtype: torch.dtype
 ) -> Float[Tensor, "N S K"]:
-    r"""Sobol points on an even grid along every axis, under a random shift of each datum: :math:`(r/S + u) \bmod 1`.
+    r"""Sobol points on an even grid along every axis, moved at random for each datum: :math:`(r \oplus d + v) / S`.
 
-    r are the ranks of the points along each axis, so that the S numbers of one axis are equally far from one another.
-    Of a rotation by a full circle these are S even steps, whose mean of a smooth function is exact to its S-th
-    harmonic. One transform mostly dominates, and with few samples the scatter of the mean biases the gradient of its
-    width: on rotated digits and S = 8 the error of :math:`\hat f` is 0.3 to 0.5 of that of the points themselves.
+    r are the ranks of the points along each axis, d a random digit of S and v a random place within a cell, both the
+    same for all samples of one datum and axis; :math:`\oplus` adds the bits of the digits modulo 2, which keeps the
+    points a net, or where S is no power of two the digits modulo S. So the S numbers of one axis are equally far from
+    one another: of a rotation by a full circle these are S even steps, whose mean of a smooth function is exact up to
+    its S-th harmonic. One transform mostly dominates, and with few samples the scatter of the mean biases the gradient
+    of its width: on rotated digits with S = 8, points that are even but on no grid turned its sign.
     """
-    points = sobol_points(num_samples, num_axes)
-    ranks = points.argsort(0).argsort(0).to(index.device, torch.float64)
-    shifts = uniform(seed, index, (1, num_axes), stream=Stream.AUGMENTATION, dtype=torch.float64)
-    return (2 * ((ranks / num_samples + shifts) % 1) - 1).to(dtype)
+    ranks = sobol_points(num_samples, num_axes).argsort(0).argsort(0).to(index.device)
+    moves = uniform(seed, index, (1, num_axes), stream=Stream.AUGMENTATION, dtype=torch.float64) * num_samples
+    digits = moves.long()
+    power_of_two = num_samples & (num_samples - 1) == 0
+    moved = ranks ^ digits if power_of_two else (ranks + digits) % num_samples
+    return (2 * (moved + moves.frac()) / num_samples - 1).to(dtype)
 
 
 def sobol_points(num_samples: int, num_axes: int) -> Int[Tensor, "S K"]:
-    """First S points of one scrambled Sobol sequence, on the CPU, as integers in [0, 2³⁰)."""
+    """First S points of the Sobol sequence, on the CPU, as integers in [0, 2³⁰)."""
     if num_axes > len(_DIRECTIONS):
         raise StructureError(
             f"Sobol points have at most {len(_DIRECTIONS)} axes; {num_axes} were asked. Use sampler='random'."
         )
     number = torch.arange(num_samples)
     gray = (number ^ (number >> 1)).unsqueeze(1)  # neighbours differ in one bit, as in the engine
-    points = _ORIGIN[:num_axes].expand(num_samples, num_axes)
+    points = torch.zeros(num_samples, num_axes, dtype=torch.int64)
     for bit in range(num_samples.bit_length()):
         points = points ^ (((gray >> bit) & 1) * _DIRECTIONS[:num_axes, bit])
     return points

@@ -20,7 +20,8 @@ from .output import Json, echo_json, table
 
 __all__ = ["discover"]
 
-_FIT, _DISCOVER = FitConfig(), DiscoverConfig()
+_DISCOVER = DiscoverConfig()
+_FIT = _DISCOVER.fit
 
 
 @app.command()
@@ -57,6 +58,9 @@ def discover(
     hyper_data: Annotated[
         int | None, typer.Option(help="Images that each step on the augmentation reads; all by default.")
     ] = None,
+    hyper_samples: Annotated[
+        int | None, typer.Option(help="Copies of each image in hyper steps; as many as in training by default.")
+    ] = _FIT.hyper_samples,
     hyper_steps: Annotated[
         int, typer.Option(help="Steps on the augmentation per pass over all images.")
     ] = _FIT.hyper_steps,
@@ -94,6 +98,7 @@ def discover(
         curvature=curvature,
         columns=_columns(columns),
         hyper_data=hyper_data,
+        hyper_samples=hyper_samples,
         hyper_steps=hyper_steps,
         prior_steps=prior_steps,
         augment_rate=augment_rate,

@@ -7,7 +7,7 @@ from names to gradients (ascent direction), with the evidence's terms beside it.
 
 from .bound import stochastic
 from .hyperparameters import HyperGradient
-from .preconditioned import model_gradient, prior_gradient, two_pass
+from .preconditioned import factor_cotangents, model_gradient, prior_gradient, two_pass
 from .reference import direct
 
-__all__ = ["HyperGradient", "direct", "model_gradient", "prior_gradient", "stochastic", "two_pass"]
+__all__ = ["HyperGradient", "direct", "factor_cotangents", "model_gradient", "prior_gradient", "stochastic", "two_pass"]

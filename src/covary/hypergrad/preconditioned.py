@@ -34,7 +34,7 @@ from .hyperparameters import (
     summed,
 )
 
-__all__ = ["model_gradient", "prior_gradient", "two_pass"]
+__all__ = ["factor_cotangents", "model_gradient", "prior_gradient", "two_pass"]
 
 Cotangents = Mapping[str, tuple[Tensor, ...]]
 
@@ -79,7 +79,8 @@ def two_pass(
     gradient = prior_gradient(factors, prior, model.weights)
     second = batches if num_data is None else batches.subset(num_data, seed)
     stream = Stream.SKETCH if share_sketches else Stream.SKETCH_SECOND
-    gradient.update(model_gradient(factors, model, prior, second, curvature, columns, stream=stream))
+    cotangents = factor_cotangents(factors, prior, model.weights) if model_hyperparameters(model) else {}
+    gradient.update(model_gradient(cotangents, factors.num_data, model, second, (curvature, columns), stream=stream))
     return gradient
 
 
@@ -93,14 +94,18 @@ def prior_gradient(factors: Factors, prior: Prior, weights: Mapping[str, nn.Para
     return HyperGradient(slopes(terms.log_evidence, prior_hyperparameters(prior)), detached(terms))
 
 
+def factor_cotangents(factors: Factors, prior: Prior, weights: Mapping[str, nn.Parameter]) -> Cotangents:
+    r"""The cotangents :math:`\partial\, \tfrac12\log|H+\delta| / \partial T` of a first pass, in closed form."""
+    return factors.curvature.half_logdet_cotangents(joined_shifts(factors.curvature, prior, weights))
+
+
 @torch.enable_grad()
 def model_gradient(
-    factors: Factors,
+    cotangents: Cotangents,
+    num_data: int,
     model: Model,
-    prior: Prior,
     batches: Batches,
-    curvature: CurvatureName,
-    columns: Columns,
+    choice: tuple[CurvatureName, Columns],
     *,
     stream: int = Stream.SKETCH_SECOND,
 ) -> dict[str, Tensor]:
@@ -109,28 +114,27 @@ def model_gradient(
     Several may follow one first pass, on different data or noise, as long as the factors are near those of the model.
 
     Arguments:
-        factors: What the first pass left, of all data.
+        cotangents: What the first pass came to, by `factor_cotangents`.
+        num_data: N, the number of all data.
         model: The model; its seed is that of this pass.
-        prior: The prior.
         batches: The M data that this pass reads (of each process); the result is scaled by N/M.
-        curvature: The structure that the first pass had.
-        columns: The number of sketches, or "exact".
+        choice: The structure that the first pass had, and the number of sketches, or "exact".
         stream: Which stream the sketches' signs come from.
     """
     parameters = model_hyperparameters(model)
     if not parameters:
         return {}
+    curvature, columns = choice
     blocks_of = blocks_function(curvature)
-    cotangents = factors.curvature.half_logdet_cotangents(joined_shifts(factors.curvature, prior, model.weights))
-    total, num_data = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}, 0
+    total, num_read = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}, 0
     for captured, batch in captured_parts(model, batches):
         vectors = draw_columns(model, captured, batch, columns, stream)
         part = blocks_of(captured, vectors)
         objective = model.likelihood.log_prob(captured.outputs, batch.y) - _inner_product(cotangents, part)
         for name, slope in slopes(objective, parameters).items():
             total[name] += slope
-        num_data += len(batch.x)
-    scale = factors.num_data / all_sum_number(num_data)
+        num_read += len(batch.x)
+    scale = num_data / all_sum_number(num_read)
     return {name: scale * slope for name, slope in summed(total).items()}
 
 

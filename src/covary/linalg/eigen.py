@@ -154,7 +154,7 @@ def _eigh(matrix: Float[Tensor, "*Q n n"], label: str) -> Spectrum:
     except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
         raise NotPositiveDefiniteError(
             f"The eigen-decomposition of {label} did not converge ({error}). Look for entries that are not "
-            "finite, or that differ by more than double precision can hold."
+            "finite, or that differ by more than double precision holds."
         ) from error
 
 

@@ -15,14 +15,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .._errors import NumericalError
-from .._types import Columns, SampleAveraging
+from .._types import Columns, Resampling, SampleAveraging
 from ..batches import Batches, IndexedBatch
 from ..config import FitConfig
 from ..evidence import EvidenceTerms, Model, factor_pass, log_evidence
 from ..evidence.choice import CurvatureName, blocks_function
 from ..evidence.reduce import all_sum
-from ..hypergrad import model_gradient, prior_gradient, stochastic
-from ..hypergrad.hyperparameters import slopes
+from ..hypergrad import factor_cotangents, model_gradient, prior_gradient, stochastic
+from ..hypergrad.hyperparameters import model_hyperparameters, slopes
 from ..noise import Stream, permutation
 from ..records import Evidence
 from .augerino import augerino_parameters, augerino_reward
@@ -30,7 +30,7 @@ from .schedule import HYPER, JUDGE, WEIGHTS, cosine, hyper_progress, seed_for
 from .shards import own, own_part
 from .state import FitState
 
-__all__ = ["evidence_record", "hyper_step", "judge", "set_rates", "weight_step"]
+__all__ = ["evidence_record", "hyper_network", "hyper_step", "judge", "set_rates", "weight_step"]
 
 STOCHASTIC_DATA = 100  # M of the stochastic bound where none is given
 
@@ -76,17 +76,20 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
     if config.estimator == "stochastic":
         return _stochastic_steps(state, optimiser, batches, config)
     seed, curvature, columns = seed_for(config.seed, HYPER, state.epoch), *_choice(config)
-    model, shard, parameters = state.model(seed), own_part(batches), state.hyperparameters()
+    shard, parameters = own_part(batches), state.hyperparameters()
+    model = state.model(seed)._replace(network=hyper_network(state.network, config))
     factors = factor_pass(model, shard, blocks_function(config.curvature), columns)
     first: EvidenceTerms | None = None
     for _ in range(config.prior_steps):
         gradient = prior_gradient(factors, state.prior, model.weights)
         first = gradient.terms if first is None else first
         _climb(parameters, optimiser, gradient)
-    for number in range(config.hyper_steps):
+    learned = model_hyperparameters(model)
+    cotangents = factor_cotangents(factors, state.prior, model.weights) if learned else {}
+    for number in range(config.hyper_steps if learned else 0):
         part = model._replace(seed=seed_for(seed, number))
         second = _chosen(batches, config.hyper_data, part.seed)
-        found = model_gradient(factors, part, state.prior, second, curvature, columns)
+        found = model_gradient(cotangents, factors.num_data, part, second, (curvature, columns))
         _climb(parameters, optimiser, found)
     assert first is not None, "there is at least one step on the prior"
     return evidence_record(first, config.curvature, config.columns)
@@ -95,7 +98,7 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
 def judge(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
     """The evidence with exact columns, under the same noise whenever it is asked: states can be compared by it."""
     terms = log_evidence(
-        state.network,
+        hyper_network(state.network, config),
         state.likelihood,
         state.prior,
         own_part(batches),
@@ -104,6 +107,13 @@ def judge(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
         seed_for(config.seed, JUDGE),
     )
     return evidence_record(terms, config.curvature, "exact")
+
+
+def hyper_network(network: nn.Module, config: FitConfig) -> nn.Module:
+    """The network with the number of samples that hyper steps and judgements take; it shares all its parameters."""
+    if config.hyper_samples is None or not isinstance(network, Resampling):
+        return network
+    return network.with_samples(config.hyper_samples)
 
 
 def evidence_record(terms: EvidenceTerms, curvature: str, columns: int | str) -> Evidence:
@@ -133,8 +143,9 @@ def _stochastic_steps(state: FitState, optimiser: Optimizer, batches: Batches, c
     records = []
     for number in range(config.hyper_steps):
         seed = seed_for(seed_for(config.seed, HYPER, state.epoch), number)
+        network = hyper_network(state.network, config)
         gradient = stochastic(
-            state.network, state.likelihood, state.prior, shard, outputs="one", num_data=num_data, seed=seed
+            network, state.likelihood, state.prior, shard, outputs="one", num_data=num_data, seed=seed
         )
         records.append(evidence_record(gradient.terms, "kernel", "one output"))
         _climb(parameters, optimiser, gradient)

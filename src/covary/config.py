@@ -7,7 +7,7 @@ from typing import Any
 
 from ._errors import StructureError
 
-__all__ = ["BASELINES", "DiscoverConfig", "FitConfig"]
+__all__ = ["BASELINES", "IMAGES", "DiscoverConfig", "FitConfig"]
 
 OPTIMISERS = ("adam", "sgd")
 ESTIMATORS = ("two_pass", "stochastic", "augerino")
@@ -15,6 +15,21 @@ CURVATURES = ("kron", "full", "diag")
 PRIORS = ("scalar", "layerwise", "diagonal")
 BASELINES = ("plain", "fixed", "augerino")
 TYPES = ("float32", "float64")
+
+
+def _one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise StructureError(f"{name} must be one of {', '.join(choices)}; {value!r} came.")
+
+
+def _at_least(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise StructureError(f"{name} must be a whole number of at least {least}; {value!r} came.")
+
+
+def _rate(name: str, value: object) -> None:
+    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise StructureError(f"{name} must be a finite number of at least 0; {value!r} came.")
 
 
 @dataclass(frozen=True)
@@ -99,6 +114,24 @@ class FitConfig:
         return dataclasses.asdict(self)
 
 
+# What served images best on two cores: small batches, since weights learn by steps; a hyper step every other epoch,
+# with many cheap steps of the widths for each pass over all images.
+IMAGES = FitConfig(
+    epochs=40,
+    batch_size=50,
+    learning_rate=3e-3,
+    burn_in=4,
+    frequency=2,
+    hyper_data=250,
+    hyper_samples=32,
+    hyper_steps=8,
+    prior_steps=8,
+    final_augment_rate=0.01,
+    prior_rate=0.15,
+    judgements=1,
+)
+
+
 @dataclass(frozen=True)
 class DiscoverConfig:
     """What to learn the symmetries of, and with which network.
@@ -110,7 +143,7 @@ class DiscoverConfig:
         limit: How many training images to use, drawn by the seed; all by default.
         network: A network by name or "package.module:function".
         augment: The augmentation to learn, as `studies.augmentations` describes it.
-        num_samples: S, the transformed copies of each image, in training and in the test.
+        num_samples: S, the transformed copies of each image, in weight steps and in the test.
         prior: "scalar", "layerwise" or "diagonal".
         baselines: Other ways to train the same network, among "plain", "fixed" and "augerino".
         fixed_widths: The widths of the baseline "fixed", by name.
@@ -124,12 +157,12 @@ class DiscoverConfig:
     limit: int | None = None
     network: str = "mlp"
     augment: str = "affine"
-    num_samples: int = 16
+    num_samples: int = 8
     prior: str = "layerwise"
     baselines: tuple[str, ...] = ()
     fixed_widths: dict[str, float] = field(default_factory=dict)
     dtype: str = "float32"
-    fit: FitConfig = field(default_factory=FitConfig)
+    fit: FitConfig = IMAGES
 
     def __post_init__(self) -> None:
         """An error for the first setting that cannot be."""
@@ -151,18 +184,3 @@ class DiscoverConfig:
         """The settings by name, those of training among them."""
         plain = dataclasses.asdict(self)
         return {name: value for name, value in plain.items() if name != "fit"} | plain["fit"]
-
-
-def _one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise StructureError(f"{name} must be one of {', '.join(choices)}; {value!r} came.")
-
-
-def _at_least(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise StructureError(f"{name} must be a whole number of at least {least}; {value!r} came.")
-
-
-def _rate(name: str, value: object) -> None:
-    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise StructureError(f"{name} must be a finite number of at least 0; {value!r} came.")

@@ -33,7 +33,6 @@ def study(**changes) -> Study:
             "matrices": [TURN] * (5 * (number < 2)),
         }
         rows.append({"version": version, "dominant": "rotation"} | {name: widths[name][3] for name in NAMES})
-    series["full circle"] = {"log_evidence": -1.0, "widths": {"rotation": math.pi}}
     made = Study("recover", "smoke", "Known symmetries", {}, {}, rows, series, [], 1.0)
     return replace(made, **changes)
 

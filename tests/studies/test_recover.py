@@ -28,8 +28,7 @@ def record(version: str, factor: float = 1.0) -> Run:
 
 
 def holding(runs: dict[str, Run], log_evidence: float = -1000.0) -> dict[str, bool]:
-    circle = {"log_evidence": log_evidence, "widths": {"rotation": math.pi}}
-    return {claim.sentence: claim.holds for claim in _claims(runs, circle)}
+    return {claim.sentence: claim.holds for claim in _claims(runs, log_evidence)}
 
 
 def test_all_claims_hold_for_the_true_widths():

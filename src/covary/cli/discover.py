@@ -36,7 +36,9 @@ def discover(
     limit: Annotated[int | None, typer.Option(help="How many training images to use.")] = None,
     network: Annotated[str, typer.Option(help=f"One of: {', '.join(NETWORKS)}.")] = _DISCOVER.network,
     augment: Annotated[str, typer.Option(help=f"One of: {', '.join(AUGMENTATIONS)}.")] = _DISCOVER.augment,
-    samples: Annotated[int, typer.Option(help="Transformed copies of each image.")] = _DISCOVER.num_samples,
+    samples: Annotated[
+        int, typer.Option(help="Copies of each image in weight steps and the test.")
+    ] = _DISCOVER.num_samples,
     prior: Annotated[
         str, typer.Option(help="One precision per: scalar (all), layerwise (tensor), diagonal (weight).")
     ] = _DISCOVER.prior,
@@ -56,10 +58,10 @@ def discover(
     curvature: Annotated[str, typer.Option(help="kron, full or diag.")] = _FIT.curvature,
     columns: Annotated[str, typer.Option(help="Sketches in the hyper-gradient, or exact.")] = str(_FIT.columns),
     hyper_data: Annotated[
-        int | None, typer.Option(help="Images that each step on the augmentation reads; all by default.")
-    ] = None,
+        int | None, typer.Option(help="Images that each step on the augmentation reads.")
+    ] = _FIT.hyper_data,
     hyper_samples: Annotated[
-        int | None, typer.Option(help="Copies of each image in hyper steps; as many as in training by default.")
+        int | None, typer.Option(help="Copies of each image in hyper steps.")
     ] = _FIT.hyper_samples,
     hyper_steps: Annotated[
         int, typer.Option(help="Steps on the augmentation per pass over all images.")

@@ -24,7 +24,7 @@ def recover_figure(study: Study) -> Figure:
 
     Widths are in their own units: radians, halves of the image, log-scale.
     """
-    versions = {row["version"]: _version(row, study) for row in study.rows}
+    versions = {row["version"]: _version(row, study) for row in study.rows if row["version"] in study.series}
     colours = _colours(versions)
     with style():
         figure = Figure(figsize=(0.6 + 2.4 * len(versions), 7.0), layout="constrained")

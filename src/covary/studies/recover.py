@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..config import DiscoverConfig, FitConfig
-from ..records import Claim, Run, Study
+from ..config import IMAGES, DiscoverConfig, FitConfig
+from ..records import Baseline, Claim, Run, Study
 from ..training import versions
 from .invariance import learn, prepared, run_baseline
 
@@ -34,6 +34,11 @@ EXPECTED = {
     "translated": {"shift_x", "shift_y"},
     "scaled": {"scale_x", "scale_y"},
 }
+# Widths that a network is trained with besides, for its evidence: a full circle, and the true shifts.
+FIXED = {
+    "fully rotated": {"rotation": 0.9999 * math.pi},
+    "translated": {"shift_x": 8 / 14, "shift_y": 8 / 14},
+}
 TOLERANCE = 0.15
 LEAST_FULL_ROTATION = 2.5
 FLAT = 0.01  # share of the evidence by which that of a full circle may lie above the learned one
@@ -50,21 +55,18 @@ class Scale:
     fit: FitConfig
 
 
-_CPU = FitConfig(
-    epochs=40,
-    batch_size=250,
-    burn_in=3,
-    hyper_data=400,
-    hyper_steps=4,
-    prior_steps=4,
-    augment_rate=0.1,
-    prior_rate=0.2,
-    judgements=1,
-)
 SCALES = {
-    "smoke": Scale("mnist-mini", 200, "mlp:20", 2, replace(_CPU, epochs=3, burn_in=1, hyper_data=50)),
-    "cpu": Scale("mnist", 5000, "mlp", 16, _CPU),
-    "paper": Scale("mnist", None, "mlp", 31, replace(_CPU, epochs=1000, batch_size=1000, burn_in=10, hyper_data=1000)),
+    "smoke": Scale(
+        "mnist-mini",
+        200,
+        "mlp:20",
+        2,
+        replace(IMAGES, epochs=3, burn_in=1, frequency=1, hyper_data=50, hyper_samples=4),
+    ),
+    "cpu": Scale("mnist", 5000, "mlp", 8, replace(IMAGES, epochs=30)),
+    "paper": Scale(
+        "mnist", None, "mlp", 31, replace(IMAGES, epochs=1000, batch_size=1000, burn_in=10, hyper_data=1000)
+    ),
 }
 
 
@@ -84,9 +86,13 @@ def recover(scale: str, seed: int, data_dir: Path | None, progress: Progress) ->
         config = settings(version, scale, seed, data_dir)
         task = prepared(config)
         runs[version] = replace(learn(config, task).record, true_widths=task.true_widths)
-    progress("full circle", len(VERSIONS) / (len(VERSIONS) + 1))
-    circle = _full_circle(settings("fully rotated", scale, seed, data_dir))
+    fixed: dict[str, Baseline] = {}
+    for number, (version, widths) in enumerate(FIXED.items()):
+        progress(f"{version}, fixed widths", (len(VERSIONS) + 0.5 * number) / (len(VERSIONS) + 1))
+        fixed[version] = _fixed(settings(version, scale, seed, data_dir), widths)
+    circle = fixed["fully rotated"].evidence
     rows = [_row(version, run) for version, run in runs.items()]
+    rows += [_fixed_row(version, baseline) for version, baseline in fixed.items()]
     return Study(
         name="recover",
         scale=scale,
@@ -94,8 +100,8 @@ def recover(scale: str, seed: int, data_dir: Path | None, progress: Progress) ->
         config=settings("scaled", scale, seed, data_dir).as_dict(),
         versions=versions(),
         rows=rows,
-        series={version: _series(run) for version, run in runs.items()} | {"full circle": circle},
-        claims=_claims(runs, circle),
+        series={version: _series(run) for version, run in runs.items()},
+        claims=_claims(runs, None if circle is None else circle.log_evidence),
         seconds=time.perf_counter() - started,
     )
 
@@ -121,12 +127,19 @@ def dominant(widths: dict[str, float]) -> str:
     return max(widths, key=lambda name: widths[name] * reach[name])
 
 
-def _full_circle(config: DiscoverConfig) -> dict[str, Any]:
-    """The network trained with a fixed rotation by a full circle: is its evidence any higher?"""
-    widths = {"rotation": 0.9999 * math.pi}
-    fixed = run_baseline("fixed", replace(config, baselines=("fixed",), fixed_widths=widths), prepared(config))
-    evidence = fixed.evidence
-    return {"log_evidence": None if evidence is None else evidence.log_evidence, "widths": widths}
+def _fixed(config: DiscoverConfig, widths: dict[str, float]) -> Baseline:
+    """The network trained with widths that stay: is its evidence any higher than the learned one's?"""
+    return run_baseline("fixed", replace(config, baselines=("fixed",), fixed_widths=widths), prepared(config))
+
+
+def _fixed_row(version: str, baseline: Baseline) -> dict[str, Any]:
+    return {
+        "version": f"{version}, fixed widths",
+        **{symmetry.name: round(symmetry.width, 3) for symmetry in baseline.symmetries},
+        "log_evidence": None if baseline.evidence is None else baseline.evidence.log_evidence,
+        "accuracy": None if baseline.test is None else baseline.test.accuracy,
+        "seconds": baseline.seconds,
+    }
 
 
 def _widths(run: Run) -> dict[str, float]:
@@ -154,7 +167,7 @@ def _series(run: Run) -> dict[str, Any]:
     }
 
 
-def _claims(runs: dict[str, Run], circle: dict[str, Any]) -> list[Claim]:
+def _claims(runs: dict[str, Run], circle: float | None) -> list[Claim]:
     claims = []
     for version, names in EXPECTED.items():
         found = dominant(_widths(runs[version]))
@@ -172,12 +185,12 @@ def _amount(version: str, name: str, run: Run) -> Claim:
     return Claim(f"{version}: amount of {name}", bar, f"{width:.3f}", abs(width / expected - 1) <= TOLERANCE)
 
 
-def _full_rotation(run: Run, circle: dict[str, Any]) -> list[Claim]:
+def _full_rotation(run: Run, circle: float | None) -> list[Claim]:
     width = _widths(run)["rotation"]
     bar = f"≥ {LEAST_FULL_ROTATION} rad"
     claims = [Claim("fully rotated: amount", bar, f"{width:.2f} rad", width >= LEAST_FULL_ROTATION)]
-    if run.evidence is not None and circle["log_evidence"] is not None:
-        gain = circle["log_evidence"] - run.evidence.log_evidence
+    if run.evidence is not None and circle is not None:
+        gain = circle - run.evidence.log_evidence
         most = FLAT * abs(run.evidence.log_evidence)
         found = f"{gain:+.0f} nats for a full circle"
         claims.append(Claim("fully rotated: flat beyond", f"no more than {most:+.0f} nats", found, gain <= most))

@@ -1,7 +1,7 @@
 import pytest
 
 from covary._errors import StructureError
-from covary.config import FitConfig
+from covary.config import DiscoverConfig, FitConfig
 
 
 def test_defaults_are_valid_and_plain():
@@ -29,3 +29,27 @@ def test_defaults_are_valid_and_plain():
 def test_a_setting_that_cannot_be_is_named(settings, word):
     with pytest.raises(StructureError, match=word):
         FitConfig(**settings)
+
+
+def test_the_settings_of_a_run_are_one_flat_table():
+    settings = DiscoverConfig(data="mnist", fit=FitConfig(epochs=7)).as_dict()
+    assert settings["data"] == "mnist"
+    assert settings["epochs"] == 7
+    assert "fit" not in settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"prior": "flat"}, "prior"),
+        ({"dtype": "float16"}, "dtype"),
+        ({"num_samples": 0}, "num_samples"),
+        ({"limit": 0}, "limit"),
+        ({"baselines": ("best",)}, "baseline"),
+        ({"baselines": ("fixed",)}, "widths"),
+        ({"prior": "diagonal"}, "diag"),
+    ],
+)
+def test_a_setting_of_a_run_that_cannot_be_is_named(settings, word):
+    with pytest.raises(StructureError, match=word):
+        DiscoverConfig(**settings)

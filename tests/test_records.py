@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covary._errors import DataError
-from covary.records import Evidence, Run, read_run, write_run, write_text
+from covary.records import Claim, Evidence, Run, Study, read_run, write_run, write_study, write_text
 from report.runs import bare_run, full_run
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -180,3 +180,34 @@ def test_failure_while_writing_leaves_the_old_file_alone(tmp_path, monkeypatch, 
 def test_writing_makes_its_folder(tmp_path):
     write_text(tmp_path / "a" / "b" / "file.txt", "± ◆\n")
     assert (tmp_path / "a" / "b" / "file.txt").read_text(encoding="utf-8") == "± ◆\n"
+
+
+def study(**changes) -> Study:
+    return dataclasses.replace(
+        Study(
+            name="toy",
+            scale="smoke",
+            title="a question",
+            config={"epochs": 3},
+            versions={"covary": "0"},
+            rows=[{"seed": 0, "width": 1.5, "note": None}],
+            series={"grid": [[0.0, 1.0]]},
+            claims=[Claim("it holds", "> 1", "2", True)],
+            seconds=1.0,
+        ),
+        **changes,
+    )
+
+
+def test_a_study_is_written_whole(tmp_path):
+    write_study(study(), tmp_path / "deep" / "study.json")
+    content = json.loads((tmp_path / "deep" / "study.json").read_text())
+    assert content["format"] == "covary-study"
+    assert content["rows"] == [{"seed": 0, "width": 1.5, "note": None}]
+    assert content["claims"] == [{"sentence": "it holds", "expected": "> 1", "found": "2", "holds": True}]
+
+
+def test_a_study_with_a_number_that_is_not_finite_is_refused(tmp_path):
+    with pytest.raises(DataError, match="not finite"):
+        write_study(study(rows=[{"width": float("nan")}]), tmp_path / "study.json")
+    assert list(tmp_path.iterdir()) == []

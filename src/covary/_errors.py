@@ -46,4 +46,8 @@ class NumericalError(CovaryError, ArithmeticError):
 
 
 class Interrupted(CovaryError, RuntimeError):
-    """Training was asked to end before its time; what it had reached is in a checkpoint."""
+    """Training was told by a signal to end before its time; what it had reached is in a checkpoint."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Int
 from torch import Tensor
-from torch.utils.data import Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, default_collate
 
 from ._errors import DataError
 from .noise import Stream, permutation
@@ -96,7 +96,12 @@ def as_batches(data: Data, batch_size: int | None = None) -> Batches:
         return data
     if isinstance(data, tuple) and len(data) in (2, 3) and all(isinstance(part, Tensor) for part in data):
         return _of_tensors(data, size)
-    if isinstance(data, Dataset) and hasattr(data, "__len__"):
+    if isinstance(data, DataLoader) and isinstance(data.sampler, RandomSampler) and len(data.dataset[0]) < 3:
+        raise DataError(
+            "A DataLoader that shuffles gives a datum another position, hence other noise, each time it is read. Pass "
+            "its Dataset, or a loader whose batches are (x, y, index)."
+        )
+    if isinstance(data, Dataset) and hasattr(data, "__len__") and not isinstance(data, IterableDataset):
         return Batches(lambda positions: _collated(data, positions), len(data), size)
     if isinstance(data, Iterable) and not isinstance(data, (Iterator, Tensor, str, dict)):
         return Batches(None, 0, size, lambda: _streamed(data))
@@ -118,7 +123,7 @@ def read_through(batches: Batches) -> Contents:
     num_data, checksum = 0, 0
     for batch in batches:
         num_data += len(batch.x)
-        for part in (batch.x, batch.y):
+        for part in batch:
             checksum = zlib.crc32(part.detach().cpu().contiguous().numpy().data, checksum)
     return Contents(num_data, checksum)
 
@@ -132,8 +137,10 @@ def _of_tensors(data: tuple[Tensor, ...], batch_size: int) -> Batches:
 
 
 def _collated(data: Any, positions: Tensor) -> IndexedBatch:
-    x, y = default_collate([data[int(position)] for position in positions])
-    return IndexedBatch(x, y, positions)
+    # a process may have no part in the last batch: its empty share still needs the shape of a datum
+    rows = positions.tolist() or [0]
+    x, y = default_collate([data[row] for row in rows])
+    return IndexedBatch(x[: len(positions)], y[: len(positions)], positions.to(x.device))
 
 
 def _streamed(data: Iterable[Any]) -> Iterator[IndexedBatch]:
@@ -148,6 +155,6 @@ def _streamed(data: Iterable[Any]) -> Iterator[IndexedBatch]:
 
 def _checked(batch: IndexedBatch) -> IndexedBatch:
     if batch.x.is_floating_point() and not bool(batch.x.isfinite().all()):
-        bad = int(batch.identity[(~batch.x.isfinite()).flatten(1).any(1)][0])
+        bad = int(batch.identity[(~batch.x.isfinite()).reshape(len(batch.x), -1).any(1)][0])
         raise DataError(f"The inputs of datum {bad} are not finite (NaN or infinity). Mend or remove it.")
     return batch

@@ -105,7 +105,8 @@ class FitConfig:
         if not 0 <= self.momentum < 1:
             raise StructureError(f"momentum must lie in [0, 1); {self.momentum} came.")
         if self.columns != "exact":
-            _at_least("columns", self.columns, 1)
+            if not isinstance(self.columns, int) or self.columns < 1:
+                raise StructureError(f"columns must be 'exact' or a whole number of at least 1; {self.columns!r} came.")
             if self.curvature == "full" and self.estimator == "two_pass":
                 raise StructureError("curvature 'full' takes exact columns only. Pass columns='exact', or use 'kron'.")
 

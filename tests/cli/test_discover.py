@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from cli.outcomes import assert_one_line_and_code_2
+from covary._errors import CovaryError
 from covary.augment import Affine2d, Composed, Correlated, FiniteGroup
 from covary.augment.export import load as load_augmentation
+from covary.config import DiscoverConfig
 from covary.records import read_run
 
 DIGITS = ("--data", "mnist-mini", "--limit", "60", "--network", "mlp:8", "--samples", "2", "--epochs", "3")
@@ -28,6 +31,25 @@ def data():
     x = torch.linspace(0, 1, 12 * 5 * 5).reshape(12, 1, 5, 5)
     return x, torch.arange(12) % 3
 """
+
+
+def test_without_options_the_settings_are_the_defaults(run, monkeypatch):
+    seen = []
+
+    def stop(config, out, resume):
+        seen.append(config)
+        raise CovaryError("seen")
+
+    monkeypatch.setattr(sys.modules["covary.cli.discover"], "discover_symmetries", stop)
+    run("discover")
+    assert seen == [DiscoverConfig()]
+
+
+def test_a_run_too_short_to_learn_warns_in_one_line(run, quick):
+    code, _, err = run("discover", *quick, "--epochs", "1", "--burn-in", "3")
+    assert code == 0
+    assert err.startswith("warning: No hyper step was taken")
+    assert err.count("\n") == 1
 
 
 def test_digits_end_to_end(run, tmp_path):

@@ -124,7 +124,7 @@ def test_a_step_within_an_epoch_is_resumed(tmp_path):
     assert_same(fit(tmp_path, resume=True, train_transform=lambda x, index, seed: x), fit(None))
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "text"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "header", "empty", "text"])
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, damage):
     with pytest.raises(Stop):
         fit(tmp_path, callbacks=[stop_after(4)])
@@ -135,6 +135,8 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, damage):
     elif damage == "flip":
         content[-9] ^= 1  # a bit of a tensor: the file is well-formed, and wrong
         newest.write_bytes(content)
+    elif damage == "header":  # the same of a digit in the header
+        newest.write_bytes(content.replace(b'\\"epoch\\": 4', b'\\"epoch\\": 5', 1))
     else:
         newest.write_bytes(b"" if damage == "empty" else b"not a checkpoint")
     seen = []
@@ -166,6 +168,33 @@ def test_other_settings_are_refused(tmp_path, change, word):
         fit(tmp_path, callbacks=[stop_after(2)])
     with pytest.raises(StructureError, match=word):
         fit(tmp_path, replace(CONFIG, **change), resume=True)
+
+
+def test_other_numbers_of_samples_are_refused(tmp_path):
+    with pytest.raises(Stop):
+        fit(tmp_path, callbacks=[stop_after(2)])
+    with pytest.raises(StructureError, match="num_samples"):
+        covary.fit(averaged(7), points(), config=CONFIG, checkpoint_dir=tmp_path, resume=True)
+
+
+def test_what_is_learned_must_be_the_same(tmp_path):
+    with pytest.raises(Stop):
+        fit(tmp_path, callbacks=[stop_after(2)])
+    frozen = averaged()
+    frozen.augment.requires_grad_(False)
+    with pytest.raises(StructureError, match="hyperparameters"):
+        covary.fit(frozen, points(), config=CONFIG, checkpoint_dir=tmp_path, resume=True)
+
+
+def test_told_to_end_in_the_last_epoch_it_does_not_go_on(tmp_path):
+    def tell(record):
+        if record.epoch == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted, match="epoch 6 of 6") as caught:
+        fit(tmp_path, callbacks=[tell])
+    assert caught.value.signal_number == signal.SIGINT
+    assert_same(fit(tmp_path, resume=True), fit(None))
 
 
 def test_other_data_are_refused(tmp_path):

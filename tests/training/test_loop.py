@@ -16,6 +16,7 @@ from covary._errors import DataError, StructureError
 from covary.config import FitConfig
 from covary.data.tasks import rotated_arcs
 from covary.records import read_run
+from covary.training import loop
 from training_models import QUICK, averaged, everything, points
 
 WORKER = Path(__file__).parent / "distributed_worker.py"
@@ -110,11 +111,17 @@ def test_batches_of_their_own_can_be_trained_on():
     assert run.evidence.num_data == 24
 
 
-def test_the_global_seed_does_not_matter():
+def with_dropout() -> covary.Averaged:
+    network = covary.networks.mlp(2, 5, 2, generator=torch.Generator().manual_seed(0))
+    return covary.Averaged(torch.nn.Sequential(*network, torch.nn.Dropout(0.3)), covary.augment.Rotation2d(0.3), 3)
+
+
+@pytest.mark.parametrize("model", [averaged, with_dropout])
+def test_the_global_seed_does_not_matter(model):
     torch.manual_seed(1)
-    one = covary.fit(averaged(), points(), config=QUICK)
+    one = covary.fit(model(), points(), config=QUICK)
     torch.manual_seed(2)
-    two = covary.fit(averaged(), points(), config=QUICK)
+    two = covary.fit(model(), points(), config=QUICK)
     assert all(torch.equal(a, b) for a, b in zip(everything(one).values(), everything(two).values(), strict=True))
 
 
@@ -162,6 +169,48 @@ def test_nan_in_the_last_batch_is_found_before_work():
     x[-1, 0] = float("nan")
     with pytest.raises(DataError, match="datum 23"):
         covary.fit(averaged(), (x, y), config=QUICK)
+
+
+def test_the_rate_falls_once_also_where_batches_have_a_size_of_their_own(monkeypatch):
+    rates = []
+    monkeypatch.setattr(loop, "set_rates", lambda optimiser, progress: rates.append(progress))
+    loader = DataLoader(TensorDataset(*points()), batch_size=3)
+    covary.fit(averaged(), loader, config=replace(QUICK, hyper_data=None, judgements=0, burn_in=4))
+    assert len(rates) == 4 * 8
+    assert rates == sorted(rates)
+    assert rates[-1] == pytest.approx(1 - 1 / 32)
+
+
+def test_a_loader_that_shuffles_pairs_is_refused_and_one_with_identities_is_not():
+    x, y = points()
+    with pytest.raises(DataError, match="shuffles"):
+        covary.fit(averaged(), DataLoader(TensorDataset(x, y), batch_size=8, shuffle=True), config=QUICK)
+    loader = DataLoader(TensorDataset(x, y, torch.arange(24)), batch_size=8, shuffle=True)
+    covary.fit(averaged(), loader, config=replace(QUICK, epochs=1, hyper_data=None))
+
+
+def test_a_run_without_a_hyper_step_says_so():
+    with pytest.warns(UserWarning, match="No hyper step"):
+        run = covary.fit(averaged(), points(), config=replace(QUICK, epochs=2, burn_in=5))
+    assert "burn_in" in run.record.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("prior", "changes", "word"),
+    [
+        ("diagonal", {}, "diagonal prior"),
+        ("layerwise", {"checkpoint_every": 0}, "checkpoint_every"),
+    ],
+)
+def test_choices_that_exclude_each_other_are_refused_before_work(prior, changes, word):
+    network = averaged()
+    with pytest.raises(StructureError, match=word):
+        covary.fit(network, points(), prior=covary.Prior(network, prior), config=QUICK, **changes)
+
+
+def test_a_rate_of_zero_stays_zero():
+    run = covary.fit(averaged(), points(), config=replace(QUICK, augment_rate=0.0))
+    assert run.symmetries[0].width == pytest.approx(0.3)
 
 
 def test_a_stream_has_no_parts_to_choose():

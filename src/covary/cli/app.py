@@ -1,6 +1,7 @@
 """The command `covary` itself: its options, and how it ends."""
 
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated, NoReturn
@@ -18,13 +19,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The process of the command `covary`: what a user can mend ends it with one line and exit code 2."""
     sys.path.insert(0, "")  # `package.module:function` may lie in the working directory, as for `python -m`
     try:
-        code = app(None if arguments is None else list(arguments), prog_name="covary", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            code = app(None if arguments is None else list(arguments), prog_name="covary", standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
         _stop("stopped.", 130)
     except typer.TyperException as error:
         _stop(error.format_message() or "give a command; `covary --help` lists them.", error.exit_code)
     except Interrupted as error:
-        _stop(str(error), 143)
+        _stop(str(error), 128 + error.signal_number)
     except CovaryError as error:
         _stop(str(error), 2)
     except OSError as error:
@@ -52,6 +55,11 @@ def covary(
     Examples: `covary discover --symmetrise rotate:180`, `covary report runs/latest`, `covary data`.
     """
     del show_version  # its callback has printed it and ended the process
+
+
+def _warn(message: Warning | str, *_place: object, **_file: object) -> None:
+    """One line on standard error, without the place in the code that Python would print."""
+    typer.echo(f"warning: {' '.join(str(message).split())}", err=True)
 
 
 def _stop(message: str, code: int) -> NoReturn:

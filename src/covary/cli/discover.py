@@ -1,6 +1,7 @@
 """`covary discover`: which transforms do the labels of a data set ignore?"""
 
-from dataclasses import asdict
+import os
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import typer
 from rich.console import Console, Group
 
 from .._errors import CovaryError
-from ..config import BASELINES, DiscoverConfig, FitConfig
+from ..config import BASELINES, DiscoverConfig
 from ..networks import NAMES as NETWORKS
 from ..records import Run
 from ..report import evidence_table, metrics_table, summary, symmetries_table
@@ -89,7 +90,8 @@ def discover(
     Examples: `covary discover --symmetrise rotate:180 --baselines plain`, `covary discover --data photos/ --network
     resnet-8-16 --augment flips+affine --plan`, `covary discover --data my_package.my_module:load --resume`.
     """
-    fit = FitConfig(
+    fit = replace(
+        _FIT,
         epochs=epochs,
         batch_size=batch_size,
         optimiser=optimiser,
@@ -121,18 +123,18 @@ def discover(
         dtype=dtype,
         fit=fit,
     )
+    if plan_only:  # before any group: each process would plan for itself
+        if int(os.environ.get("RANK", "0")) == 0:
+            _print_plan(plan(config, prepared(config)), as_json)
+        return
     with process_group():
-        if plan_only:
-            if is_first():
-                _print_plan(plan(config, prepared(config)), as_json)
-            return
         run = discover_symmetries(config, out, resume=resume)
         if is_first():
             _print_run(run, out, as_json)
 
 
 def _columns(text: str) -> int | str:
-    return int(text) if text.isdigit() else text
+    return int(text) if text.isdecimal() else text
 
 
 def _widths(text: str) -> dict[str, float]:

@@ -3,7 +3,7 @@
 Evidences are sums over data, higher is better; widths are in the unit that stands beside them.
 """
 
-from .files import from_plain, read_run, write_run, write_study, write_text
+from .files import from_plain, read_run, write_run, write_study, write_text, write_whole
 from .run import Baseline, Coverage, Epoch, Evidence, Metrics, Pictures, Run, Symmetry
 from .study import Claim, Study
 
@@ -23,4 +23,5 @@ __all__ = [
     "write_run",
     "write_study",
     "write_text",
+    "write_whole",
 ]

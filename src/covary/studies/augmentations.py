@@ -20,16 +20,21 @@ def build(description: str, widths: Mapping[str, float] | None = None, dtype: st
         description: "affine" (all six generators), "affine:rotation,shift_x" (some), "correlated" (coefficients that
             may move together), "flips", "quarter-turns" or "dihedral" (learned probabilities), or several joined by
             "+", applied from left to right.
-        widths: Where each width starts, by name; the others are 0. By default all start small and positive.
+        widths: Where each width starts, by name; the others are 0, and a finite group none of whose elements is named
+            is left out. By default all start small and positive.
         dtype: The type of its parameters.
     """
-    parts = [_part(name, widths) for name in description.split("+")]
-    augment = parts[0] if len(parts) == 1 else Composed(*parts)
+    parts = [_part(name, None) for name in description.split("+")]
+    whole = parts[0] if len(parts) == 1 else Composed(*parts)
     for name in widths or ():
-        if name not in augment.names:
-            listed = ", ".join(augment.names)
+        if name not in whole.names:
+            listed = ", ".join(whole.names)
             raise StructureError(f"'{name}' is no transform of the augmentation '{description}'; those are {listed}.")
-    return augment.to(getattr(torch, dtype))
+    if widths is not None:
+        named = zip(description.split("+"), parts, strict=True)
+        kept = [_part(n, widths) for n, p in named if not isinstance(p, FiniteGroup) or set(p.names) & set(widths)]
+        whole = kept[0] if len(kept) == 1 else Composed(*kept)
+    return whole.to(getattr(torch, dtype))
 
 
 def _part(name: str, widths: Mapping[str, float] | None) -> Affine2d | Correlated | FiniteGroup:

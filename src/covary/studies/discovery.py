@@ -1,6 +1,7 @@
 """Which transforms do the labels of a data set ignore? The main job: `covary discover`."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from .._errors import DataError, StructureError
 from ..config import DiscoverConfig
 from ..data import Dataset
 from ..records import Pictures, Run, read_run, write_text
-from ..training import checkpoints, is_first, remove_checkpoints
+from ..training import checkpoints, is_first
 from .invariance import Session, check_baselines, learn, prepared, run_baseline
 from .needs import require_memory
 
@@ -92,11 +93,11 @@ def _compare(written: Mapping[str, Any], config: DiscoverConfig, out: Path) -> N
 
 def _remove(folder: Path) -> None:
     """Nothing of the checkpoints: the run they belong to is complete."""
-    for part in folder.glob("*/"):
-        remove_checkpoints(part)
-        part.rmdir()
-    (folder / SETTINGS).unlink()
-    folder.rmdir()
+    # moved away in one step: a kill in between must not leave half a set of checkpoints that looks like a run
+    done = folder.with_name(f".{folder.name}-done")
+    shutil.rmtree(done, ignore_errors=True)
+    folder.replace(done)
+    shutil.rmtree(done)
 
 
 def _named(samples: Pictures | None, dataset: Dataset) -> Pictures | None:

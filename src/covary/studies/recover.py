@@ -101,7 +101,10 @@ def recover(scale: str, seed: int, data_dir: Path | None, progress: Progress) ->
         versions=versions(),
         rows=rows,
         series={version: _series(run) for version, run in runs.items()},
-        claims=_claims(runs, None if circle is None else circle.log_evidence),
+        claims=[
+            *_claims(runs, None if circle is None else circle.log_evidence),
+            *([_speed(runs)] if scale == "cpu" else []),
+        ],
         seconds=time.perf_counter() - started,
     )
 
@@ -175,8 +178,12 @@ def _claims(runs: dict[str, Run], circle: float | None) -> list[Claim]:
         if version != "fully rotated":
             claims += [_amount(version, name, runs[version]) for name in sorted(names)]
     claims += _full_rotation(runs["fully rotated"], circle)
+    return claims
+
+
+def _speed(runs: dict[str, Run]) -> Claim:
     slowest = max(run.seconds for run in runs.values())
-    return [*claims, Claim("every version in four minutes", "≤ 240 s", f"{slowest:.0f} s", slowest <= 240)]
+    return Claim("every version in four minutes", "≤ 240 s", f"{slowest:.0f} s", slowest <= 240)
 
 
 def _amount(version: str, name: str, run: Run) -> Claim:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from .._errors import StructureError
+from ..hypergrad.hyperparameters import slopes
 
 __all__ = ["AUGERINO_DECAY", "AUGERINO_RATE", "augerino_parameters", "augerino_reward"]
 
@@ -34,5 +35,4 @@ def augerino_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
 def augerino_reward(network: nn.Module, parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
     r"""The gradient of :math:`\lambda \|w\|_2` with respect to the augmentation's parameters, by name."""
     widths: Tensor = network.augment.widths  # type: ignore[union-attr, assignment]
-    slopes = torch.autograd.grad(REWARD * widths.norm(), list(parameters.values()))
-    return dict(zip(parameters, slopes, strict=True))
+    return slopes(REWARD * widths.norm(), parameters)

@@ -1,13 +1,12 @@
 """A fit's state as one file that is there whole or not at all, and back: tensors and a JSON header, never pickle.
 
 A checkpoint is a safetensors file; its header holds a JSON text with everything that is no tensor, and the SHA-256 of
-the tensors' bytes. The two newest are kept, so that a damaged one has another behind it.
+both. The two newest are kept, so that a damaged one has another behind it.
 """
 
 import dataclasses
 import hashlib
 import json
-import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,10 +19,10 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from .._errors import DataError, StructureError
-from ..records import Epoch, Evidence, from_plain
+from ..records import Epoch, Evidence, from_plain, write_whole
 from .state import Best, FitState, restore, snapshot
 
-__all__ = ["checkpoints", "load_newest", "remove_checkpoints", "write_checkpoint"]
+__all__ = ["checkpoints", "load_newest", "write_checkpoint"]
 
 VERSION = 1
 HEADER, CHECKSUM = "covary_checkpoint", "sha256"
@@ -51,16 +50,9 @@ def write_checkpoint(state: FitState, folder: Path, fingerprint: Mapping[str, An
         "best": None if state.best is None else [state.best.epoch, dataclasses.asdict(state.best.evidence)],
         "history": [dataclasses.asdict(epoch) for epoch in state.history],
     }
-    content = save(tensors, {HEADER: json.dumps(header), CHECKSUM: _checksum(tensors)})
-    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(header)
     path = folder / f"checkpoint-{state.epoch:06d}-{state.step:06d}.safetensors"
-    beside = folder / f".{path.name}.{os.getpid()}"
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    _flush_folder(folder)
+    write_whole(path, save(tensors, {HEADER: text, CHECKSUM: _checksum(tensors, text)}))
     for old in checkpoints(folder)[KEPT:]:
         old.unlink(missing_ok=True)
     return path
@@ -69,12 +61,6 @@ def write_checkpoint(state: FitState, folder: Path, fingerprint: Mapping[str, An
 def checkpoints(folder: Path) -> list[Path]:
     """The checkpoints in a folder, newest first."""
     return sorted(folder.glob("checkpoint-*.safetensors"), reverse=True)
-
-
-def remove_checkpoints(folder: Path) -> None:
-    """The folder without its checkpoints: the run they belong to is complete."""
-    for path in [*checkpoints(folder), *folder.glob(".checkpoint-*.safetensors.*")]:
-        path.unlink(missing_ok=True)
 
 
 def load_newest(state: FitState, folder: Path, fingerprint: Mapping[str, Any]) -> Path | None:
@@ -120,8 +106,8 @@ def _optimiser_tensors(room: str, optimiser: Optimizer) -> dict[str, Tensor]:
     }
 
 
-def _checksum(tensors: Mapping[str, Tensor]) -> str:
-    total = hashlib.sha256()
+def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
+    total = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         total.update(name.encode())
         total.update(tensors[name].numpy().tobytes())
@@ -135,7 +121,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         header = json.loads(metadata[HEADER])
-        if metadata[CHECKSUM] != _checksum(tensors):
+        if metadata[CHECKSUM] != _checksum(tensors, metadata[HEADER]):
             raise DataError(f"Checkpoint {path} is damaged: its checksum does not fit its content.")
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         if isinstance(error, DataError):
@@ -182,12 +168,3 @@ def _set_optimiser(optimiser: Optimizer, tensors: Mapping[str, Tensor]) -> None:
         number, name = key.split("/", 1)
         entries.setdefault(int(number), {})[name] = tensor
     optimiser.load_state_dict({"state": entries, "param_groups": optimiser.state_dict()["param_groups"]})
-
-
-def _flush_folder(folder: Path) -> None:
-    """The folder's entries on the disk too: a rename is no rename before that."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

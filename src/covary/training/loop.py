@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from .._errors import Interrupted, StructureError
 from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, read_through
 from ..config import FitConfig
+from ..evidence.choice import check_choice
 from ..evidence.passes import check_model
 from ..evidence.reduce import all_sum_number
 from ..likelihoods import Categorical, Likelihood
@@ -27,7 +29,7 @@ from ..report import FitProgress
 from .checkpoint import checkpoints, load_newest, write_checkpoint
 from .result import FitRun, described, epoch_record
 from .schedule import WEIGHTS, is_hyper_epoch, is_judged_epoch, seed_for
-from .shards import is_first, own
+from .shards import is_first, own, own_part, place, require_alike
 from .state import Best, FitState, initial_state, restore, snapshot
 from .steps import hyper_step, judge, set_rates, weight_step
 
@@ -94,8 +96,7 @@ def fit(
     likelihood = Categorical() if likelihood is None else likelihood
     prior = Prior(network) if prior is None else prior
     batches = as_batches(train, config.batch_size)
-    if config.hyper_data is not None:
-        batches.at(torch.arange(1))  # a stream has no parts to choose: better said now than after the burn-in
+    _check(batches, prior, config, checkpoint_every)
     state = initial_state(network, likelihood, prior, config)
     network.eval()
     check_model(state.model(config.seed), batches)
@@ -105,27 +106,43 @@ def fit(
         batches, data.num_data, config, train_transform, folder, checkpoint_every, _fingerprint(state, data, config)
     )
     _start(state, job, resume)
+    require_alike((_checksum(state), state.epoch, state.step, data), "weights, progress and data")
     with _progress(config, title) as progress, _told_to_end(folder) as told:
         while state.epoch < config.epochs:
             _weight_steps(state, job, progress, told)
             record = _end_of_epoch(state, job)
             for show in callbacks if progress is None else (progress.show, *callbacks):
                 show(record)
+        _stop_if_told(state, job, told)
     if state.best is not None:
         restore(state, state.best.tensors)
     network.eval()
     return described(state, job.batches, config, test, _seconds(state, job))
 
 
-def _weight_steps(state: FitState, job: Job, progress: FitProgress | None, told: threading.Event) -> None:
+def _check(batches: Batches, prior: Prior, config: FitConfig, checkpoint_every: int) -> None:
+    """Nothing, or what would stop the run after its burn-in, said before it begins."""
+    own_part(batches)  # shards need data that can be read one by one
+    if config.hyper_data is not None or config.estimator == "stochastic":
+        batches.at(torch.arange(1))  # so does a choice of M among them
+    if config.hyper_data is not None and config.hyper_data < place()[1]:
+        raise StructureError(f"hyper_data must be at least the number of processes, {place()[1]}; raise it.")
+    if config.estimator == "two_pass" or config.judgements:
+        check_choice(config.curvature, "exact", prior)
+    if checkpoint_every < 1:
+        raise StructureError(f"checkpoint_every must be at least 1; {checkpoint_every} came.")
+
+
+def _weight_steps(state: FitState, job: Job, progress: FitProgress | None, told: list[int]) -> None:
     """The weight steps that are left of the epoch under way; ends the fit, with a checkpoint, where that was asked."""
     config = job.config
     state.network.train()
-    num_steps = -(-job.num_data // config.batch_size)
     for batch, size in _parts(state, job):
         _stop_if_told(state, job, told)
-        progressed = (state.epoch + state.step / num_steps) / config.epochs
+        progressed = (state.epoch + state.num_seen / job.num_data) / config.epochs
         set_rates(state.weight_optimiser, progressed)
+        if config.estimator == "augerino" and state.hyper_optimiser is not None:
+            set_rates(state.hyper_optimiser, progressed)
         weight_step(state, batch, size, job.num_data, config)
         if progress is not None:
             progress.advance(config.epochs * progressed)
@@ -189,30 +206,33 @@ def _save(state: FitState, job: Job) -> None:
         write_checkpoint(state, job.folder, job.fingerprint, _seconds(state, job))
 
 
-def _stop_if_told(state: FitState, job: Job, told: threading.Event) -> None:
+def _stop_if_told(state: FitState, job: Job, told: list[int]) -> None:
     """Nothing, or the end of the fit with a checkpoint; processes agree on it, so that none waits for another."""
-    if job.folder is None or not all_sum_number(int(told.is_set())):
+    if job.folder is None or not all_sum_number(len(told)):
         return
     _save(state, job)
+    all_sum_number(0)  # no process leaves before the first has written
+    epoch = min(state.epoch + 1, job.config.epochs)
     raise Interrupted(
-        f"Told to end in epoch {state.epoch + 1} of {job.config.epochs}; the state is in {job.folder}. Resume to go on."
+        f"Told to end in epoch {epoch} of {job.config.epochs}; the state is in {job.folder}. Resume to go on.",
+        told[0] if told else signal.SIGTERM,
     )
 
 
 @contextmanager
-def _told_to_end(folder: Path | None) -> Iterator[threading.Event]:
-    """Whether the process was told to end (SIGTERM, Ctrl-C): a second time ends it at once."""
-    told = threading.Event()
+def _told_to_end(folder: Path | None) -> Iterator[list[int]]:
+    """The signals (SIGTERM, Ctrl-C) that told the process to end: a second one ends it at once."""
+    told: list[int] = []
     if folder is None or threading.current_thread() is not threading.main_thread():
         yield told
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def ask(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if told.is_set():
+        del frame
+        if told:
             raise KeyboardInterrupt
-        told.set()
+        told.append(number)
 
     for number in before:
         signal.signal(number, ask)
@@ -234,7 +254,19 @@ def _with_epochs(config: FitConfig, epochs: int | None) -> FitConfig:
 def _fingerprint(state: FitState, data: Contents, config: FitConfig) -> dict[str, Any]:
     """What must be the same when a fit goes on."""
     shapes = {name: f"{tuple(tensor.shape)} {tensor.dtype}" for name, tensor in snapshot(state).items()}
-    return {**config.as_dict(), "num_data": data.num_data, "data": data.checksum, **shapes}
+    roles = {
+        "num_samples": getattr(state.network, "num_samples", 1),
+        "weights": list(state.model(0).weights),
+        "hyperparameters": list(state.hyperparameters()),
+    }
+    return {**config.as_dict(), "num_data": data.num_data, "data": data.checksum, **roles, **shapes}
+
+
+def _checksum(state: FitState) -> int:
+    checksum = 0
+    for tensor in snapshot(state).values():
+        checksum = zlib.crc32(tensor.cpu().contiguous().numpy().tobytes(), checksum)
+    return checksum
 
 
 def _seconds(state: FitState, job: Job) -> float:

@@ -2,6 +2,7 @@
 
 import base64
 import platform
+import warnings
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +22,7 @@ from ..posterior import ece
 from ..priors import Prior
 from ..records import Coverage, Epoch, Evidence, Metrics, Pictures, Run, Symmetry, write_run
 from ..report import meaning, symmetries_text, write_page
+from .forward import outputs_of
 from .schedule import SAMPLES, TEST, seed_for
 from .state import FitState, tensors_of
 
@@ -115,6 +117,7 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         correlation=_correlation(state.network),
         true_widths={},
         seconds=seconds,
+        notes=_notes(state, config),
     )
     return FitRun(state.network, state.likelihood, state.prior, record)
 
@@ -131,8 +134,7 @@ def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 
     """
     outputs, targets, log_likelihood = [], [], 0.0
     for batch in as_batches(data, TEST_BATCH):
-        averaging = isinstance(network, SampleAveraging)
-        found = network(batch.x, batch.identity, seed=seed_for(seed, TEST)) if averaging else network(batch.x)
+        found = outputs_of(network, batch, seed_for(seed, TEST))
         log_likelihood += float(likelihood.log_prob(found, batch.y))
         outputs.append(likelihood.mean(found))
         targets.append(batch.y)
@@ -145,6 +147,19 @@ def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 
         num_data=len(labels),
         num_samples=network.num_samples if isinstance(network, SampleAveraging) else 1,
     )
+
+
+def _notes(state: FitState, config: FitConfig) -> list[str]:
+    """What a reader must know, said as a warning too."""
+    unmoved = all(epoch.evidence is None for epoch in state.history) and config.estimator != "augerino"
+    if state.hyper_optimiser is None or not unmoved:
+        return []
+    note = (
+        f"No hyper step was taken: the burn-in has {config.burn_in} epochs of {config.epochs}, with a step every "
+        f"{config.frequency}. Widths and prior are those that the run began with; lower burn_in or raise epochs."
+    )
+    warnings.warn(note, stacklevel=3)
+    return [note]
 
 
 def _augmentation(network: nn.Module) -> Augmentation | None:

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, distributed
 
-from .._errors import DataError
+from .._errors import DataError, StructureError
 from ..batches import Batches
 
-__all__ = ["Place", "is_first", "own", "own_part", "place", "process_group"]
+__all__ = ["Place", "is_first", "own", "own_part", "place", "process_group", "require_alike"]
 
 Place = tuple[int, int]  # this process, and how many there are
 
@@ -29,11 +29,25 @@ def process_group() -> Iterator[None]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or distributed.is_initialized():
         yield
         return
-    distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    # sums of numbers stay on the CPU, those of factors lie where the network does
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     try:
         yield
     finally:
         distributed.destroy_process_group()
+
+
+def require_alike(value: object, what: str) -> None:
+    """Nothing, or an error in every process where they do not begin with the same."""
+    if place()[1] == 1:
+        return
+    found: list[object] = [None] * place()[1]
+    distributed.all_gather_object(found, value)
+    if any(other != found[0] for other in found):
+        raise StructureError(
+            f"The processes do not begin with the same {what}. Build networks from the same seed in each, pass each "
+            "the same data, and keep checkpoints in a folder that all of them see."
+        )
 
 
 def is_first() -> bool:

@@ -137,7 +137,7 @@ def _hyper_optimiser(model: Model, prior: Prior, config: FitConfig) -> Optimizer
         "prior": list(hyper.prior_hyperparameters(prior).values()),
     }
     groups = [
-        {"params": parameters, "first": rates[name][0], "final": rates[name][1]}
+        {"params": parameters, "first": rates[name][0], "final": min(rates[name])}
         for name, parameters in members.items()
         if parameters
     ]

@@ -7,7 +7,8 @@ with ρ the optimiser's step. Both are sums over data, so each process adds its 
 given, and return what a record keeps.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import cast
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .._errors import NumericalError
-from .._types import Columns, Resampling, SampleAveraging
+from .._types import Columns, Resampling
 from ..batches import Batches, IndexedBatch
 from ..config import FitConfig
 from ..evidence import EvidenceTerms, Model, factor_pass, log_evidence
@@ -23,11 +24,12 @@ from ..evidence.choice import CurvatureName, blocks_function
 from ..evidence.reduce import all_sum
 from ..hypergrad import factor_cotangents, model_gradient, prior_gradient, stochastic
 from ..hypergrad.hyperparameters import model_hyperparameters, slopes
-from ..noise import Stream, permutation
+from ..noise import Stream, fold, permutation
 from ..records import Evidence
 from .augerino import augerino_parameters, augerino_reward
+from .forward import outputs_of
 from .schedule import HYPER, JUDGE, WEIGHTS, cosine, hyper_progress, seed_for
-from .shards import own, own_part
+from .shards import own, own_part, place
 from .state import FitState
 
 __all__ = ["evidence_record", "hyper_network", "hyper_step", "judge", "set_rates", "weight_step"]
@@ -47,7 +49,8 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
     """
     model = state.model(seed_for(config.seed, WEIGHTS, state.epoch))
     joint = augerino_parameters(state.network) if config.estimator == "augerino" else {}
-    log_likelihood, slopes = _likelihood_slopes(model, batch, {**model.weights, **joint})
+    with _own_noise(fold(fold(model.seed, state.step), place()[0]), batch.x.device):
+        log_likelihood, slopes = _likelihood_slopes(model, batch, {**model.weights, **joint})
     means = {name: all_sum(slope) / batch_size for name, slope in slopes.items()}
     shifts = state.prior.shifts()
     for name, weight in model.weights.items():
@@ -158,12 +161,19 @@ def _likelihood_slopes(
     """The log-likelihood of a part of a batch, a sum, with its gradient; zeros for an empty part."""
     if not len(batch.x):
         zeros = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
-        return torch.zeros((), dtype=torch.float64), zeros
-    averaging = isinstance(model.network, SampleAveraging)
-    outputs = model.network(batch.x, batch.identity, seed=model.seed) if averaging else model.network(batch.x)
+        return torch.zeros((), dtype=torch.float64, device=batch.x.device), zeros
+    outputs = outputs_of(model.network, batch, model.seed)
     model.likelihood.check(outputs, batch.y)
     log_likelihood = model.likelihood.log_prob(outputs, batch.y)
     return log_likelihood.detach().double(), slopes(log_likelihood, parameters)
+
+
+@contextmanager
+def _own_noise(seed: int, device: torch.device) -> Iterator[None]:
+    """Torch's global generators begun at the seed, and as they were afterwards: dropout draws from them."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
 
 
 def _climb(parameters: Mapping[str, nn.Parameter], optimiser: Optimizer, gradient: Mapping[str, Tensor]) -> None:

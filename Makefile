@@ -16,9 +16,7 @@ help: ## show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
 
 demo: $(READY) ## learn a rotation from data and write a report
-	$(BIN)/covary discover --data mnist-mini --symmetrise rotate:180 --limit 2000 --network mlp:300 --samples 16 \
-		--epochs 30 --batch-size 50 --learning-rate 0.003 --burn-in 4 --frequency 2 --hyper-data 250 --hyper-steps 8 \
-		--baselines plain --out runs/demo $(ARGS)
+	$(BIN)/covary discover --symmetrise rotate:180 --limit 2000 --network mlp:300 --baselines plain --out runs/demo $(ARGS)
 
 test: $(READY) $(ORACLES) ## run the tests
 	$(BIN)/python -m pytest $(ARGS)

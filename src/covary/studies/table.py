@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..config import DiscoverConfig
+from ..config import IMAGES, DiscoverConfig
 from ..records import Claim, Evidence, Metrics, Study
 from ..training import versions
 from .invariance import learn, prepared, run_baseline
@@ -70,7 +70,8 @@ def mnist_mlp(scale: str, seed: int, data_dir: Path | None, progress: Progress) 
 def _settings(version: str, scale: str, seed: int, data_dir: Path | None) -> DiscoverConfig:
     """Those of `recover`, shorter on two cores since there are 45 networks; coefficients as in the paper."""
     config = replace(settings(version, scale, seed, data_dir), augment="affine")
-    return replace(config, fit=replace(config.fit, epochs=20, hyper_samples=16)) if scale == "cpu" else config
+    short = replace(IMAGES, epochs=14, hyper_samples=16, seed=seed)
+    return replace(config, fit=short) if scale == "cpu" else config
 
 
 def _cell(version: str, method: str, config: DiscoverConfig) -> Cell:

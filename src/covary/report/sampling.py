@@ -1,10 +1,12 @@
 """The picture of the study `sampling`: errors against the number of copies."""
 
 from collections.abc import Sequence
+from textwrap import fill
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from ..records import Study
 from .svg import COLOURS, MUTED, style
@@ -18,7 +20,7 @@ QUANTITIES = ("outputs", "hyper-gradient")
 def sampling_figure(study: Study) -> Figure:
     """Relative errors of outputs and of the hyper-gradient against S, both scales logarithmic, with fitted slopes."""
     with style():
-        figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+        figure = Figure(figsize=(8.0, 4.4), layout="constrained")
         panels: Sequence[Axes] = figure.subplots(1, len(QUANTITIES))
         for panel, quantity in zip(panels, QUANTITIES, strict=True):
             for colour, sampler in zip(COLOURS, NAMES, strict=False):
@@ -28,11 +30,12 @@ def sampling_figure(study: Study) -> Figure:
             panel.plot(sizes, first * np.sqrt(sizes[0] / np.array(sizes)), ":", color=MUTED, label="1/√S")
             panel.set(xscale="log", yscale="log", xlabel="samples S")
             panel.set_xticks(sizes, [str(size) for size in sizes])
+            panel.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
             panel.minorticks_off()
             panel.set_title(quantity)
-            panel.legend()
+            panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18))
         panels[0].set_ylabel("relative error")
-        figure.supxlabel(study.series["conclusion"].replace("; ", ";\n", 1), fontsize=8, color=MUTED)
+        figure.supxlabel(fill(study.series["conclusion"], 110), fontsize=8, color=MUTED)
     return figure
 
 

@@ -55,18 +55,6 @@ class Scale:
     fit: FitConfig
 
 
-# More copies in fewer hyper steps than for images in general: the gradient of two shifts at once still has the wrong
-# sign with 16 copies.
-_CPU = replace(
-    IMAGES,
-    epochs=32,
-    frequency=4,
-    hyper_data=125,
-    hyper_samples=64,
-    hyper_steps=16,
-    prior_steps=16,
-    final_augment_rate=0.02,
-)
 SCALES = {
     "smoke": Scale(
         "mnist-mini",
@@ -75,7 +63,7 @@ SCALES = {
         2,
         replace(IMAGES, epochs=3, burn_in=1, frequency=1, hyper_data=50, hyper_samples=4),
     ),
-    "cpu": Scale("mnist", 5000, "mlp", 8, _CPU),
+    "cpu": Scale("mnist", 5000, "mlp", 8, replace(IMAGES, epochs=30)),
     "paper": Scale(
         "mnist", None, "mlp", 31, replace(IMAGES, epochs=1000, batch_size=1000, burn_in=10, hyper_data=1000)
     ),

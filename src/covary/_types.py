@@ -5,12 +5,13 @@ from typing import Literal, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-__all__ = ["Batch", "Columns", "Network", "Resampling", "SampleAveraging", "SampleWeighting", "Weights"]
+__all__ = ["Batch", "Columns", "Network", "Progress", "Resampling", "SampleAveraging", "SampleWeighting", "Weights"]
 
 Network = nn.Module  # x: (N, ...) -> f: (N, C)
 Batch = tuple[Tensor, Tensor]  # inputs (N, ...), targets (N, ...)
 Weights = Mapping[str, Tensor]  # parameter name -> parameter, in the order of `named_parameters`
 Columns = Literal["exact"] | int  # every column of the root of Λ, or that many random sketches of it
+Progress = Callable[[str, float], None]  # what is being done, and the share of the whole that is done
 TensorMap = Callable[[Tensor], Tensor]
 
 

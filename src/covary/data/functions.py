@@ -1,14 +1,13 @@
 """Data that a function of the user's own makes."""
 
-import pkgutil
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from .._errors import DataError
 from .._types import Batch
+from ..references import function_of
 from .arrays import tensor_from
 from .dataset import Dataset, checked, labels_from, pixels_from, scaled, without_test
 
@@ -23,7 +22,7 @@ def load_function(reference: str) -> Dataset:
     It returns a `Dataset`, (x_train, y_train, x_test, y_test) or (x_train, y_train), of tensors or arrays in the
     layouts of an `.npz` archive.
     """
-    made = _function(reference)()
+    made = function_of(reference, f"a function that returns {_EXPECTED}", DataError)()
     if isinstance(made, Dataset):
         # Its layout is known, so that images of any number of channels may come.
         train = _part(made.x_train, made.y_train, scaled, reference)
@@ -35,23 +34,6 @@ def load_function(reference: str) -> Dataset:
     train = _part(made[0], made[1], pixels_from, reference)
     test = _part(made[2], made[3], pixels_from, reference) if len(made) == 4 else without_test(train[0])
     return checked(train, test, reference, reference)
-
-
-def _function(reference: str) -> Any:
-    """The object of a reference, once it is there and can be called."""
-    module, _, attribute = reference.partition(":")
-    try:
-        function = pkgutil.resolve_name(reference)
-    except AttributeError as error:
-        raise DataError(f"{reference}: module {module} has no '{attribute}'. Is it spelt right?") from error
-    except Exception as error:  # whatever a module does when it is imported
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise DataError(
-            f"{reference} cannot be imported ({reason}). Install its package, or add its folder to PYTHONPATH."
-        ) from error
-    if not callable(function):
-        raise DataError(f"{reference} is a {type(function).__name__}: expected a function that returns {_EXPECTED}.")
-    return function
 
 
 def _part(images: object, labels: object, convert: Callable[[Tensor, str], Tensor], reference: str) -> Batch:

@@ -1,13 +1,12 @@
 """Networks by name, for images of a given shape."""
 
-import pkgutil
 import re
-from collections.abc import Callable
 
 import torch
 from torch import nn
 
 from .._errors import ShapeError, StructureError
+from ..references import function_of
 from .convnet import cnn, lenet
 from .mlp import mlp
 from .resnet import fixup_resnet
@@ -52,27 +51,10 @@ def build(name: str, image_shape: tuple[int, int, int], num_outputs: int, seed: 
 
 def _made_by(reference: str, image_shape: tuple[int, int, int], num_outputs: int, seed: int) -> nn.Module:
     """The network that a user's function makes; what it draws from torch's global state begins at the seed."""
-    function = _function(reference)
+    function = function_of(reference, "a function that makes a network", StructureError)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         network = function(image_shape, num_outputs)
     if not isinstance(network, nn.Module):
         raise StructureError(f"{reference} returned a {type(network).__name__}: expected a torch.nn.Module.")
     return network
-
-
-def _function(reference: str) -> Callable[..., object]:
-    """The object of a reference, once it is there and can be called."""
-    module, _, attribute = reference.partition(":")
-    try:
-        function = pkgutil.resolve_name(reference)
-    except AttributeError as error:
-        raise StructureError(f"{reference}: module {module} has no '{attribute}'. Is it spelt right?") from error
-    except Exception as error:  # whatever a module does when it is imported
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise StructureError(
-            f"{reference} cannot be imported ({reason}). Install its package, or add its folder to PYTHONPATH."
-        ) from error
-    if not callable(function):
-        raise StructureError(f"{reference} is a {type(function).__name__}: expected a function that makes a network.")
-    return function

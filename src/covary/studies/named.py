@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from .._types import Progress
 from ..records import Study
 from .recover import recover
 from .sampling import sampling
 from .table import mnist_mlp
 from .toy import toy
 
-__all__ = ["SCALES", "STUDIES", "Progress"]
+__all__ = ["SCALES", "STUDIES"]
 
-Progress = Callable[[str, float], None]  # what is being done, and the share of the whole that is done
 SCALES = ("smoke", "cpu", "paper")
 STUDIES: dict[str, Callable[[str, int, Path | None, Progress], Study]] = {
     "toy": lambda scale, seed, data_dir, progress: toy(scale, seed, progress),

@@ -7,19 +7,17 @@ that may move together. What counts is that the right generator dominates, by th
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from .._types import Progress
 from ..config import IMAGES, DiscoverConfig, FitConfig
 from ..records import Baseline, Claim, Run, Study
 from ..training import versions
 from .invariance import learn, prepared, run_baseline
 
 __all__ = ["VERSIONS", "dominant", "recover", "settings"]
-
-Progress = Callable[[str, float], None]
 
 VERSIONS = {
     "fully rotated": "rotate:180",

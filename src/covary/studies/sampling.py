@@ -10,13 +10,13 @@ looks like a price of the widths, so with a few samples most of the error is com
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .._types import Progress
 from ..augment import Affine2d
 from ..config import DiscoverConfig, FitConfig
 from ..data import limited, load
@@ -29,8 +29,6 @@ from ..records import Claim, Study
 from ..training import fit, versions
 
 __all__ = ["sampling"]
-
-Progress = Callable[[str, float], None]
 
 WIDTHS = {"shift_x": 0.1, "shift_y": 0.1, "rotation": math.pi / 2, "scale_x": 0.15, "scale_y": 0.15}
 SAMPLERS = ("sobol", "random")

@@ -5,11 +5,11 @@ Paper 1, Table 1, MNIST and the MLP.
 
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from .._types import Progress
 from ..config import IMAGES, DiscoverConfig
 from ..records import Claim, Evidence, Metrics, Study
 from ..training import versions
@@ -17,8 +17,6 @@ from .invariance import learn, prepared, run_baseline
 from .recover import VERSIONS, settings
 
 __all__ = ["mnist_mlp"]
-
-Progress = Callable[[str, float], None]
 
 METHODS = ("plain", "augerino", "learned")
 NUM_SEEDS = {"smoke": 1, "cpu": 3, "paper": 3}

@@ -24,7 +24,7 @@ exact columns, moved KFAC's width by less than 1°.
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -32,6 +32,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._types import Progress
 from ..config import FitConfig
 from ..data.tasks import rotated_arcs
 from ..evidence import EvidenceTerms, log_evidence
@@ -44,8 +45,6 @@ from ..training import versions
 from .toy_models import FULL, KFAC, PANELS, PLAIN, POLAR, STANDARD, TRUE_DEGREES, Trained, train
 
 __all__ = ["toy"]
-
-Progress = Callable[[str, float], None]
 
 MEDIAN_TOLERANCE, EACH_TOLERANCE = 0.1, 0.2
 MOST_SECONDS = 60  # per seed, all panels with their predictive grids

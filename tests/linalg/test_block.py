@@ -99,23 +99,29 @@ def test_accumulation_goes_by_name() -> None:
 
 
 def test_all_blocks_are_decomposed_in_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    rounds: list[int] = []
-    original = eigen.eigh_all
+    rounds: dict[str, list[int]] = {"eigh_all": [], "eigvalsh_all": []}
 
-    def counted(matrices, labels=()):
-        rounds.append(len(matrices))
-        return original(matrices, labels)
+    def counting(name):
+        original = getattr(eigen, name)
 
-    monkeypatch.setattr(eigen, "eigh_all", counted)
+        def counted(matrices, labels, estimated):
+            rounds[name] += [len(matrices)] if matrices else []
+            return original(matrices, labels, estimated)
+
+        return counted
+
+    for name in rounds:
+        monkeypatch.setattr(eigen, name, counting(name))
     value = mixed()
     shifts, _ = by_name(value)
     value.logdet(shifts)
-    assert [n for n in rounds if n] == [4]  # two Kronecker products; the dense block goes through Cholesky
+    # two Kronecker products, by their eigenvalues; the dense block goes through Cholesky
+    assert rounds == {"eigh_all": [], "eigvalsh_all": [4]}
     value.solve(torch.ones(value.size), 1.0)
-    assert [n for n in rounds if n] == [4, 1]  # now the dense block too
+    assert rounds == {"eigh_all": [5], "eigvalsh_all": [4]}  # now with eigenvectors, and the dense block too
     value.effective_dimension(2.0)
     value.half_logdet_cotangents(3.0)
-    assert [n for n in rounds if n] == [4, 1]
+    assert rounds == {"eigh_all": [5], "eigvalsh_all": [4]}
 
 
 def test_blocks_share_the_decomposition_of_what_they_were_built_from(monkeypatch: pytest.MonkeyPatch) -> None:

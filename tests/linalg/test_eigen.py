@@ -9,7 +9,8 @@ from torch import Tensor
 
 from covary._errors import NotPositiveDefiniteError, StructureError
 from covary.data import load
-from covary.linalg import Dense, Kron, eigen, eigh_all
+from covary.linalg import Block, Dense, Kron, eigen, eigh_all
+from covary.linalg.eigen import eigvalsh_all
 
 from .structures import gram
 from .test_battery import EXACT
@@ -23,18 +24,27 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
-    """(threads, grad mode) of every call of `torch.linalg.eigh`."""
+def counting(name: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """(threads, grad mode) of every call of that function of `torch.linalg`."""
     seen: list[tuple[int, bool]] = []
-    original = torch.linalg.eigh
+    original = getattr(torch.linalg, name)
 
     def counted(matrix: Tensor):
         seen.append((torch.get_num_threads(), torch.is_grad_enabled()))
         return original(matrix)
 
-    monkeypatch.setattr(torch.linalg, "eigh", counted)
+    monkeypatch.setattr(torch.linalg, name, counted)
     return seen
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    return counting("eigh", monkeypatch)
+
+
+@pytest.fixture
+def value_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    return counting("eigvalsh", monkeypatch)
 
 
 def threads_of_a_new_thread() -> int:
@@ -85,14 +95,50 @@ def test_single_precision_survives_low_rank() -> None:
         torch.testing.assert_close(rebuilt, rows.T @ rows, rtol=0, atol=1e-4 * float(spectrum.values.max()))
 
 
-def test_a_value_is_decomposed_once(calls: list[tuple[int, bool]]) -> None:
+@pytest.mark.parametrize("size", [3, 410], ids=["in the caller", "side by side"])
+def test_eigenvalues_alone_are_those_of_the_spectra(
+    size: int, two_threads: None, value_calls: list[tuple[int, bool]]
+) -> None:
+    matrices = [gram(0, size, size), gram(1, 2, size, size), gram(3, 5, 5)]
+    for values, spectrum in zip(eigvalsh_all(matrices), eigh_all(matrices), strict=True):
+        torch.testing.assert_close(values, spectrum.values, rtol=1e-10, atol=1e-10 * float(values.max()))
+    assert set(value_calls) == {(1, False)}
+    assert torch.get_num_threads() == 2
+
+
+def test_a_value_is_decomposed_once(calls: list[tuple[int, bool]], value_calls: list[tuple[int, bool]]) -> None:
     for value, matrices in ((Dense(gram(0, 3, 3)), 1), (Kron(gram(1, 3, 3), gram(2, 2, 2)), 2)):
         calls.clear()
+        value_calls.clear()
         value.to_dense(), value.matvec(torch.ones(value.size)), value.trace()
-        assert len(calls) == 0
-        value.logdet(1.0), value.logdet(2.0), value.solve(torch.ones(value.size), 0.5)
-        value.sample(torch.ones(value.size), 0.5), value.effective_dimension(1.0), value.half_logdet_cotangents(1.0)
-        assert len(calls) == matrices
+        assert len(calls) == len(value_calls) == 0
+        value.logdet(1.0), value.logdet(2.0), value.effective_dimension(1.0)
+        assert (len(calls), len(value_calls)) == (0, matrices), "a log-determinant needs no eigenvectors"
+        value.solve(torch.ones(value.size), 0.5), value.sample(torch.ones(value.size), 0.5)
+        value.half_logdet_cotangents(1.0), value.logdet(3.0)
+        assert (len(calls), len(value_calls)) == (matrices, matrices)
+
+
+def test_a_block_that_is_decomposed_in_full_first_is_decomposed_once(
+    calls: list[tuple[int, bool]], value_calls: list[tuple[int, bool]]
+) -> None:
+    block = Block({"a": Dense(gram(0, 3, 3)), "b": Kron(gram(1, 3, 3), gram(2, 2, 2))})
+    block.decompose(1.0)
+    block.logdet(1.0), block.half_logdet_cotangents(2.0), block.effective_dimension(1.0)
+    assert (len(calls), len(value_calls)) == (3, 0)
+
+
+def test_negative_eigenvalues_of_an_estimate_are_noise() -> None:
+    noisy = torch.diag(torch.tensor([-0.2, 1.0, 0.5]))
+    with pytest.raises(NotPositiveDefiniteError, match="below zero by more than rounding"):
+        Kron(noisy, torch.eye(1)).logdet(1.0)
+    value = Kron(noisy, torch.eye(1), estimated=True)
+    clean = Kron(torch.diag(torch.tensor([0.0, 1.0, 0.5])), torch.eye(1))
+    for kept in (value, value.map(torch.clone), value.named("x")):
+        torch.testing.assert_close(kept.logdet(2.0), clean.logdet(2.0), **EXACT)
+        for ours, theirs in zip(kept.half_logdet_cotangents(2.0), clean.half_logdet_cotangents(2.0), strict=True):
+            torch.testing.assert_close(ours, theirs, **EXACT)
+    assert value.accumulate(clean).estimated
 
 
 def test_a_graph_recorded_after_the_decomposition_is_complete() -> None:

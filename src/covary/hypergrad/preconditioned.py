@@ -76,10 +76,11 @@ def two_pass(
     batches = as_batches(data, batch_size)
     check_model(model, batches)
     factors = factor_pass(model, batches, blocks_function(curvature), columns)
+    # cotangents before the log-determinant: they need eigenvectors, it is content with the eigenvalues they leave
+    cotangents = factor_cotangents(factors, prior, model.weights) if model_hyperparameters(model) else {}
     gradient = prior_gradient(factors, prior, model.weights)
     second = batches if num_data is None else batches.subset(num_data, seed)
     stream = Stream.SKETCH if share_sketches else Stream.SKETCH_SECOND
-    cotangents = factor_cotangents(factors, prior, model.weights) if model_hyperparameters(model) else {}
     gradient.update(model_gradient(cotangents, factors.num_data, model, second, (curvature, columns), stream=stream))
     return gradient
 

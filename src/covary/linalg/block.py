@@ -88,7 +88,7 @@ class Block(AbstractPSD):
 
     def logdet(self, shift: Shifts = 0.0) -> Float[Tensor, ""]:
         r"""The log-determinant :math:`\sum_k \log|H_k + \delta_k|`."""
-        shifts = self._prepared(shift)
+        shifts = self._prepared(shift, vectors=False)
         return torch.stack([block.logdet(shifts[name]) for name, block in self.blocks.items()]).sum()
 
     def solve(self, vectors: Float[Tensor, "*batch P"], shift: Shifts = 0.0) -> Float[Tensor, "*batch P"]:
@@ -103,7 +103,7 @@ class Block(AbstractPSD):
 
     def effective_dimension(self, shift: Shifts) -> Float[Tensor, ""]:
         r"""The effective number of dimensions, summed over blocks."""
-        shifts = self._prepared(shift)
+        shifts = self._prepared(shift, vectors=False)
         return torch.stack([block.effective_dimension(shifts[name]) for name, block in self.blocks.items()]).sum()
 
     def half_logdet_cotangents(self, shift: Shifts) -> dict[str, tuple[Tensor, ...]]:
@@ -144,11 +144,16 @@ class Block(AbstractPSD):
         check_vectors(vectors, self.size, describe(self.name))
         return dict(zip(self.blocks, vectors.split(self._sizes, dim=-1), strict=True))
 
-    def _prepared(self, shift: Shifts) -> dict[str, Shift]:
-        """Name -> shift, after the decomposition of every block that will need it."""
+    def decompose(self, shift: Shifts) -> None:
+        """The decomposition in full, for a value whose log-determinant is asked before its cotangents."""
+        self._prepared(shift)
+
+    def _prepared(self, shift: Shifts, *, vectors: bool = True) -> dict[str, Shift]:
+        """Name -> shift, after the decomposition of every block that will need it, with eigenvectors or without."""
         shifts = self._shifts(shift)
         # A shift per row goes through Cholesky, so a decomposition would be thrown away.
-        decompose({name: block.factors for name, block in self.blocks.items() if not is_vector(shifts[name])})
+        wanted = {name: block.factors for name, block in self.blocks.items() if not is_vector(shifts[name])}
+        decompose(wanted, vectors=vectors)
         return shifts
 
     def _shifts(self, shift: Shifts) -> dict[str, Shift]:

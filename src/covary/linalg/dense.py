@@ -11,7 +11,7 @@ from .._errors import NotPositiveDefiniteError
 from .._types import TensorMap
 from .checks import check_entries, check_factor, check_scale, check_vectors, describe, require_positive
 from .diagonal import Diagonal
-from .eigen import Factors, tracked_values
+from .eigen import Factors
 from .psd import AbstractPSD, check_matching, refined
 from .shift import Shifts, is_vector, single_shift
 
@@ -135,7 +135,7 @@ class Dense(AbstractPSD):
 
     def _values(self) -> Float[Tensor, " P"]:
         r"""The eigenvalues :math:`\lambda_i`, with their derivative."""
-        return tracked_values(self.matrix, self.factors.spectra(self.name)[0])
+        return self.factors.values(self.name)[0]
 
     def _shifted(self, shift: Shifts) -> Float[Tensor, " P"]:
         r"""The eigenvalues :math:`\lambda_i + \delta`, each above zero."""

@@ -1,9 +1,9 @@
 """Eigen-decompositions of symmetric positive semi-definite matrices, each made once and with one thread."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, TypeVar, final
 
 import torch
 from jaxtyping import Float
@@ -12,10 +12,12 @@ from torch import Tensor
 from .._errors import NotPositiveDefiniteError
 from .checks import check_entries, describe
 
-__all__ = ["Factors", "Spectrum", "decompose", "eigh_all", "tracked_values"]
+__all__ = ["Factors", "Spectrum", "decompose", "eigh_all", "eigvalsh_all"]
 
 # Below this size a decomposition takes less than 30 ms, and handing it to a worker costs what it gains (measured).
 SIDE_BY_SIDE_SIZE = 400
+
+Result = TypeVar("Result")
 
 
 class Spectrum(NamedTuple):
@@ -31,16 +33,24 @@ class Factors:
 
     Arguments:
         matrices: What the part is called in messages -> matrix, shape (n, n) or (Q, n, n).
+        estimated: Whether the matrices are unbiased estimates of positive semi-definite ones, so that eigenvalues below
+            zero are noise and count as zero.
     """
 
-    def __init__(self, matrices: Mapping[str, Tensor]) -> None:
+    def __init__(self, matrices: Mapping[str, Tensor], *, estimated: bool = False) -> None:
         self.matrices = dict(matrices)
+        self.estimated = estimated
+        self._values: tuple[Tensor, ...] | None = None if self.matrices else ()
         self._spectra: tuple[Spectrum, ...] | None = None if self.matrices else ()
 
     @property
-    def pending(self) -> bool:
-        """Whether the decomposition is still to be made."""
-        return self._spectra is None
+    def tracked(self) -> bool:
+        """Whether eigenvalues must carry a derivative."""
+        return torch.is_grad_enabled() and any(matrix.requires_grad for matrix in self.matrices.values())
+
+    def pending(self, vectors: bool) -> bool:
+        """Whether a decomposition is still to be made, with eigenvectors or without."""
+        return self._spectra is None if vectors else self._values is None
 
     def spectra(self, name: str) -> tuple[Spectrum, ...]:
         """One spectrum per matrix, made on the first call.
@@ -53,52 +63,102 @@ class Factors:
         assert self._spectra is not None
         return self._spectra
 
+    def values(self, name: str) -> tuple[Tensor, ...]:
+        r"""The eigenvalues of each matrix, with their derivative :math:`d\lambda_i = v_i^\top dM\, v_i` where tracked.
+
+        The derivative of any symmetric function of the eigenvalues, such as a log-determinant, is exact to first order
+        even where single eigenvalues coincide; the derivative of `eigh` itself is not finite there.
+        """
+        if self.tracked:
+            return tuple(map(_tracked_values, self.matrices.values(), self.spectra(name)))
+        if self._values is None:
+            decompose({name: self}, vectors=False)
+        assert self._values is not None
+        return self._values
+
     def keep(self, spectra: Sequence[Spectrum]) -> None:
         """Storage of the spectra that `decompose` has made, in the order of the matrices."""
         self._spectra = tuple(spectra)
+        self._values = tuple(spectrum.values for spectrum in spectra)
+
+    def keep_values(self, values: Sequence[Tensor]) -> None:
+        """Storage of the eigenvalues alone."""
+        self._values = tuple(values)
 
 
-def decompose(blocks: Mapping[str, Factors]) -> None:
-    """Decomposition of every matrix that still lacks one, all side by side; the blocks keep the results."""
-    pending = {name: factors for name, factors in blocks.items() if factors.pending}
-    labels = [describe(name, part) for name, factors in pending.items() for part in factors.matrices]
-    spectra = iter(eigh_all([m for factors in pending.values() for m in factors.matrices.values()], labels))
-    for factors in pending.values():
-        factors.keep([next(spectra) for _ in factors.matrices])
+def decompose(blocks: Mapping[str, Factors], *, vectors: bool = True) -> None:
+    """Decomposition of every matrix that still lacks one, all side by side; the blocks keep the results.
+
+    Arguments:
+        blocks: Name -> matrices.
+        vectors: Whether eigenvectors will be needed; eigenvalues alone take half the time.
+    """
+    with_vectors = {n: f for n, f in blocks.items() if (vectors or f.tracked) and f.pending(vectors=True)}
+    _fill(with_vectors, eigh_all, Factors.keep)
+    # what has just been filled is pending no more
+    _fill({n: f for n, f in blocks.items() if f.pending(vectors=False)}, eigvalsh_all, Factors.keep_values)
 
 
-def eigh_all(matrices: Sequence[Tensor], labels: Sequence[str] = ()) -> list[Spectrum]:
+Solver = Callable[[Sequence[Tensor], Sequence[str], Sequence[bool]], list[Any]]
+
+
+def _fill(blocks: Mapping[str, Factors], solver: Solver, keep: Callable[[Factors, list[Any]], None]) -> None:
+    labels = [describe(name, part) for name, factors in blocks.items() for part in factors.matrices]
+    estimated = [factors.estimated for factors in blocks.values() for _ in factors.matrices]
+    found = iter(solver([m for factors in blocks.values() for m in factors.matrices.values()], labels, estimated))
+    for factors in blocks.values():
+        keep(factors, [next(found) for _ in factors.matrices])
+
+
+def eigh_all(matrices: Sequence[Tensor], labels: Sequence[str] = (), estimated: Sequence[bool] = ()) -> list[Spectrum]:
     r"""Spectra :math:`M = V \mathrm{diag}(\lambda) V^\top` of positive semi-definite matrices, without graph.
 
     Eigenvalues in :math:`[-t |\lambda|_{\max}, 0)` with t = 10 · size · eps count as zero: Gram matrices are positive
     semi-definite by construction, and this is the accuracy of `eigh`. A lower one raises
-    `NotPositiveDefiniteError`. The number of threads of the caller is the same afterwards.
+    `NotPositiveDefiniteError`, or counts as zero too in an estimate. The number of threads of the caller is the same
+    afterwards.
 
     Arguments:
         matrices: Symmetric matrices, each (n, n) or a stack (Q, n, n).
         labels: How messages call each matrix; "the matrix" without.
+        estimated: For each matrix whether it is an unbiased estimate of a positive semi-definite one; none by default.
     """
+    pieces, labels = _jobs(matrices, labels)
+    spectra = iter(_side_by_side(_eigh, [job for group in pieces for job in group]))
+    joined = [_joined([next(spectra) for _ in group]) for group in pieces]
+    flags = estimated or [False] * len(labels)
+    return [
+        Spectrum(_without_rounding(values, label, flag), vectors)
+        for (values, vectors), label, flag in zip(joined, labels, flags, strict=True)
+    ]
+
+
+def eigvalsh_all(
+    matrices: Sequence[Tensor], labels: Sequence[str] = (), estimated: Sequence[bool] = ()
+) -> list[Tensor]:
+    """The eigenvalues alone, as those of `eigh_all`."""
+    pieces, labels = _jobs(matrices, labels)
+    values = iter(_side_by_side(_eigvalsh, [job for group in pieces for job in group]))
+    joined = [torch.cat([next(values) for _ in group]) if len(group) > 1 else next(values) for group in pieces]
+    flags = estimated or [False] * len(labels)
+    return [_without_rounding(value, label, flag) for value, label, flag in zip(joined, labels, flags, strict=True)]
+
+
+def _tracked_values(matrix: Float[Tensor, "*Q n n"], spectrum: Spectrum) -> Float[Tensor, "*Q n"]:
+    quotients = (spectrum.vectors * (matrix @ spectrum.vectors)).sum(-2)
+    return spectrum.values + (quotients - quotients.detach())
+
+
+Job = tuple[Tensor, str]
+
+
+def _jobs(matrices: Sequence[Tensor], labels: Sequence[str]) -> tuple[list[list[Job]], Sequence[str]]:
+    """For each matrix the pieces that are decomposed on their own, after a check of its entries; and all labels."""
     detached = [matrix.detach() for matrix in matrices]
     labels = labels or [describe("")] * len(detached)
     for matrix, label in zip(detached, labels, strict=True):
         check_entries(matrix, label)
-    pieces = [_pieces(matrix) for matrix in detached]
-    jobs = [(piece, label) for group, label in zip(pieces, labels, strict=True) for piece in group]
-    spectra = iter(_side_by_side(jobs))
-    joined = [_joined([next(spectra) for _ in group]) for group in pieces]
-    return [_without_rounding(spectrum, label) for spectrum, label in zip(joined, labels, strict=True)]
-
-
-def tracked_values(matrix: Float[Tensor, "*Q n n"], spectrum: Spectrum) -> Float[Tensor, "*Q n"]:
-    r"""Eigenvalues of the matrix with their derivative :math:`d\lambda_i = v_i^\top dM\, v_i`.
-
-    The derivative of any symmetric function of the eigenvalues, such as a log-determinant, is exact to first order
-    even where single eigenvalues coincide; the derivative of `eigh` itself is not finite there.
-    """
-    if not (matrix.requires_grad and torch.is_grad_enabled()):
-        return spectrum.values
-    quotients = (spectrum.vectors * (matrix @ spectrum.vectors)).sum(-2)
-    return spectrum.values + (quotients - quotients.detach())
+    return [[(piece, label) for piece in _pieces(m)] for m, label in zip(detached, labels, strict=True)], labels
 
 
 def _pieces(matrix: Float[Tensor, "*Q n n"]) -> list[Tensor]:
@@ -115,14 +175,14 @@ def _joined(spectra: Sequence[Spectrum]) -> Spectrum:
     return Spectrum(torch.cat([s.values for s in spectra]), torch.cat([s.vectors for s in spectra]))
 
 
-def _side_by_side(jobs: Sequence[tuple[Tensor, str]]) -> list[Spectrum]:
-    """One spectrum per job, in order; worker threads where at least two jobs are large and on the processor."""
+def _side_by_side(solve: Callable[[Tensor, str], Result], jobs: Sequence[Job]) -> list[Result]:
+    """One result per job, in order; worker threads where at least two jobs are large and on the processor."""
     large = sum(m.shape[-1] >= SIDE_BY_SIDE_SIZE and m.device.type == "cpu" for m, _ in jobs)
     with _threads_kept() as threads:
         if min(large, threads) < 2:
-            return [_eigh(matrix, label) for matrix, label in jobs]
+            return [solve(matrix, label) for matrix, label in jobs]
         with ThreadPoolExecutor(min(large, threads)) as workers:
-            return list(workers.map(_eigh, *zip(*jobs, strict=True)))
+            return list(workers.map(solve, *zip(*jobs, strict=True)))
 
 
 @contextmanager
@@ -142,15 +202,31 @@ def _threads_kept() -> Iterator[int]:
 
 def _eigh(matrix: Float[Tensor, "*Q n n"], label: str) -> Spectrum:
     """The spectrum of one job."""
+    with _single_threaded(label):
+        values, vectors = torch.linalg.eigh(matrix.double())
+    return Spectrum(values.to(matrix.dtype), vectors.to(matrix.dtype))
+
+
+def _eigvalsh(matrix: Float[Tensor, "*Q n n"], label: str) -> Float[Tensor, "*Q n"]:
+    """The eigenvalues of one job."""
+    with _single_threaded(label):
+        values = torch.linalg.eigvalsh(matrix.double())
+    return values.to(matrix.dtype)
+
+
+@contextmanager
+def _single_threaded(label: str) -> Iterator[None]:
+    """The setting in which a job runs, and the type of its failure.
+
+    Jobs run in double: in single precision LAPACK fails or returns NaN on Gram matrices of lower rank, such as of a few
+    digits whose border is black, because tiny entries underflow there.
+    """
     # Threads of one decomposition wait for each other at every column: with a second one, 1000 × 1000 takes
     # many times longer as soon as anything else runs. Set here because the setting belongs to the thread.
     torch.set_num_threads(1)
     try:
         with torch.no_grad():  # grad mode, too, belongs to the thread
-            # In single precision LAPACK fails or returns NaN on Gram matrices of lower rank, such as of a few digits
-            # whose border is black: tiny entries underflow there. In double it does not.
-            values, vectors = torch.linalg.eigh(matrix.double())
-            return Spectrum(values.to(matrix.dtype), vectors.to(matrix.dtype))
+            yield
     except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
         raise NotPositiveDefiniteError(
             f"The eigen-decomposition of {label} did not converge ({error}). Look for entries that are not "
@@ -158,13 +234,12 @@ def _eigh(matrix: Float[Tensor, "*Q n n"], label: str) -> Spectrum:
         ) from error
 
 
-def _without_rounding(spectrum: Spectrum, label: str) -> Spectrum:
-    """The spectrum with eigenvalues that are negative within rounding set to zero."""
-    values = spectrum.values
+def _without_rounding(values: Float[Tensor, "*Q n"], label: str, estimated: bool) -> Float[Tensor, "*Q n"]:
+    """The eigenvalues, those that are negative within rounding (in an estimate: within its noise) set to zero."""
     tolerance = 10 * values.shape[-1] * torch.finfo(values.dtype).eps * values.abs().amax(-1, keepdim=True)
-    if bool((values < -tolerance).any()):
+    if not estimated and bool((values < -tolerance).any()):
         raise NotPositiveDefiniteError(
             f"The smallest eigenvalue of {label} is {values.min().item():.3e}, below zero by more than rounding; "
             "a positive semi-definite matrix was expected. Build it as a Gram matrix, or compute it in float64."
         )
-    return Spectrum(values.clamp_min(0.0), spectrum.vectors)
+    return values.clamp_min(0.0)

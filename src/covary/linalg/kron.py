@@ -10,7 +10,7 @@ from torch import Tensor
 from .._errors import ShapeError, StructureError
 from .._types import TensorMap
 from .checks import check_factor, check_scale, check_vectors, describe, require_positive
-from .eigen import Factors, Spectrum, tracked_values
+from .eigen import Factors, Spectrum
 from .psd import AbstractPSD, check_matching, refined
 from .shift import Shift, Shifts, is_vector, single_shift
 
@@ -29,6 +29,8 @@ class Kron(AbstractPSD):
         input_cov: The factor A, (D, D), shared by all blocks, or (Q, D, D).
         grad_cov: The factor B, (G, G), shared by all blocks, or (Q, G, G).
         count: The number c of terms in each sum, one for all blocks or (Q,).
+        estimated: Whether A and B are unbiased estimates of positive semi-definite matrices (cross products of
+            independent samples), whose eigenvalues below zero are noise and count as zero.
         name: How messages call the matrix.
     """
 
@@ -38,6 +40,7 @@ class Kron(AbstractPSD):
         grad_cov: Float[Tensor, "..."],
         count: float | int | Float[Tensor, "*Q"] = 1.0,
         *,
+        estimated: bool = False,
         name: str = "",
     ) -> None:
         check_factor(input_cov, (2, 3), describe(name, "input_cov"))
@@ -46,8 +49,10 @@ class Kron(AbstractPSD):
         self.input_cov = input_cov
         self.grad_cov = grad_cov
         self.count = torch.as_tensor(count, dtype=input_cov.dtype, device=input_cov.device)
+        self.estimated = estimated
         self.name = name
-        self.factors = Factors({"input_cov": self._stack(input_cov), "grad_cov": self._stack(grad_cov)})
+        stacks = {"input_cov": self._stack(input_cov), "grad_cov": self._stack(grad_cov)}
+        self.factors = Factors(stacks, estimated=estimated)
         _check_count(self.count, self._shape[0], self.tensors, describe(name))
 
     @property
@@ -135,14 +140,16 @@ class Kron(AbstractPSD):
 
     def map(self, function: TensorMap) -> "Kron":
         """The same structure with the function applied to A, B and the count."""
-        return Kron(function(self.input_cov), function(self.grad_cov), function(self.count), name=self.name)
+        mapped = function(self.input_cov), function(self.grad_cov), function(self.count)
+        return Kron(*mapped, estimated=self.estimated, name=self.name)
 
     def accumulate(self, other: AbstractPSD) -> "Kron":
         """The value of all the data: A, B and count add up, the matrices do not."""
         check_matching(self, other, lambda value: [tuple(t.shape) for t in value.tensors if isinstance(t, Tensor)])
         assert isinstance(other, Kron)
         input_cov, grad_cov = self.input_cov + other.input_cov, self.grad_cov + other.grad_cov
-        return Kron(input_cov, grad_cov, self.count + other.count, name=self.name)
+        estimated = self.estimated or other.estimated
+        return Kron(input_cov, grad_cov, self.count + other.count, estimated=estimated, name=self.name)
 
     def __add__(self, other: object) -> AbstractPSD:
         """Refusal: the structure is not closed under sums."""
@@ -192,10 +199,8 @@ class Kron(AbstractPSD):
 
     def _values(self) -> Float[Tensor, "Q G D"]:
         r"""The eigenvalues :math:`\lambda_{qji}`, with their derivative."""
-        a, b = self._spectra()
-        return self._products(
-            tracked_values(self._stack(self.input_cov), a), tracked_values(self._stack(self.grad_cov), b)
-        )
+        a, b = self.factors.values(self.name)
+        return self._products(a, b)
 
     def _scalar(self, shift: Shifts) -> Shift:
         """The shift, after a check that it is one number."""

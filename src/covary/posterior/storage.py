@@ -43,6 +43,9 @@ def to_state(fitted: Fitted, likelihood: Likelihood, prior: Prior) -> dict[str, 
         "likelihood": type(likelihood).__name__,
         "names": list(fitted.mean),
         "blocks": {name: type(block).__name__ for name, block in factors.curvature.blocks.items()},
+        "estimated": [
+            n for n, block in factors.curvature.blocks.items() if isinstance(block, Kron) and block.estimated
+        ],
         "gradient": factors.gradient is not None,
         "parameters": [name for name, _ in likelihood.named_parameters()],
     }
@@ -71,7 +74,7 @@ def from_state(state: Mapping[str, Any], network: nn.Module, likelihood: Likelih
     names: list[str] = header["names"]
     _check_weights(header, tensors, weights)
     _check_context(header, tensors, _context(names, likelihood, prior), type(likelihood).__name__)
-    curvature = Block({name: _block(name, kind, tensors) for name, kind in header["blocks"].items()})
+    curvature = Block({name: _block(name, header, tensors) for name in header["blocks"]})
     _check_sizes(curvature, {name: weights[name].numel() for name in names})
     gradient = {name: tensors[f"gradient/{name}"] for name in names} if header["gradient"] else None
     fitted = Fitted(
@@ -112,7 +115,7 @@ def _header(state: Mapping[str, Any]) -> dict[str, Any]:
     version = header.get("version") if isinstance(header, dict) else None
     if version != VERSION:
         raise DataError(f"The posterior has format version {version!r}; this covary reads {VERSION}. Update covary.")
-    lists = {"names": list, "blocks": dict, "gradient": bool, "parameters": list}
+    lists = {"names": list, "blocks": dict, "estimated": list, "gradient": bool, "parameters": list}
     for field, kind in (FIELDS | lists).items():
         if not isinstance(header.get(field), kind):
             raise DataError(
@@ -152,8 +155,10 @@ def _keys(header: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"likelihood/{name}" for name in header["parameters"])
 
 
-def _block(name: str, kind: str, tensors: Mapping[str, Tensor]) -> AbstractPSD:
-    return STRUCTURES[kind](*(tensors[f"block/{name}/{statistic}"] for statistic in STATISTICS[kind]))
+def _block(name: str, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> AbstractPSD:
+    kind = header["blocks"][name]
+    statistics = [tensors[f"block/{name}/{statistic}"] for statistic in STATISTICS[kind]]
+    return Kron(*statistics, estimated=name in header["estimated"]) if kind == "Kron" else STRUCTURES[kind](*statistics)
 
 
 @torch.no_grad()

@@ -20,7 +20,7 @@ from .._types import Columns, Resampling
 from ..batches import Batches, IndexedBatch
 from ..config import FitConfig
 from ..evidence import EvidenceTerms, Model, factor_pass, log_evidence
-from ..evidence.choice import CurvatureName, blocks_function
+from ..evidence.choice import CurvatureName, blocks_function, joined_shifts
 from ..evidence.reduce import all_sum
 from ..hypergrad import factor_cotangents, model_gradient, prior_gradient, stochastic
 from ..hypergrad.hyperparameters import model_hyperparameters, slopes
@@ -82,12 +82,14 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
     shard, parameters = own_part(batches), state.hyperparameters()
     model = state.model(seed)._replace(network=hyper_network(state.network, config))
     factors = factor_pass(model, shard, blocks_function(config.curvature), columns)
+    learned = model_hyperparameters(model)
+    if learned:  # cotangents will need the eigenvectors, which steps on the prior do without
+        factors.curvature.decompose(joined_shifts(factors.curvature, state.prior, model.weights))
     first: EvidenceTerms | None = None
     for _ in range(config.prior_steps):
         gradient = prior_gradient(factors, state.prior, model.weights)
         first = gradient.terms if first is None else first
         _climb(parameters, optimiser, gradient)
-    learned = model_hyperparameters(model)
     cotangents = factor_cotangents(factors, state.prior, model.weights) if learned else {}
     for number in range(config.hyper_steps if learned else 0):
         part = model._replace(seed=seed_for(seed, number))

@@ -5,7 +5,17 @@ from typing import Literal, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-__all__ = ["Batch", "Columns", "Network", "Progress", "Resampling", "SampleAveraging", "SampleWeighting", "Weights"]
+__all__ = [
+    "Batch",
+    "Columns",
+    "IndependentSets",
+    "Network",
+    "Progress",
+    "Resampling",
+    "SampleAveraging",
+    "SampleWeighting",
+    "Weights",
+]
 
 Network = nn.Module  # x: (N, ...) -> f: (N, C)
 Batch = tuple[Tensor, Tensor]  # inputs (N, ...), targets (N, ...)
@@ -40,9 +50,16 @@ class SampleWeighting(SampleAveraging, Protocol):
 
 
 @runtime_checkable
+class IndependentSets(SampleAveraging, Protocol):
+    """A sample-averaging network whose copies are drawn in independent sets, one after the other along S."""
+
+    num_sets: int
+
+
+@runtime_checkable
 class Resampling(Protocol):
     """A network that can average over another number of copies, sharing its parameters."""
 
-    def with_samples(self, num_samples: int) -> nn.Module:
-        """The network that averages over that many."""
+    def with_samples(self, num_samples: int, num_sets: int = 1) -> nn.Module:
+        """The network that averages over that many, drawn in that many independent sets."""
         ...

@@ -95,7 +95,7 @@ def test_the_kernel_has_the_determinant_of_the_full_curvature():
 
 
 def test_folded_rows_share_the_weights_of_their_datum():
-    inputs, weights = torch.randn(6, 3, 2), torch.rand(2, 3)  # N = 2, F = 3, S = 3
+    inputs, weights = torch.randn(6, 3, 2), torch.rand(2, 3).softmax(1)  # N = 2, F = 3, S = 3
     share = Outer(inputs, lambda a: a[:, :, None, None], lambda g: g, fold=3)
     ours = share.averaged_inputs(weights)[:, :, 0]
     for n in range(2):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from covary._errors import ShapeError, StructureError
-from covary.networks import NAMES, build, cnn, fixup_resnet, lenet, mlp
+from covary.networks import NAMES, VARIANTS, build, cnn, fixup_resnet, lenet, mlp, relaxed_network
 
 
 def weights(network):
@@ -30,6 +30,13 @@ def module(tmp_path, monkeypatch):
         ("cnn", (3, 16, 16), lambda g: cnn(3, 16, 4, generator=g)),
         ("lenet", (1, 28, 28), lambda g: lenet(1, 28, 4, generator=g)),
         ("resnet-8-2", (3, 6, 9), lambda g: fixup_resnet(8, 2, 3, 4, generator=g)),
+        ("relaxed:f-fc+conv:2", (3, 6, 9), lambda g: relaxed_network("f-fc+conv", 2, (3, 6, 9), 4, generator=g)),
+        ("relaxed:gconv-full:1", (1, 4, 4), lambda g: relaxed_network("gconv-full", 1, (1, 4, 4), 4, generator=g)),
+        (
+            "relaxed:s-fc:1:weight",
+            (1, 4, 4),
+            lambda g: relaxed_network("s-fc", 1, (1, 4, 4), 4, length_scale="weight", generator=g),
+        ),
     ],
 )
 def test_names_are_the_networks_they_say(name, shape, same):
@@ -39,11 +46,17 @@ def test_names_are_the_networks_they_say(name, shape, same):
     assert not torch.equal(weights(network), weights(build(name, shape, 4, seed=4)))
 
 
-@pytest.mark.parametrize("name", ["mpl", "mlp:", "mlp:a", "mlp:3-", "mlp:-3", "resnet", "resnet-8", "cnn-3", ""])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("mpl", "mlp:", "mlp:a", "mlp:3-", "mlp:-3", "resnet", "resnet-8", "cnn-3", ""),
+        *("relaxed", "relaxed:conv", "relaxed:conv:a", "relaxed:conv:1:fixed:2"),
+    ],
+)
 def test_unknown_names_list_the_known(name):
     with pytest.raises(StructureError, match=f"called '{name}': expected mlp, ") as caught:
         build(name, (1, 28, 28), 10, 0)
-    assert all(known in str(caught.value) for known in NAMES)
+    assert all(known in str(caught.value) for known in (*NAMES, *VARIANTS))
     assert "\n" not in str(caught.value)
 
 
@@ -56,11 +69,24 @@ def test_unknown_names_list_the_known(name):
         ("lenet", (1, 30, 30), "28 or 32; 30 came"),
         ("resnet-9-4", (1, 8, 8), r"6n \+ 2"),
         ("resnet-8-0", (1, 8, 8), "width of 1 or more"),
+        ("relaxed:conv:0", (1, 8, 8), "alpha of 1 or more"),
     ],
 )
 def test_impossible_sizes(name, shape, message):
     with pytest.raises(ShapeError, match=message):
         build(name, shape, 10, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("relaxed:convolution:2", "called 'convolution': expected one of fc, conv, f-fc, "),
+        ("relaxed:s-fc:2:short", "length_scale must be one of 'fixed', 'weight', 'hyperparameter'; 'short' came"),
+    ],
+)
+def test_unknown_kinds_of_a_relaxed_network(name, message):
+    with pytest.raises(StructureError, match=message):
+        build(name, (1, 8, 8), 10, 0)
 
 
 def test_a_function_of_the_users_own(module):

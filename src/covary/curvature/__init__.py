@@ -12,6 +12,18 @@ from .dense import full
 from .diagonal import diag
 from .kronecker import kfac
 from .rules import register_rule
-from .shares import Exact, Lookup, Outer
+from .shares import Exact, Lookup, Merged, Outer
 
-__all__ = ["Coverage", "CoverageRow", "Exact", "Lookup", "Outer", "coverage", "diag", "full", "kfac", "register_rule"]
+__all__ = [
+    "Coverage",
+    "CoverageRow",
+    "Exact",
+    "Lookup",
+    "Merged",
+    "Outer",
+    "coverage",
+    "diag",
+    "full",
+    "kfac",
+    "register_rule",
+]

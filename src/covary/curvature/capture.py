@@ -22,7 +22,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .._errors import CaptureError, ShapeError
-from .._types import SampleAveraging, SampleWeighting
+from .._types import IndependentSets, SampleAveraging, SampleWeighting
 from ..priors import hyperparameters_of
 from .coverage import Structure, find_uses, structure_of
 from .rules import attend, rule_for
@@ -59,6 +59,7 @@ class Captured:
     Arguments:
         outputs: The network's outputs f̂, shape (N, C).
         num_samples: S, the copies of each datum in the inner batch.
+        num_sets: How many independent sets the copies were drawn in.
         sample_weights: How much each copy counts in f̂, shape (N, S), rows summing to 1; None where each is 1/S.
         weights: The weights that are covered, by name.
         structures: The structure of each weight's block in a Kronecker-factored curvature.
@@ -71,6 +72,7 @@ class Captured:
 
     outputs: Float[Tensor, "N C"]
     num_samples: int
+    num_sets: int
     sample_weights: Tensor | None
     weights: Mapping[str, nn.Parameter]
     structures: Mapping[str, Structure]
@@ -136,6 +138,7 @@ def capture(
     with torch.enable_grad(), _watch(network, weights) as calls:
         outputs = _forward(network, x, weights, index, seed, differentiable)
     num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1
+    num_sets = network.num_sets if isinstance(network, IndependentSets) else 1
     _check_outputs(outputs, x)
     folds = [_fold(network, call, x.shape[0] * num_samples) for call in calls]
     with torch.set_grad_enabled(differentiable):
@@ -143,9 +146,8 @@ def capture(
         sample_weights = _sample_weights(network, x, index, seed)
     structures = {n: structure_of(weights[n], uses) for n, uses in find_uses(network, weights).items()}
     edges, shapes = [call.edge for call in calls], [call.shape for call in calls]
-    return Captured(
-        outputs, num_samples, sample_weights, weights, structures, shares, edges, shapes, folds, differentiable
-    )
+    samples = num_samples, num_sets, sample_weights
+    return Captured(outputs, *samples, weights, structures, shares, edges, shapes, folds, differentiable)
 
 
 def _forward(

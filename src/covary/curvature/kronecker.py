@@ -6,8 +6,16 @@ f̂, as a rule 1/S), of shapes (N, R, Q, D) and (N, R, Q, G),
 .. math:: H \approx A \otimes B / c, \quad A = \sum \bar a \bar a^\top, \quad B = \sum_k \sum \bar g \bar g^\top.
 
 *Expand* sums over the pairs (n, r) and counts them; *reduce* first takes the mean of ā and the sum of ḡ over r, then
-sums over n. Over S it is always reduce (paper 1, Eq. (19)). Factors carry a block axis Q for grouped layers, so that no
-zero between groups is ever stored. Biases and other small parameters get exact blocks.
+sums over n. Over S it is always reduce (paper 1, Eq. (19)), and over group elements as well unless asked otherwise.
+The square of a mean over few samples is too large by the variance of that mean. Where samples were drawn as two
+independent sets with means :math:`\bar a_1, \bar a_2`, the estimate
+
+.. math:: A = \tfrac12 \sum (\bar a_1 \bar a_2^\top + \bar a_2 \bar a_1^\top),
+
+and B likewise, is free of that bias; it is symmetric, and positive semi-definite but for noise (`Kron.estimated`).
+Factors carry a block axis Q for grouped and factored layers, so that no zero between blocks is ever stored; each block
+has its own B, with count N, or all share their sum with count N·Q (paper 2, Sec. 5.1). Biases and other small
+parameters get exact blocks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,11 +35,22 @@ from .coverage import select_weights
 from .dense import dense_block
 from .diagonal import diagonal_block
 from .evaluate import evaluate
-from .shares import Exact, Lookup, Outer
+from .shares import Exact, Lookup, Outer, Share
 
-__all__ = ["KfacApprox", "kfac", "kron_blocks"]
+__all__ = ["KfacApprox", "Sharing", "kfac", "kron_blocks"]
 
 KfacApprox = Literal["expand", "reduce"]
+
+
+class Sharing(NamedTuple):
+    """How the factors treat what shares a weight: rows of one datum, elements of a group, blocks of the weight."""
+
+    rows: KfacApprox = "expand"
+    elements: KfacApprox = "reduce"
+    common_gradients: bool = False  # one B for all blocks
+
+
+DEFAULT = Sharing()
 
 
 def kfac(
@@ -45,6 +64,8 @@ def kfac(
     index: Int[Tensor, " N"] | None = None,
     seed: int = 0,
     kfac_approx: KfacApprox = "expand",
+    group_approx: KfacApprox = "reduce",
+    common_gradients: bool = False,
 ) -> Block:
     """The Kronecker-factored GGN of a batch, one block per weight, sum over data, without the prior.
 
@@ -58,27 +79,31 @@ def kfac(
         index: The identity of each datum, for the noise of an averaged network; its position by default.
         seed: The seed of that noise.
         kfac_approx: "expand" or "reduce" over positions and tokens.
+        group_approx: "reduce" or "expand" over the elements of a group convolution.
+        common_gradients: Whether the blocks of a grouped or factored weight share one gradient factor, as in paper 2;
+            by default each has its own, which is closer to the GGN where channels differ.
     """
+    sharing = Sharing(kfac_approx, group_approx, common_gradients)
     blocks: dict[str, AbstractPSD] = {}
     for captured in evaluate(network, likelihood, batch, weights, index, seed):
         signs = draw_signs(columns, captured.outputs, generator)
-        part = kron_blocks(captured, root_columns(likelihood, captured.outputs, signs), kfac_approx)
+        part = kron_blocks(captured, root_columns(likelihood, captured.outputs, signs), sharing)
         blocks = accumulate(blocks, part)
     return as_block(blocks, select_weights(network, weights))
 
 
 def kron_blocks(
-    captured: Captured, columns: Iterable[Float[Tensor, "N C"]], kfac_approx: KfacApprox = "expand"
+    captured: Captured, columns: Iterable[Float[Tensor, "N C"]], sharing: Sharing = DEFAULT
 ) -> dict[str, AbstractPSD]:
     """The blocks of the weights that were called, additive over batches by `accumulate`."""
-    inputs = {name: _input_factor(captured, name, kfac_approx) for name in _names(captured, "kron")}
+    inputs = {name: _input_factor(captured, name, sharing) for name in _names(captured, "kron")}
     partners = _partners(captured, inputs)
     dense = [name for name in _names(captured, "dense") if name not in partners]
     outputs: dict[str, Tensor] = {}
     exact: dict[str, AbstractPSD] = {}
     for gradients in captured.pull_all(columns):
         for name in inputs:
-            factor = _gradient_factor(captured, name, gradients, kfac_approx)
+            factor = _gradient_factor(captured, name, gradients, sharing)
             outputs[name] = factor if name not in outputs else outputs[name] + factor
         for name in dense:
             block: AbstractPSD = dense_block(captured, (name,), gradients)
@@ -110,7 +135,12 @@ def _partners(captured: Captured, inputs: dict[str, InputFactor]) -> dict[str, s
         call, share = captured.shares[name][0]
         single = len(captured.shares[name]) == 1 and isinstance(share, Outer) and not share.input_rows
         # as many rows as data: nothing is shared inside a datum, and no groups part the factor
-        if single and factor.matrix.ndim == 2 and float(factor.num_rows.max()) == len(captured.outputs):
+        if (
+            single
+            and captured.num_sets == 1
+            and factor.matrix.ndim == 2
+            and float(factor.num_rows.max()) == len(captured.outputs)
+        ):
             weights[call] = name
     biases = {}
     for name in _names(captured, "dense"):
@@ -125,63 +155,97 @@ def _product(captured: Captured, name: str, inputs: InputFactor, gradients: Tens
     rows_are_inputs = isinstance(share, Lookup) or (isinstance(share, Outer) and share.input_rows)
     # torch.kron(left, right) follows weight.flatten(): left indexes the weight's rows
     left, right = (inputs.matrix, gradients) if rows_are_inputs else (gradients, inputs.matrix)
-    return Kron(right, left, inputs.num_rows)
+    return Kron(right, left, inputs.num_rows, estimated=captured.num_sets > 1)
 
 
-def _input_factor(captured: Captured, name: str, kfac_approx: KfacApprox) -> InputFactor:
+def _input_factor(captured: Captured, name: str, sharing: Sharing) -> InputFactor:
     lookups = [share for _, share in captured.shares[name] if isinstance(share, Lookup)]
-    if lookups and captured.num_samples == 1 and kfac_approx == "expand":
+    if lookups and captured.num_samples == 1 and sharing.rows == "expand":
         # one-hot rows have a diagonal Gram matrix: blocks of size one
         counts = torch.stack([share.counts() for share in lookups]).sum(0)
         return InputFactor(counts[:, None, None], _count([sum(share.num_used for share in lookups)], counts))
     rows: dict[int, list[Tensor]] = {}
     for _, share in captured.shares[name]:
-        assert not isinstance(share, Exact), "exact shares have no factors"
         position = share.block[0] if isinstance(share, Outer) else 0
-        rows.setdefault(position, []).append(share.averaged_inputs(captured.sample_weights))
-    if kfac_approx == "reduce":
-        rows = {key: [_reduce(parts) / sum(part.shape[1] for part in parts)] for key, parts in rows.items()}
-    if lookups and kfac_approx == "expand":  # positions without lookup are no rows
+        rows.setdefault(position, []).append(_input_rows(captured, share, sharing))
+    if sharing.rows == "reduce":
+        rows = {key: [_reduce(parts) / sum(part.shape[2] for part in parts)] for key, parts in rows.items()}
+    if lookups and sharing.rows == "expand":  # positions without lookup are no rows
         num_rows = [sum(share.num_used for share in lookups)]
     else:
-        num_rows = [sum(part.shape[0] * part.shape[1] for part in rows[key]) for key in sorted(rows)]
+        num_rows = [sum(part.shape[1] * part.shape[2] for part in rows[key]) for key in sorted(rows)]
     matrix = _stack([_gram(rows[key]) for key in sorted(rows)])
+    if sharing.common_gradients:
+        num_rows = [number * rows[0][0].shape[3] for number in num_rows]
     return InputFactor(matrix, _count(num_rows, matrix))
 
 
 def _gradient_factor(
-    captured: Captured, name: str, gradients: Sequence[Tensor], kfac_approx: KfacApprox
+    captured: Captured, name: str, gradients: Sequence[Tensor], sharing: Sharing
 ) -> Float[Tensor, "*Q G G"]:
     rows: dict[int, list[Tensor]] = {}
     for call, share in captured.shares[name]:
-        assert not isinstance(share, Exact), "exact shares have no factors"
         position = share.block[0] if isinstance(share, Outer) else 0
-        rows.setdefault(position, []).append(share.summed_gradients(gradients[call]))
-    if kfac_approx == "reduce":
+        rows.setdefault(position, []).append(_gradient_rows(captured, share, gradients[call], sharing))
+    if sharing.rows == "reduce":
         rows = {key: [_reduce(parts)] for key, parts in rows.items()}
+    if sharing.common_gradients:  # blocks count as further rows
+        rows = {key: [part.flatten(2, 3)[:, :, :, None] for part in parts] for key, parts in rows.items()}
     return _stack([_gram(rows[key]) for key in sorted(rows)])
 
 
-def _reduce(parts: list[Float[Tensor, "N _ Q D"]]) -> Float[Tensor, "N 1 Q D"]:
+def _sets(captured: Captured) -> list[slice]:
+    """The samples of each independent set."""
+    size = captured.num_samples // captured.num_sets
+    return [slice(number * size, (number + 1) * size) for number in range(captured.num_sets)]
+
+
+def _input_rows(captured: Captured, share: Share, sharing: Sharing) -> Float[Tensor, "T N R Q D"]:
+    r"""The means :math:`\bar a` of each set of samples."""
+    assert not isinstance(share, Exact), "exact shares have no factors"
+    weights = captured.sample_weights
+    if isinstance(share, Lookup):
+        return _stacked([share.averaged_inputs(weights, samples=samples) for samples in _sets(captured)])
+    merge = sharing.elements == "reduce"
+    return _stacked([share.averaged_inputs(weights, samples=samples, merge=merge) for samples in _sets(captured)])
+
+
+def _gradient_rows(captured: Captured, share: Share, gradient: Tensor, sharing: Sharing) -> Float[Tensor, "T N R Q G"]:
+    r"""The sums :math:`\bar g` of each set of samples, as if it were all of them."""
+    assert not isinstance(share, Exact), "exact shares have no factors"
+    if isinstance(share, Lookup):
+        sums = [share.summed_gradients(gradient, samples=samples) for samples in _sets(captured)]
+    else:
+        merge = sharing.elements == "reduce"
+        sums = [share.summed_gradients(gradient, samples=samples, merge=merge) for samples in _sets(captured)]
+    return _stacked(sums) if captured.num_sets == 1 else captured.num_sets * _stacked(sums)
+
+
+def _stacked(sets: list[Float[Tensor, "N R Q D"]]) -> Float[Tensor, "T N R Q D"]:
+    return sets[0].unsqueeze(0) if len(sets) == 1 else torch.stack(sets)
+
+
+def _reduce(parts: list[Float[Tensor, "T N _ Q D"]]) -> Float[Tensor, "T N 1 Q D"]:
     """The sum over the shared axis and over calls."""
-    return torch.stack([part.sum(1, keepdim=True) for part in parts]).sum(0)
+    return torch.stack([part.sum(2, keepdim=True) for part in parts]).sum(0)
 
 
-def _gram(parts: list[Float[Tensor, "N _ Q D"]]) -> Float[Tensor, "*Q D D"]:
-    grams = [_gram_of_rows(part) for part in parts]
-    return torch.stack(grams).sum(0) if len(grams) > 1 else grams[0]
+def _gram(parts: list[Float[Tensor, "T N _ Q D"]]) -> Float[Tensor, "*Q D D"]:
+    """The sum of outer products over rows and calls: of the rows with themselves, or of one set's with the other's."""
+    grams = [_products_of_rows(part[0], part[-1]) for part in parts]
+    gram = torch.stack(grams).sum(0) if len(grams) > 1 else grams[0]
+    return gram if len(parts[0]) == 1 else (gram + gram.mT) / 2
 
 
-def _gram_of_rows(rows: Float[Tensor, "N R Q D"]) -> Float[Tensor, "*Q D D"]:
-    _, num_shared, num_blocks, size = rows.shape
+def _products_of_rows(left: Float[Tensor, "N R Q D"], right: Float[Tensor, "N R Q D"]) -> Float[Tensor, "*Q D D"]:
+    _, num_shared, num_blocks, size = left.shape
     if num_blocks > 1:
-        return torch.einsum("nrqi,nrqj->qij", rows, rows)
-    single = rows.squeeze(2)
+        return torch.einsum("nrqi,nrqj->qij", left, right)
+    left, right = left.squeeze(2), right.squeeze(2)
     if size <= num_shared:
         # rows of a convolution are a transposed view: products per datum read it as it lies, and are the smaller tensor
-        return (single.transpose(1, 2) @ single).sum(0)
-    flat = single.flatten(0, 1)
-    return flat.T @ flat
+        return (left.transpose(1, 2) @ right).sum(0)
+    return left.flatten(0, 1).T @ right.flatten(0, 1)
 
 
 def _stack(matrices: list[Tensor]) -> Tensor:

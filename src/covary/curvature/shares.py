@@ -12,6 +12,10 @@ in what they are made from, so a sum over S may be taken before or after.
 
 A rule returns `Outer` for a weight that multiplies its input, `Lookup` for a table indexed by its input, and `Exact`
 for a small parameter whose columns it can write down directly (a bias is the case a ≡ 1).
+
+Where a layer keeps further copies of a datum beside its samples, as a group convolution does with one slice of features
+per group element h, R runs over pairs of element and position. `Merged` then tells how the mean of ``a`` and the sum of
+``g`` over h are made before patches are unfolded, so that the copies count like samples and cost like one of them.
 """
 
 from collections.abc import Callable
@@ -21,9 +25,22 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["Exact", "Lookup", "Outer", "Share"]
+__all__ = ["Exact", "Lookup", "Merged", "Outer", "Share"]
 
 ALL = slice(None)
+
+
+@dataclass(frozen=True)
+class Merged:
+    r"""The rows of an `Outer` share with its copies of one datum brought together, R' = R / copies of them.
+
+    Arguments:
+        unfold: Linear map from inputs (N, S, ...) to the mean of ``a`` over the copies, (N, S, R', Q, D).
+        arrange: Linear map from output gradients (N, S, ...) to the sum of ``g`` over the copies, (N, S, R', Q, G).
+    """
+
+    unfold: Callable[[Tensor], Tensor]
+    arrange: Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -37,6 +54,7 @@ class Outer:
         input_rows: Whether the weight's rows are indexed by the input (transposed convolution), not by the output.
         block: Which of how many equal blocks of rows of the parameter this share fills; (0, 1) is the whole of it.
         fold: How many rows of the inner batch belong to one datum and sample besides S; they join R.
+        merged: The same rows with copies of one datum, such as group elements, brought together; None without copies.
     """
 
     inputs: Float[Tensor, "NF S *features"]
@@ -45,21 +63,30 @@ class Outer:
     input_rows: bool = False
     block: tuple[int, int] = (0, 1)
     fold: int = 1
+    merged: Merged | None = None
 
-    def averaged_inputs(self, weights: Float[Tensor, "N S"] | None = None) -> Float[Tensor, "N R Q D"]:
+    def averaged_inputs(
+        self, weights: Float[Tensor, "N S"] | None = None, *, samples: slice = ALL, merge: bool = True
+    ) -> Float[Tensor, "N R Q D"]:
         r"""The mean over samples :math:`\bar a`, taken before unfolding: memory does not grow with S.
 
         Arguments:
             weights: How much each sample counts, rows summing to 1; 1/S by default.
+            samples: Which samples the mean is over.
+            merge: Whether the mean is also over copies, where the share has some.
         """
-        # one sample is its own mean, and needs no copy
-        inputs = self.inputs if self.inputs.shape[1] == 1 else _sample_mean(self.inputs, weights)
-        return _join_fold(self.unfold(inputs), self.fold).squeeze(1)
+        inputs = _sample_mean(self.inputs, weights, samples)
+        unfold = self.merged.unfold if self.merged is not None and merge else self.unfold
+        return _join_fold(unfold(inputs), self.fold).squeeze(1)
 
-    def summed_gradients(self, gradient: Float[Tensor, "NF S *outputs"]) -> Float[Tensor, "N R Q G"]:
-        r"""The sum over samples :math:`\bar g`; each sample's gradient carries its weight already."""
-        total = gradient if gradient.shape[1] == 1 else gradient.sum(1, keepdim=True)
-        return _join_fold(self.arrange(total), self.fold).squeeze(1)
+    def summed_gradients(
+        self, gradient: Float[Tensor, "NF S *outputs"], *, samples: slice = ALL, merge: bool = True
+    ) -> Float[Tensor, "N R Q G"]:
+        r"""The sum over samples :math:`\bar g`, and over copies; each sample's gradient carries its weight already."""
+        chosen = gradient[:, samples]
+        total = chosen if chosen.shape[1] == 1 else chosen.sum(1, keepdim=True)
+        arrange = self.merged.arrange if self.merged is not None and merge else self.arrange
+        return _join_fold(arrange(total), self.fold).squeeze(1)
 
     def columns(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
         r"""The exact columns :math:`\hat J_n^\top v` of the data in `rows`."""
@@ -86,16 +113,20 @@ class Lookup:
     dtype: torch.dtype
     fold: int = 1
 
-    def averaged_inputs(self, weights: Float[Tensor, "N S"] | None = None) -> Float[Tensor, "N R 1 V"]:
-        r"""The mean over samples of the one-hot vectors, dense; weights as in `Outer`."""
+    def averaged_inputs(
+        self, weights: Float[Tensor, "N S"] | None = None, *, samples: slice = ALL
+    ) -> Float[Tensor, "N R 1 V"]:
+        r"""The mean over samples of the one-hot vectors, dense; arguments as in `Outer`."""
         one_hot = torch.nn.functional.one_hot(self.index.clamp(min=0), self.num_rows)
         one_hot = one_hot * (self.index >= 0).unsqueeze(-1)
-        average = _sample_mean(one_hot.to(self.dtype), weights)
+        average = _sample_mean(one_hot.to(self.dtype), weights, samples)
         return _join_fold(average.unsqueeze(3), self.fold).squeeze(1)
 
-    def summed_gradients(self, gradient: Float[Tensor, "NF S *outputs"]) -> Float[Tensor, "N R 1 D"]:
+    def summed_gradients(
+        self, gradient: Float[Tensor, "NF S *outputs"], *, samples: slice = ALL
+    ) -> Float[Tensor, "N R 1 D"]:
         r"""The sum over samples :math:`\bar g`."""
-        arranged = self._arrange(gradient).sum(1, keepdim=True).unsqueeze(3)
+        arranged = self._arrange(gradient)[:, samples].sum(1, keepdim=True).unsqueeze(3)
         return _join_fold(arranged, self.fold).squeeze(1)
 
     @property
@@ -150,13 +181,17 @@ Share = Outer | Lookup | Exact
 
 
 def _sample_mean(
-    values: Float[Tensor, "NF S *features"], weights: Float[Tensor, "N S"] | None
+    values: Float[Tensor, "NF S *features"], weights: Float[Tensor, "N S"] | None, samples: slice = ALL
 ) -> Float[Tensor, "NF 1 *features"]:
-    """The mean over samples, weighted where weights are given."""
+    """The mean over the chosen samples, weighted where weights are given."""
+    chosen = values[:, samples]
+    if chosen.shape[1] == 1:  # one sample is its own mean, and needs no copy
+        return chosen
     if weights is None:
-        return values.mean(1, keepdim=True)
-    rows = weights.to(values).repeat_interleave(len(values) // len(weights), dim=0)  # folded rows share their datum's
-    return torch.einsum("ns,ns...->n...", rows, values).unsqueeze(1)
+        return chosen.mean(1, keepdim=True)
+    own = weights[:, samples].to(values)
+    rows = (own / own.sum(1, keepdim=True)).repeat_interleave(len(values) // len(weights), dim=0)  # of folded rows
+    return torch.einsum("ns,ns...->n...", rows, chosen).unsqueeze(1)
 
 
 def _join_fold(a: Float[Tensor, "NF S R Q D"], fold: int) -> Float[Tensor, "N S FR Q D"]:

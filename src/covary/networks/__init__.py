@@ -9,6 +9,22 @@ from .convnet import cnn, lenet
 from .initial import initialise
 from .mlp import mlp
 from .named import NAMES, build
+from .relaxed import VARIANTS, RelaxedNetwork, relaxed_network
 from .resnet import FixupBlock, fixup_resnet
+from .standardised import Standardised
 
-__all__ = ["NAMES", "Averaged", "FixupBlock", "build", "cnn", "fixup_resnet", "initialise", "lenet", "mlp"]
+__all__ = [
+    "NAMES",
+    "VARIANTS",
+    "Averaged",
+    "FixupBlock",
+    "RelaxedNetwork",
+    "Standardised",
+    "build",
+    "cnn",
+    "fixup_resnet",
+    "initialise",
+    "lenet",
+    "mlp",
+    "relaxed_network",
+]

@@ -9,14 +9,19 @@ from .._errors import ShapeError, StructureError
 from ..references import function_of
 from .convnet import cnn, lenet
 from .mlp import mlp
+from .relaxed import VARIANTS, relaxed_network
 from .resnet import fixup_resnet
 
 __all__ = ["NAMES", "build"]
 
-NAMES = ("mlp", "mlp:WIDTH[-WIDTH…]", "cnn", "lenet", "resnet-DEPTH-WIDTH", "package.module:function")
+NAMES = (
+    *("mlp", "mlp:WIDTH[-WIDTH…]", "cnn", "lenet", "resnet-DEPTH-WIDTH"),
+    *("relaxed:VARIANT:ALPHA[:LENGTH_SCALE]", "package.module:function"),
+)
 
 _MLP = re.compile(r"mlp(?::(\d+(?:-\d+)*))?")
 _RESNET = re.compile(r"resnet-(\d+)-(\d+)")
+_RELAXED = re.compile(r"relaxed:([^:]*):(\d+)(?::([^:]*))?")
 _SQUARE = {"cnn": cnn, "lenet": lenet}
 
 
@@ -25,8 +30,9 @@ def build(name: str, image_shape: tuple[int, int, int], num_outputs: int, seed: 
 
     Arguments:
         name: "mlp" (one hidden layer of 1000, tanh), "mlp:300" or "mlp:300-100" (its hidden widths), "cnn", "lenet",
-            "resnet-8-16" (Fixup, depth and width), or "package.module:function", called with (image_shape,
-            num_outputs).
+            "resnet-8-16" (Fixup, depth and width), "relaxed:f-fc+conv:4" (a variant and width α of
+            `relaxed_network`; "relaxed:s-fc:4:weight" makes length-scales weights), or "package.module:function",
+            called with (image_shape, num_outputs).
         image_shape: The channels c, the rows H and the columns W of an image.
         num_outputs: The number of outputs C.
         seed: The seed of the initial weights, of a function's too.
@@ -44,9 +50,15 @@ def build(name: str, image_shape: tuple[int, int, int], num_outputs: int, seed: 
         return _SQUARE[name](num_channels, height, num_outputs, generator=generator)
     if match := _RESNET.fullmatch(name):
         return fixup_resnet(int(match[1]), int(match[2]), num_channels, num_outputs, generator=generator)
-    if ":" in name and not name.startswith("mlp:"):
+    if match := _RELAXED.fullmatch(name):
+        alpha, scale = int(match[2]), match[3] or "fixed"
+        return relaxed_network(match[1], alpha, image_shape, num_outputs, length_scale=scale, generator=generator)
+    if ":" in name and not name.startswith(("mlp:", "relaxed:")):
         return _made_by(name, image_shape, num_outputs, seed)
-    raise StructureError(f"No network is called '{name}': expected {', '.join(NAMES[:-1])} or {NAMES[-1]}.")
+    raise StructureError(
+        f"No network is called '{name}': expected {', '.join(NAMES[:-1])} or {NAMES[-1]}. "
+        f"The variants of a relaxed network are {', '.join(VARIANTS)}."
+    )
 
 
 def _made_by(reference: str, image_shape: tuple[int, int, int], num_outputs: int, seed: int) -> nn.Module:

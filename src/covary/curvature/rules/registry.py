@@ -7,14 +7,20 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from ...layers import Bias, Scale
+from ...layers import Bias, Dense, Scale, SparseConv
+from ...layers.factored import FactoredRead, FactoredWrite
+from ...layers.group import GroupStage
+from ...layers.sparse import SparseRead, SparseWrite
 from ..shares import Share
 from .attention import projection
 from .conv import conv, conv_transpose
 from .embedding import embedding
+from .factored import dense, factored_read, factored_write
+from .group import group_stage
 from .linear import linear
 from .norm import batch_norm, group_norm, layer_norm, rms_norm
 from .scalar import bias, scale
+from .sparse import sparse_conv, sparse_read, sparse_write
 
 __all__ = ["Form", "Rule", "register_rule", "rule_for"]
 
@@ -39,6 +45,7 @@ class Rule:
 _WEIGHT_BIAS: Mapping[str, Form] = {"weight": "kron", "bias": "dense"}
 _TRANSPOSED: Mapping[str, Form] = {"weight": "kron_rows", "bias": "dense"}
 _NORM: Mapping[str, Form] = {"weight": "exact", "bias": "exact"}
+_SPARSE: Mapping[str, Form] = {"values": "kron", "bias": "dense", "anchors": "exact", "omega": "exact"}
 _ATTENTION: Mapping[str, Form] = {
     "in_proj_weight": "kron",
     "in_proj_bias": "dense",
@@ -64,6 +71,13 @@ _RULES: dict[type[nn.Module], Rule] = {
     nn.MultiheadAttention: Rule(partial(projection, 0), _ATTENTION),  # capture reports its three projections itself
     Scale: Rule(scale, {"weight": "exact"}),
     Bias: Rule(bias, {"bias": "exact"}),
+    Dense: Rule(dense, _WEIGHT_BIAS),
+    FactoredRead: Rule(factored_read, _WEIGHT_BIAS),
+    FactoredWrite: Rule(factored_write, _WEIGHT_BIAS),
+    SparseConv: Rule(sparse_conv, _SPARSE),
+    SparseRead: Rule(sparse_read, _SPARSE),
+    SparseWrite: Rule(sparse_write, _SPARSE),
+    GroupStage: Rule(group_stage, _WEIGHT_BIAS),
 }
 
 

@@ -1,0 +1,55 @@
+r"""Group convolutions: plain ones on what each slice sees, with a slice per group element as a copy of the datum.
+
+Rows are pairs (h, p) of element and position: a = the patch under the filter of slice h, g = the gradient at slice h.
+Over elements the factors are reduced as over samples: the mean of a over h is the patch of the mean slice under every
+turn u, made before unfolding, so that patches cost what those of one slice do.
+"""
+
+from functools import partial
+
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from ...layers.dense import pad_circular
+from ...layers.group import GroupStage
+from ..shares import Exact, Merged, Outer, Share
+from .conv import sum_positions
+
+__all__ = ["group_stage"]
+
+
+def group_stage(module: GroupStage, inputs: Float[Tensor, "N S _ H W"]) -> dict[str, Share]:
+    """The shares of one stage of a group convolution; a bias is shared by slices and positions."""
+    size = module.group.size
+    merged = Merged(
+        lambda features: _patches(module, module.seen_on_average(features)),
+        lambda gradient: _positions(module, _slices(size, gradient).sum(2, keepdim=True)),
+    )
+    weight = Outer(
+        inputs,
+        lambda features: _patches(module, module.seen(features)),
+        lambda gradient: _positions(module, _slices(size, gradient)),
+        merged=merged,
+    )
+    return {"weight": weight, "bias": Exact(partial(_sum_slices, size), additive=True)}
+
+
+def _slices(size: int, gradient: Float[Tensor, "N S _ H W"]) -> Float[Tensor, "N S M C H W"]:
+    """The output gradient with its slices, M of them, as an axis of their own."""
+    return gradient.unflatten(2, (-1, size)).transpose(2, 3)
+
+
+def _patches(module: GroupStage, seen: Float[Tensor, "N S M CU H W"]) -> Float[Tensor, "N S R Q D"]:
+    kernel_size = module.filter.kernel_size
+    cut = functional.unfold(pad_circular(seen.flatten(0, 2), kernel_size), kernel_size)
+    rows = cut.transpose(1, 2).unflatten(0, seen.shape[:3])
+    return rows.flatten(2, 3).unflatten(-1, (module.num_blocks, -1))
+
+
+def _positions(module: GroupStage, slices: Float[Tensor, "N S M C H W"]) -> Float[Tensor, "N S R Q G"]:
+    return slices.flatten(4).transpose(3, 4).flatten(2, 3).unflatten(-1, (module.num_blocks, -1))
+
+
+def _sum_slices(size: int, gradient: Float[Tensor, "N S _ H W"]) -> Float[Tensor, "N C"]:
+    return sum_positions(gradient.unflatten(2, (-1, size)))

@@ -1,0 +1,98 @@
+r"""Sparse layers: the spatial side of a or g, projected by the basis; anchors and length-scale by exact columns.
+
+A layer is linear in its values through :math:`\phi`, so their rows are those of its plain counterpart with
+:math:`\phi` applied to the spatial side (paper 2, Sec. 5.2). Its output is linear in :math:`\phi` as well: with slopes
+:math:`\partial\phi` in place of :math:`\phi`, the same sums give the columns of anchors and length-scale.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from ...layers.dense import pad_circular
+from ...layers.sparse import AbstractSparse, SparseConv, SparseRead, SparseWrite
+from ..shares import Exact, Outer, Share
+from .conv import sum_positions
+from .factored import by_channel, by_input, sum_inputs
+
+__all__ = ["sparse_conv", "sparse_read", "sparse_write"]
+
+# From slopes (M, K, X) and output gradients to (N, M, K): for each anchor, the change of v·f̂ along its slopes.
+Response = Callable[[Tensor, Tensor], Tensor]
+
+
+def sparse_conv(module: SparseConv, inputs: Float[Tensor, "N S C H W"]) -> dict[str, Share]:
+    r"""The shares of a sparse convolution: a = :math:`\phi` times the patch under the filter, for every channel."""
+    phi = module.basis()
+    shares: dict[str, Share] = {
+        "values": Outer(inputs, lambda x: _positions(_filtered(x, phi).flatten(2, 3)), _positions),
+        "bias": Exact(sum_positions, additive=True),
+    }
+    return shares | _basis_shares(module, partial(_conv_response, module, inputs))
+
+
+def sparse_read(module: SparseRead, inputs: Float[Tensor, "N S C H W"]) -> dict[str, Share]:
+    r"""The shares of a reading stage: for block c, a = :math:`\phi x_c`."""
+    phi = module.basis()
+    shares: dict[str, Share] = {
+        "values": Outer(inputs, lambda x: by_channel(x.flatten(3) @ phi.T), by_input),
+        "bias": Exact(sum_inputs, additive=True),
+    }
+    return shares | _basis_shares(module, partial(_read_response, module, inputs))
+
+
+def sparse_write(module: SparseWrite, inputs: Float[Tensor, "N S G C"]) -> dict[str, Share]:
+    r"""The shares of a writing stage: for block c', g = :math:`\phi` times the gradient of y_c'."""
+    phi = module.basis()
+    shares: dict[str, Share] = {
+        "values": Outer(inputs, by_channel, lambda gradient: by_channel(gradient.flatten(3) @ phi.T))
+    }
+    return shares | _basis_shares(module, partial(_write_response, module, inputs))
+
+
+def _basis_shares(module: AbstractSparse, response: Response) -> dict[str, Share]:
+    """The shares of what the basis is made from."""
+    return {
+        "anchors": Exact(lambda gradient: response(module.anchor_slopes(), gradient).flatten(1)),
+        "omega": Exact(lambda gradient: response(module.omega_slopes()[:, None], gradient).sum(1)),
+    }
+
+
+def _conv_response(
+    module: SparseConv, inputs: Float[Tensor, "N S C H W"], slopes: Float[Tensor, "M K X"], gradient: Tensor
+) -> Float[Tensor, "N M K"]:
+    # the values first carry the gradient back to each anchor: nothing as long as a datum's filters is formed
+    back = torch.einsum("nsgp,gcj->nscjp", gradient.flatten(3), module.values)
+    along = _filtered(inputs, slopes.flatten(0, 1)).flatten(4).unflatten(3, slopes.shape[:2])
+    return torch.einsum("nscjp,nscjkp->njk", back, along)
+
+
+def _read_response(
+    module: SparseRead, inputs: Float[Tensor, "N S C H W"], slopes: Float[Tensor, "M K X"], gradient: Tensor
+) -> Float[Tensor, "N M K"]:
+    back = torch.einsum("nsgc,cgj->nscj", gradient, module.values)
+    along = torch.einsum("nscx,jkx->nscjk", inputs.flatten(3), slopes)
+    return torch.einsum("nscj,nscjk->njk", back, along)
+
+
+def _write_response(
+    module: SparseWrite, inputs: Float[Tensor, "N S G C"], slopes: Float[Tensor, "M K X"], gradient: Tensor
+) -> Float[Tensor, "N M K"]:
+    written = torch.einsum("nsgc,gjc->nsgj", inputs, module.values)
+    along = torch.einsum("nsgx,jkx->nsgjk", gradient.flatten(3), slopes)
+    return torch.einsum("nsgj,nsgjk->njk", written, along)
+
+
+def _filtered(x: Float[Tensor, "N S C H W"], filters: Float[Tensor, "F X"]) -> Float[Tensor, "N S C F H W"]:
+    """Every channel under every filter, padded circularly; patches are never stored."""
+    size = round(filters.shape[1] ** 0.5)
+    padded = pad_circular(x.flatten(0, 2)[:, None], size)
+    return functional.conv2d(padded, filters.unflatten(1, (1, size, size))).unflatten(0, x.shape[:3])
+
+
+def _positions(x: Float[Tensor, "N S D H W"]) -> Float[Tensor, "N S R 1 D"]:
+    return x.flatten(3).transpose(2, 3)[:, :, :, None]

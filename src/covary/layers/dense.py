@@ -1,0 +1,98 @@
+r"""The two ends between which layers relax: a full matrix that keeps no symmetry, and a convolution that keeps shifts.
+
+Features are (N, C, H, W). Initial weights are normal with variance 2 / fan-in, biases zero: behind a ReLU the second
+moment of the features then stays what it was.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from .._errors import ShapeError
+
+__all__ = ["Conv", "Dense", "check_features", "normal_weight", "pad_circular"]
+
+GAIN = math.sqrt(2)  # a ReLU halves the second moment
+
+
+class Dense(nn.Module):
+    r"""The fully connected map :math:`y = W x + b` of whole feature maps (FC), with one bias per output unit.
+
+    Arguments:
+        in_shape: The input's (C, H, W).
+        out_shape: The output's (C', H', W').
+        generator: The source of the initial weights; torch's own by default.
+    """
+
+    def __init__(
+        self, in_shape: Sequence[int], out_shape: Sequence[int], *, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        self.in_shape, self.out_shape = tuple(in_shape), tuple(out_shape)
+        num_inputs, num_outputs = math.prod(in_shape), math.prod(out_shape)
+        self.weight = normal_weight((num_outputs, num_inputs), GAIN / math.sqrt(num_inputs), generator)
+        self.bias = nn.Parameter(torch.zeros(num_outputs))
+
+    def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
+        """The output features, (N, C', H', W')."""
+        check_features(input, self.in_shape, "Dense")
+        return nn.functional.linear(input.flatten(1), self.weight, self.bias).unflatten(1, self.out_shape)
+
+    @torch.no_grad()
+    def rescale_(self, factor: float | int) -> None:
+        """Nothing; the layer's output is multiplied by `factor` from here on."""
+        self.weight.mul_(factor)
+        self.bias.mul_(factor)
+
+    def extra_repr(self) -> str:
+        """Shapes, for `print`."""
+        return f"{self.in_shape} -> {self.out_shape}"
+
+
+class Conv(nn.Conv2d):
+    r"""The convolution with circular padding and stride 1 (CONV): it keeps H and W, and commutes with every shift.
+
+    Arguments:
+        in_channels: The number C of input channels.
+        out_channels: The number C' of output channels.
+        kernel_size: The side of the square filter.
+        generator: The source of the initial weights; torch's own by default.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: int = 3, *, generator: torch.Generator | None = None
+    ) -> None:
+        # on "meta" torch's own draw touches no random state; both tensors are then replaced
+        super().__init__(in_channels, out_channels, kernel_size, padding="same", padding_mode="circular", device="meta")
+        self.weight = normal_weight(self.weight.shape, GAIN / math.sqrt(in_channels * kernel_size**2), generator)
+        self.bias = nn.Parameter(torch.zeros(out_channels))
+
+    @torch.no_grad()
+    def rescale_(self, factor: float | int) -> None:
+        """Nothing; the layer's output is multiplied by `factor` from here on."""
+        self.weight.mul_(factor)
+        self.bias.mul_(factor)  # type: ignore[union-attr]
+
+
+def normal_weight(shape: Sequence[int], scale: float, generator: torch.Generator | None) -> nn.Parameter:
+    """Independent normal weights of mean zero and standard deviation `scale`."""
+    return nn.Parameter(scale * torch.randn(*shape, generator=generator))
+
+
+def pad_circular(features: Float[Tensor, "N C _ _"], kernel_size: int) -> Float[Tensor, "N C _ _"]:
+    """The features with as much of their other end around them as a filter of that size reaches, as in `Conv`."""
+    before = (kernel_size - 1) // 2
+    after = kernel_size - 1 - before
+    return nn.functional.pad(features, (before, after, before, after), mode="circular")
+
+
+def check_features(features: Float[Tensor, "..."], shape: tuple[int, ...], layer: str) -> None:
+    """Nothing, or what a layer that was made for features of this (C, H, W) got instead."""
+    if features.shape[1:] != shape:
+        raise ShapeError(
+            f"{layer} was made for features of shape (N, {', '.join(map(str, shape))}); {tuple(features.shape)} came. "
+            "Make the layer with the shape of the features in front of it."
+        )

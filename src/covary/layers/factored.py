@@ -1,0 +1,115 @@
+r"""The fully connected map, factored over space (F-FC): every position is read, then every position is written.
+
+.. math:: y[n,c',x'] = \sum_c \theta_1[c',c,x'] \Big( \sum_x \theta_2[c',c,x]\, x[n,c,x] + b_2[c'] \Big) + b_1[x'].
+
+(Paper 2, Eq. (5).) The matrix :math:`\theta_1 \theta_2` is never formed, nor a block-diagonal input: reading is one
+matrix product per input channel, writing one per output channel. Weights are stored block-major, so that
+`weight.flatten()` runs through these products one after the other.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from .dense import GAIN, check_features, normal_weight
+
+__all__ = ["FactoredDense", "FactoredRead", "FactoredWrite", "read_blocks", "write_blocks"]
+
+
+class FactoredRead(nn.Module):
+    r"""The sums over positions :math:`z[n,c',c] = \sum_x \theta_2[c',c,x]\, x[n,c,x] + b_2[c']`.
+
+    The weight is (C, C', HW), one block per input channel; initial entries have variance 1 / HW.
+
+    Arguments:
+        in_shape: The input's (C, H, W).
+        out_channels: The number C' of output channels.
+        generator: The source of the initial weights; torch's own by default.
+    """
+
+    def __init__(self, in_shape: Sequence[int], out_channels: int, *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.in_shape = tuple(in_shape)
+        in_channels, num_positions = in_shape[0], in_shape[1] * in_shape[2]
+        shape = (in_channels, out_channels, num_positions)
+        self.weight = normal_weight(shape, 1 / math.sqrt(num_positions), generator)
+        self.bias = nn.Parameter(torch.zeros(out_channels))
+
+    def forward(self, input: Float[Tensor, "N C _ _"]) -> Float[Tensor, "N _ C"]:
+        """What each output channel read from each input channel, (N, C', C)."""
+        check_features(input, self.in_shape, "FactoredDense")
+        return read_blocks(input.flatten(2), self.weight) + self.bias[:, None]
+
+
+class FactoredWrite(nn.Module):
+    r"""The sums over channels :math:`y[n,c',x'] = \sum_c \theta_1[c',c,x']\, z[n,c',c] + b_1[x']`.
+
+    The weight is (C', H'W', C), one block per output channel; initial entries have variance 2 / C. The bias has one
+    entry per position, shared by the channels.
+
+    Arguments:
+        in_channels: The number C of input channels.
+        out_shape: The output's (C', H', W').
+        generator: The source of the initial weights; torch's own by default.
+    """
+
+    def __init__(self, in_channels: int, out_shape: Sequence[int], *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.out_shape = tuple(out_shape)
+        out_channels, num_positions = out_shape[0], out_shape[1] * out_shape[2]
+        shape = (out_channels, num_positions, in_channels)
+        self.weight = normal_weight(shape, GAIN / math.sqrt(in_channels), generator)
+        self.bias = nn.Parameter(torch.zeros(num_positions))
+
+    def forward(self, input: Float[Tensor, "N G C"]) -> Float[Tensor, "N G _ _"]:
+        """The output features, (N, C', H', W')."""
+        return (write_blocks(input, self.weight) + self.bias).unflatten(2, self.out_shape[1:])
+
+
+class FactoredDense(nn.Module):
+    r"""The fully connected map with weights :math:`\theta_1[c',c,x']\, \theta_2[c',c,x]` (F-FC).
+
+    It has C'C(HW + H'W') weights in place of C'C·HW·H'W', read by `read` (:math:`\theta_2`) and written by `write`
+    (:math:`\theta_1`). Initially the variance of the output is twice the second moment of the input, as a ReLU needs.
+
+    Arguments:
+        in_shape: The input's (C, H, W).
+        out_shape: The output's (C', H', W').
+        generator: The source of the initial weights; torch's own by default.
+    """
+
+    def __init__(
+        self, in_shape: Sequence[int], out_shape: Sequence[int], *, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        self.read = FactoredRead(in_shape, out_shape[0], generator=generator)
+        self.write = FactoredWrite(in_shape[0], out_shape, generator=generator)
+
+    def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
+        """The output features, (N, C', H', W')."""
+        output: Tensor = self.write(self.read(input))
+        return output
+
+    @torch.no_grad()
+    def rescale_(self, factor: float | int) -> None:
+        """Nothing; the layer's output is multiplied by `factor` from here on."""
+        self.write.weight.mul_(factor)
+        self.write.bias.mul_(factor)
+
+
+def read_blocks(features: Float[Tensor, "N C X"], weight: Float[Tensor, "C G X"]) -> Float[Tensor, "N G C"]:
+    r"""The sums :math:`\sum_x \theta[c,c',x]\, f[n,c,x]`, one matrix product per input channel."""
+    if weight.shape[1] > weight.shape[2]:
+        # the result is the larger tensor: with data last neither stage, forward or backward, has to copy it
+        return torch.bmm(weight, features.permute(1, 2, 0)).permute(2, 1, 0)
+    return torch.bmm(features.transpose(0, 1), weight.mT).permute(1, 2, 0)
+
+
+def write_blocks(features: Float[Tensor, "N G C"], weight: Float[Tensor, "G X C"]) -> Float[Tensor, "N G X"]:
+    r"""The sums :math:`\sum_c \theta[c',x,c]\, f[n,c',c]`, one matrix product per output channel."""
+    if weight.shape[2] > weight.shape[1]:  # as in `read_blocks`
+        return torch.bmm(weight, features.permute(1, 2, 0)).permute(2, 0, 1)
+    return torch.bmm(features.transpose(0, 1), weight.mT).transpose(0, 1)

@@ -1,0 +1,240 @@
+r"""Convolutions over a finite group and the plane: features that turn with their input.
+
+With features in the turned frame of `groups/tables.py`, where slice h is the image turned back by h, the group
+convolution is
+
+.. math:: y'_h = \sum_u w[u] * (u\, x'_{hu}) + b,
+
+u running over the group and * the plain circular convolution (paper 2, App. A, over shifts and elements). An element
+t of the group acts on features by permuting slices, :math:`(t x)'_h = x'_{t^{-1} h}`, no pixel moves; slices enter by
+:math:`hu` alone, so outputs are permuted alike. A shift by v moves slice h by :math:`h^{-1} v`; :math:`u` brings
+slice :math:`hu` into the frame of slice h, so outputs move alike. With :math:`w[u] = 0` off the identity, *pointwise*,
+this is the plain convolution of each turned copy, and logits averaged over the group are those of the plain network
+averaged over the turned inputs.
+
+Beside these layers, what treats slices as plain channels (`Conv` on C·|G| channels) commutes with shifts only in the
+fixed frame, where all slices move alike: `groups.turn_slices` leads there and back.
+
+Fully connected layers over the group need no class of their own. With positions :math:`(h, p)` of element and pixel,
+F-FC is `FactoredDense((C, |G|·H, W), (C', |G|·H', W'))` on features viewed as (N, C, |G|·H, W); FC is `Dense`.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .._errors import ShapeError, StructureError
+from ..groups import Group, align, lift, turn_slices
+from .dense import GAIN, normal_weight, pad_circular
+
+__all__ = ["FACTORISATIONS", "GroupConv", "GroupPool", "GroupStage"]
+
+FACTORISATIONS = ("full", "separable", "depthwise", "pointwise")
+
+
+class Filter(NamedTuple):
+    """One stage's filter: channels in and out, side, whether it reaches over the group, and over one channel only."""
+
+    in_channels: int
+    out_channels: int
+    kernel_size: int = 1
+    over_group: bool = False
+    depthwise: bool = False
+
+
+class GroupConv(nn.Module):
+    r"""The group convolution of features (N, C·|G|, H, W) -> (N, C'·|G|, H, W): circular padding, stride 1.
+
+    Weights by factorisation (paper 2, Table 7), one stage after the other, each with a bias per channel:
+
+    - "full": `kernel` (C', C, |G|, k, k);
+    - "separable": `spatial` (C, 1, k, k), channel by channel, then `mixing` (C', C, |G|, 1, 1);
+    - "depthwise": `spatial` (C, 1, k, k) and `turns` (C, 1, |G|, 1, 1), both channel by channel, then `mixing`
+      (C', C, 1, 1);
+    - "pointwise": `kernel` (C', C, k, k), nothing over the group; with `kernel_size=1` a layer of a head.
+
+    Initial weights are normal with variance 2 / fan-in in the last stage and 1 / fan-in before it, biases zero:
+    behind a ReLU the second moment of the features stays what it was.
+
+    Arguments:
+        in_channels: The number C of input channels, the group not counted.
+        out_channels: The number C' of output channels, the group not counted.
+        kernel_size: The side k of the square filter.
+        group: The group, such as `covary.groups.P4`.
+        factorisation: "full", "separable", "depthwise" or "pointwise".
+        lift: Whether inputs are plain images (N, C, H, W), to be lifted first.
+        generator: The source of the initial weights; torch's own by default.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int = 3,
+        *,
+        group: Group,
+        factorisation: str = "full",
+        lift: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_channels, self.group, self.factorisation, self.lift = in_channels, group, factorisation, lift
+        filters = _filters(in_channels, out_channels, kernel_size, factorisation)
+        self.stages = nn.Sequential()
+        for number, (name, shape) in enumerate(filters.items(), start=1):
+            gain = GAIN if number == len(filters) else 1.0
+            self.stages.add_module(name, GroupStage(shape, group, gain, generator=generator))
+
+    def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
+        """The output features, (N, C'·|G|, H, W)."""
+        expected = self.in_channels * (1 if self.lift else self.group.size)
+        if input.shape[1] != expected:
+            raise ShapeError(
+                f"GroupConv expects {expected} channels, {self.in_channels}{'' if self.lift else ' per element'}; "
+                f"{tuple(input.shape)} came. Plain images need lift=True, features over {self.group} lift=False."
+            )
+        output: Tensor = self.stages(lift(input, self.group) if self.lift else input)
+        return output
+
+    @torch.no_grad()
+    def rescale_(self, factor: float) -> None:
+        """Nothing; the layer's output is multiplied by `factor` from here on."""
+        last = self.stages[-1]
+        assert isinstance(last, GroupStage), "stages are made in the constructor"
+        last.weight.mul_(factor)
+        last.bias.mul_(factor)
+
+    def extra_repr(self) -> str:
+        """Group and factorisation, for `print`."""
+        return f"{self.group}, {self.factorisation}{', lift' if self.lift else ''}"
+
+
+class GroupStage(nn.Module):
+    r"""One stage :math:`y'_h = \sum_u w[u] * (u\, x'_{hu}) + b`, or :math:`w * x'_h + b` if not over the group.
+
+    Arguments:
+        filter: Channels, side and reach of the weight, (C', C or 1, [|G|,] k, k).
+        group: The group.
+        gain: The initial standard deviation in units of fan-in to the power -1/2.
+        generator: The source of the initial weights; torch's own by default.
+    """
+
+    def __init__(self, filter: Filter, group: Group, gain: float, *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.filter, self.group = filter, group
+        self.turns_filters = filter.over_group and _commutes(group, filter.kernel_size)
+        inputs = (1 if filter.depthwise else filter.in_channels, *((group.size,) if filter.over_group else ()))
+        shape = (filter.out_channels, *inputs, filter.kernel_size, filter.kernel_size)
+        self.weight = normal_weight(shape, gain / math.sqrt(math.prod(shape[1:])), generator)
+        self.bias = nn.Parameter(torch.zeros(filter.out_channels))
+
+    def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
+        """The output features, (N, C'·|G|, H, W)."""
+        if self.turns_filters:
+            return self._in_fixed_frame(input)
+        rows = pad_circular(self.seen(input).flatten(0, 1), self.filter.kernel_size)
+        weight = self.weight.flatten(1, 2) if self.filter.over_group else self.weight
+        output = functional.conv2d(rows, weight, self.bias, groups=self.num_blocks)
+        return output.unflatten(0, (-1, self.group.size)).transpose(1, 2).flatten(1, 2)
+
+    @property
+    def num_blocks(self) -> int:
+        """Number of diagonal blocks of the weight over channels."""
+        return self.filter.in_channels if self.filter.depthwise else 1
+
+    def seen(self, features: Float[Tensor, "*N _ H W"]) -> Float[Tensor, "*N G _ H W"]:
+        r"""What the filter of each output slice h is laid over, (..., |G|, C·U, H, W), the offset u fastest.
+
+        It is :math:`u\, x'_{hu}`, U = |G|, over the group, and the slice :math:`x'_h`, U = 1, elsewhere.
+        """
+        slices = features.unflatten(-3, (-1, self.group.size))
+        seen = align(slices, self.group) if self.filter.over_group else slices.unsqueeze(-3)  # (..., C, h, u, H, W)
+        return seen.transpose(-5, -4).flatten(-4, -3)
+
+    def seen_on_average(self, features: Float[Tensor, "*N _ H W"]) -> Float[Tensor, "*N 1 _ H W"]:
+        r"""The mean of `seen` over output slices: :math:`u m` with one mean slice :math:`m` for every u."""
+        mean = features.unflatten(-3, (-1, self.group.size)).mean(-3)
+        turned = [self.group.act(mean, u) for u in range(self.group.size if self.filter.over_group else 1)]
+        return torch.stack(turned, -3).flatten(-4, -3).unsqueeze(-4)
+
+    def _in_fixed_frame(self, features: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
+        r"""The same outputs by one convolution with turned filters, :math:`h\, w[h^{-1} g]` from slice g to slice h.
+
+        It is faster, and does not hold every slice |G| times.
+        """
+        group = self.group
+        rows = [list(group.table[inverse]) for inverse in group.inverses]
+        filters = torch.stack([group.act(self.weight[:, :, row], h) for h, row in enumerate(rows)], 1)
+        fixed = pad_circular(turn_slices(features, group, range(group.size)), self.filter.kernel_size)
+        bias = self.bias.repeat_interleave(group.size)
+        output = functional.conv2d(fixed, filters.flatten(0, 1).flatten(1, 2), bias, groups=self.num_blocks)
+        return turn_slices(output, group, group.inverses)
+
+    def extra_repr(self) -> str:
+        """The weight's shape, for `print`."""
+        return "×".join(map(str, self.weight.shape))
+
+
+class GroupPool(nn.Module):
+    """The mean over the group, (N, C·|G|, H, W) -> (N, C, H, W), of features in the turned frame.
+
+    It is invariant to the group. Where features still have positions, a shift moves each slice its own way, so take
+    it at the end, where H = W = 1.
+
+    Arguments:
+        group: The group.
+    """
+
+    def __init__(self, group: Group) -> None:
+        super().__init__()
+        self.group = group
+
+    def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
+        """The averaged features, (N, C, H, W)."""
+        if input.shape[1] % self.group.size:
+            raise ShapeError(
+                f"GroupPool over {self.group} expects a multiple of {self.group.size} channels; {tuple(input.shape)} "
+                "came. Lift images first, by a GroupConv with lift=True."
+            )
+        return input.unflatten(1, (-1, self.group.size)).mean(2)
+
+    def extra_repr(self) -> str:
+        """The group, for `print`."""
+        return str(self.group)
+
+
+def _commutes(group: Group, kernel_size: int) -> bool:
+    """Whether turning image and filter turns their convolution; a shift of pixels, or an even side, spoils that."""
+    side = 2 * kernel_size + 1
+    image = torch.arange(side**2, dtype=torch.float64, device="cpu").square().remainder(97).view(1, 1, side, side)
+    filter = torch.arange(1, kernel_size**2 + 1, dtype=torch.float64, device="cpu").view(1, 1, kernel_size, -1)
+    before = functional.conv2d(pad_circular(image, kernel_size), filter)
+    # whole numbers: equal means equal
+    return all(
+        torch.equal(
+            group.act(before, element),
+            functional.conv2d(pad_circular(group.act(image, element), kernel_size), group.act(filter, element)),
+        )
+        for element in range(group.size)
+    )
+
+
+def _filters(in_channels: int, out_channels: int, kernel_size: int, factorisation: str) -> dict[str, Filter]:
+    """Filters of the stages by name, in order."""
+    spatial = Filter(in_channels, in_channels, kernel_size, depthwise=True)
+    if factorisation == "full":
+        return {"kernel": Filter(in_channels, out_channels, kernel_size, over_group=True)}
+    if factorisation == "separable":
+        return {"spatial": spatial, "mixing": Filter(in_channels, out_channels, over_group=True)}
+    if factorisation == "depthwise":
+        turns = Filter(in_channels, in_channels, over_group=True, depthwise=True)
+        return {"spatial": spatial, "turns": turns, "mixing": Filter(in_channels, out_channels)}
+    if factorisation == "pointwise":
+        return {"kernel": Filter(in_channels, out_channels, kernel_size)}
+    raise StructureError(
+        f"factorisation must be one of {', '.join(FACTORISATIONS)}; {factorisation!r} came. Choose among them."
+    )

@@ -1,0 +1,117 @@
+r"""Subsampling that commutes with shifts, because the grid follows the image.
+
+The phases of an image under a stride (s, t) are its s·t subsampled grids; phase (i, j), number i·t + j, is
+``x[..., i::s, j::t]``. A circular shift permutes the phases, and shifts each by whole pixels of its coarse grid; a
+quarter turn permutes and turns them.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from .._errors import ShapeError
+from ..groups import Group
+
+__all__ = ["PolyphasePool"]
+
+TIE = 1e-9  # relative difference of maxima below which phases tie
+ROUNDING = 64  # the same in machine epsilons, where that is more: what layers before the pool may have rounded
+
+
+class PolyphasePool(nn.Module):
+    r"""The largest phase of each example, (N, C, H, W) -> (N, C, H/s, W/t) (paper 2, App. F.2).
+
+    One phase per example, shared by its channels, whatever else is in the batch: the one of the largest
+    :math:`\max |x|`; among those within 1e-9 of it (in single precision 7.6e-6, 64 machine epsilons) the one of the
+    largest :math:`\sum x^2`; then the first. The choice has no gradient, the chosen pixels have theirs.
+
+    What is promised: pool(shift x) is pool(x) up to a shift by whole coarse pixels, and with equal strides
+    pool(turn x) is turn pool(x) likewise. Saturated pixels and constant backgrounds make several maxima equal, up to
+    rounding that depends on the position; those tie on purpose, and their sums of squares, taken in double precision,
+    decide. What is left to rounding: a maximum at the very edge of the tie, and tied phases whose sums of squares
+    agree too. Phases that are one image up to a coarse shift do no harm there, either will do. Different ones do, as
+    in an image that is its own mirror image, or its own turn, about an axis between pixels: its phases are copies of
+    one another that no norm can tell apart. Convolutions with filters of no symmetry leave no such image, and where
+    all that follows is invariant under the same turn, as over a group that contains it, logits do not depend on the
+    choice.
+
+    Over a group, slice h is turned back by h, so one grid of the image is another phase of each slice: :math:`h`,
+    acting on the s×t table of phase numbers, moves the slice's phase to the image's. All slices share one grid of the
+    image, and the pool commutes with the group. For a group that acts on phases as on pixels, as symmetries of the
+    square do.
+
+    Arguments:
+        stride: The stride of both axes, or (s, t); it must divide H and W.
+        group: The group of features (N, C·|G|, H, W); None for plain ones.
+    """
+
+    phases: Int[Tensor, "G P"]  # the phase of slice h that each phase of the image is
+
+    def __init__(self, stride: int | tuple[int, int], group: Group | None = None) -> None:
+        super().__init__()
+        self.stride = (stride, stride) if isinstance(stride, int) else stride
+        self.group = group
+        if min(self.stride) < 1:
+            raise ShapeError(f"A stride must be 1 or more; {stride} came. Pass for example 2, or (2, 1).")
+        numbers = torch.arange(self.stride[0] * self.stride[1]).view(self.stride)
+        self.register_buffer("phases", _turned(numbers, group), persistent=False)
+
+    def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ _ _"]:
+        """The pooled features, (N, C, H/s, W/t)."""
+        self._check(input)
+        (height, width), (down, across) = input.shape[2:], self.stride
+        slices = input.unflatten(1, (-1, len(self.phases)))  # (N, C, G, H, W)
+        chosen = self.phases[:, self._choice(slices.detach())].T
+        corners = chosen // across * width + chosen % across  # (N, G)
+        down_steps = torch.arange(0, height, down, device=input.device)
+        steps = down_steps[:, None] * width + torch.arange(0, width, across, device=input.device)
+        # an index without copies for the channels: each example reads its own strided grid, and nothing else
+        index = (corners[:, None, :, None] + steps.flatten()).expand(-1, slices.shape[1], -1, -1)
+        return slices.flatten(3).gather(3, index).unflatten(3, tuple(steps.shape)).flatten(1, 2)
+
+    def _choice(self, slices: Float[Tensor, "N C G H W"]) -> Int[Tensor, " N"]:
+        """The number of each example's phase, as a phase of the image."""
+        numbers = self.phases.expand(len(slices), -1, -1)
+        maxima = _grids(slices.abs().amax(1), self.stride).amax(3).gather(2, numbers).amax(1)
+        squares = _grids(slices.square().sum(1), self.stride).sum(3, dtype=torch.float64).gather(2, numbers).sum(1)
+        tie = max(TIE, ROUNDING * torch.finfo(slices.dtype).eps)
+        # nan is not below anything, and argmax takes it for the largest: it is passed on, never pooled away
+        below = maxima < (1 - tie) * maxima.amax(1, keepdim=True)
+        return squares.masked_fill(below, -1.0).argmax(1)
+
+    def _check(self, features: Tensor) -> None:
+        channels, *size = features.shape[1:]
+        if any(side % step for side, step in zip(size, self.stride, strict=True)):
+            raise ShapeError(
+                f"PolyphasePool of stride {self.stride} needs a height and width that it divides, so that all phases "
+                f"are of one size; {tuple(features.shape)} came. Pad the features, or use stride 1 on an odd axis."
+            )
+        if channels % len(self.phases):
+            raise ShapeError(
+                f"PolyphasePool over {self.group} expects a multiple of {len(self.phases)} channels; "
+                f"{tuple(features.shape)} came. Lift images first, or leave out the group."
+            )
+
+    def extra_repr(self) -> str:
+        """Stride and group, for `print`."""
+        return f"stride={self.stride}" + ("" if self.group is None else f", {self.group}")
+
+
+def _grids(maps: Float[Tensor, "N G H W"], stride: tuple[int, int]) -> Float[Tensor, "N G P X"]:
+    """The pixels of each phase, in the order of phase numbers."""
+    down, across = stride
+    split = maps.unflatten(3, (-1, across)).unflatten(2, (-1, down))
+    return split.permute(0, 1, 3, 5, 2, 4).flatten(4, 5).flatten(2, 3)
+
+
+def _turned(numbers: Int[Tensor, "s t"], group: Group | None) -> Int[Tensor, "G P"]:
+    """The table of phase numbers under each element."""
+    if group is None:
+        return numbers.flatten()[None]
+    try:
+        return torch.stack([group.act(numbers, element).flatten() for element in range(group.size)])
+    except (ShapeError, RuntimeError) as error:
+        raise ShapeError(
+            f"PolyphasePool over {group} needs equal strides: its elements exchange rows and columns; "
+            f"{tuple(numbers.shape)} came."
+        ) from error

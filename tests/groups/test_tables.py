@@ -1,0 +1,166 @@
+import copy
+import itertools
+
+import pytest
+import torch
+
+from covary._errors import StructureError
+from covary.groups import (
+    P4,
+    P4M,
+    Group,
+    act,
+    align,
+    cyclic,
+    lift,
+    permute_slices,
+    square_group,
+    turn_slices,
+)
+
+PERMUTATIONS = list(itertools.permutations(range(3)))
+
+
+def flip_odd(images, element):
+    inversions = sum(a > b for a, b in itertools.combinations(PERMUTATIONS[element], 2))
+    return images.flip(-1) if inversions % 2 else images
+
+
+S3 = Group(
+    "S3",
+    [[PERMUTATIONS.index(tuple(g[h[i]] for i in range(3))) for h in PERMUTATIONS] for g in PERMUTATIONS],
+    flip_odd,  # odd permutations mirror the image
+)
+GROUPS = {
+    "P4": P4,
+    "P4M": P4M,
+    "flips": square_group("flips"),
+    "mirror": square_group(("identity", "flip_x")),
+    "trivial": cyclic(1),
+    "cyclic without pixels": cyclic(3),
+    "cyclic by turns": cyclic(8, "quarter_turn"),  # element 4 moves no pixel
+    "cyclic by thirds": cyclic(3, lambda x: x.roll(x.shape[-1] // 3, -1)),
+    "S3": S3,
+}
+
+
+@pytest.fixture
+def image(generator):
+    return torch.rand(2, 3, 6, 6, generator=generator)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_products_act_as_one_after_the_other(name, image):
+    group = GROUPS[name]
+    for second, first in itertools.product(range(group.size), repeat=2):
+        one_after_other = group.act(group.act(image, first), second)
+        assert torch.equal(group.act(image, group.table[second][first]), one_after_other)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_inverses(name, image):
+    group = GROUPS[name]
+    for element, inverse in enumerate(group.inverses):
+        assert group.table[element][inverse] == group.table[inverse][element] == 0
+        assert torch.equal(group.act(group.act(image, element), inverse), image)
+
+
+def test_named_groups(image):
+    assert (P4.size, P4M.size) == (4, 8)
+    for turns in range(4):
+        assert torch.equal(P4.act(image, turns), torch.rot90(image, turns, (-2, -1)))
+    assert all(P4.table[g][h] == P4.table[h][g] for g in range(4) for h in range(4))
+    assert any(P4M.table[g][h] != P4M.table[h][g] for g in range(8) for h in range(8))
+    assert str(P4) == "quarter_turns"
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_an_element_permutes_the_slices_of_a_lifted_image(name, image):
+    group = GROUPS[name]
+    for element in range(group.size):
+        lifted = lift(group.act(image, element), group)
+        assert torch.equal(lifted, permute_slices(lift(image, group), group, element))
+        if name in ("P4", "P4M") and group.inverses[element] != element:  # the control: the inverse permutes otherwise
+            assert not torch.equal(lifted, permute_slices(lift(image, group), group, group.inverses[element]))
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_permutations_of_slices_follow_the_table(name, generator):
+    group = GROUPS[name]
+    features = torch.rand(2, 3 * group.size, 2, 2, generator=generator)
+    for second, first in itertools.product(range(group.size), repeat=2):
+        together = permute_slices(features, group, group.table[second][first])
+        assert torch.equal(together, permute_slices(permute_slices(features, group, first), group, second))
+
+
+def test_lifted_channels_have_the_element_fastest(image):
+    lifted = lift(image, P4)
+    assert lifted.shape == (2, 12, 6, 6)
+    for channel, turns in itertools.product(range(3), range(4)):
+        assert torch.equal(lifted[:, channel * 4 + turns], torch.rot90(image[:, channel], -turns, (-2, -1)))
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_in_the_fixed_frame_a_lifted_image_is_repeated(name, image):
+    group = GROUPS[name]
+    fixed = turn_slices(lift(image, group), group, range(group.size))
+    assert torch.equal(fixed, image.repeat_interleave(group.size, 1))
+    assert torch.equal(turn_slices(fixed, group, group.inverses), lift(image, group))
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_align(name, generator):
+    group = GROUPS[name]
+    slices = torch.rand(2, 3, group.size, 6, 6, generator=generator)
+    aligned = align(slices, group)
+    for h, u in itertools.product(range(group.size), repeat=2):
+        assert torch.equal(aligned[:, :, h, u], group.act(slices[:, :, group.table[h][u]], u))
+
+
+def test_a_group_can_be_copied():
+    other = copy.deepcopy(P4)
+    assert other.table == P4.table
+    assert torch.equal(other.act(torch.eye(3), 1), P4.act(torch.eye(3), 1))
+
+
+def still(images, element):
+    return images
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Group("g", [[0, 1], [1]], still), r"must be square with entries 0 to 1, .*\(\(0, 1\), \(1,\)\) came"),
+        (lambda: Group("g", [[0, 1], [1, 2]], still), "entries 0 to 1"),
+        (lambda: Group("g", [], still), "must be square"),
+        (
+            lambda: Group("g", [[1, 0], [0, 1]], still),
+            r"Element 0 of group 'g' must be the identity; its row is \(1, 0",
+        ),
+        (lambda: Group("g", [[0, 1], [1, 1]], still), r"Element 1 of group 'g' has no inverse: its row \(1, 1\)"),
+        (
+            # a Latin square with identity and inverses whose products depend on brackets
+            lambda: Group(
+                "g", [[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 4, 0, 1, 3], [3, 2, 4, 0, 1], [4, 3, 1, 2, 0]], still
+            ),
+            "not associative",
+        ),
+        (lambda: cyclic(2, "quarter_turn"), "action of group .* does not follow its table: 1, then 1, .* product 0"),
+        (lambda: cyclic(2, lambda x: x[..., :-1]), "must permute the pixels of an image"),
+        (lambda: cyclic(2, lambda x: -x), "Element 1 of group .* must permute the pixels"),
+        (lambda: cyclic(0), "order of 1 or more; 0 came"),
+        (lambda: square_group("spins"), "one of flips, quarter_turns, dihedral, .*'spins' came"),
+        (lambda: square_group(("flip_x", "identity")), "'identity' first"),
+        (lambda: square_group(("identity", "flip_x", "flip_y")), "products half_turn are missing"),
+        (lambda: cyclic(2, "twist"), "'twist' is no symmetry of the square"),
+        (lambda: Group("g", P4.table, lambda x, g: act(x, "identity" if g else "flip_x")), "does not follow its table"),
+    ],
+)
+def test_what_is_no_group_is_refused(build, message):
+    with pytest.raises(StructureError, match=message):
+        build()
+
+
+def test_an_action_through_part_of_a_group_is_allowed():
+    turned = Group("P4 by its half turn", P4.table, lambda x, g: act(x, "half_turn") if g % 2 else x)
+    assert torch.equal(turned.act(torch.eye(3)[:2], 3), torch.eye(3)[:2].flip(-1, -2))

@@ -1,0 +1,82 @@
+"""The plain ends: a matrix, and a circular convolution."""
+
+import pytest
+import torch
+from torch import nn
+
+from covary._errors import ShapeError
+from covary.layers import Conv, Dense
+from oracles.layers import circular_map
+
+IN, OUT = (2, 4, 3), (3, 2, 5)
+
+
+def randomised(layer: nn.Module) -> nn.Module:
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_()
+    return layer
+
+
+def test_dense_is_its_matrix():
+    layer, x = randomised(Dense(IN, OUT)), torch.randn(5, *IN)
+    expected = torch.stack([layer.weight @ one.flatten() + layer.bias for one in x]).view(5, *OUT)
+    torch.testing.assert_close(layer(x), expected)
+
+
+@pytest.mark.parametrize("kernel_size", [1, 2, 3])
+@pytest.mark.parametrize("size", [(4, 5), (2, 2), (1, 3)])
+def test_conv_is_the_circular_matrix(kernel_size, size):
+    layer, x = randomised(Conv(2, 3, kernel_size)), torch.randn(4, 2, *size)
+    matrix = circular_map(layer.weight.detach(), *size)
+    expected = (x.flatten(1) @ matrix.T).view(4, 3, *size) + layer.bias[:, None, None]
+    torch.testing.assert_close(layer(x), expected)
+
+
+def test_conv_commutes_with_every_shift():
+    layer, x = randomised(Conv(2, 3)), torch.randn(4, 2, 5, 4)
+    padded = nn.Conv2d(2, 3, 3, padding=1)  # the control: zeros at the border
+    for shift in [(1, 0), (0, 1), (3, 2)]:
+        moved = x.roll(shift, (2, 3))
+        torch.testing.assert_close(layer(moved), layer(x).roll(shift, (2, 3)), rtol=0, atol=1e-12)
+        assert (padded(moved) - padded(x).roll(shift, (2, 3))).abs().max() > 1e-2
+
+
+def test_parameter_counts():
+    assert sum(p.numel() for p in Dense((3, 32, 32), (10, 4, 4)).parameters()) == 160 * 3072 + 160
+    assert sum(p.numel() for p in Conv(10, 20).parameters()) == 20 * 10 * 9 + 20
+
+
+@pytest.mark.parametrize(
+    "build", [lambda g: Dense((4, 8, 8), (16, 8, 8), generator=g), lambda g: Conv(64, 64, generator=g)]
+)
+def test_initial_second_moment_survives_a_relu(build, generator):
+    layer = build(generator)
+    x = torch.randn(16, 4 if isinstance(layer, Dense) else 64, 8, 8, generator=generator)
+    ratio = layer(x.relu()).relu().square().mean() / x.relu().square().mean()
+    assert abs(ratio.item() - 1) < 0.15  # 1,000 outputs and more: a few per cent of noise
+    assert not layer.bias.any()
+
+
+@pytest.mark.parametrize("build", [lambda g: Dense(IN, OUT, generator=g), lambda g: Conv(2, 3, generator=g)])
+def test_weights_come_from_the_generator_alone(build):
+    before = torch.get_rng_state()
+    first, second = [build(torch.Generator().manual_seed(3)) for _ in range(2)]
+    other = build(torch.Generator().manual_seed(4))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(first.weight, second.weight)
+    assert not torch.equal(first.weight, other.weight)
+
+
+@pytest.mark.parametrize("layer", [Dense(IN, OUT), Conv(2, 3)], ids=["dense", "conv"])
+def test_rescale_multiplies_the_output(layer):
+    x = torch.randn(4, *IN)
+    layer = randomised(layer).to(x)
+    before = layer(x).detach()
+    layer.rescale_(0.3)
+    torch.testing.assert_close(layer(x), 0.3 * before)
+
+
+def test_features_of_another_shape_are_refused():
+    with pytest.raises(ShapeError, match=r"\(N, 2, 4, 3\); \(5, 2, 4, 4\) came"):
+        Dense(IN, OUT)(torch.randn(5, 2, 4, 4))

@@ -1,0 +1,152 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from covary._errors import ShapeError, StructureError
+from covary.groups import P4, lift, permute_slices, turn_slices
+from covary.layers import (
+    Conv,
+    Dense,
+    FactoredDense,
+    FixedFrame,
+    GroupConv,
+    PolyphasePool,
+    Relaxed,
+    SparseConv,
+    SparseDense,
+    stationary,
+)
+from shifted import distance, rolled
+
+SHIFTS = [(1, 0), (0, 3), (5, 2)]
+
+
+def awake(module, generator):
+    """The module with every weight drawn: zero biases would hide mistakes."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+    return module
+
+
+def paths_of(generator, size=(6, 6), pooled=(3, 3)):
+    """One path of each kind, from 2 channels to 3."""
+    shapes = (2, *size), (3, *pooled)
+    sparse_dense = SparseDense(*shapes, generator=generator)
+    return {
+        "conv": Conv(2, 3, generator=generator),
+        "fc": Dense(*shapes, generator=generator),
+        "s-conv": SparseConv(2, 3, generator=generator),
+        "f-fc": FactoredDense(*shapes, generator=generator),
+        "s-fc": sparse_dense,
+        "sum": stationary(sparse_dense),
+    }
+
+
+def test_is_the_sum_of_its_paths_pooled_where_they_are_not_dense(generator):
+    x, pool = torch.randn(3, 2, 6, 6, generator=generator), PolyphasePool(2)
+    layer = awake(Relaxed(paths_of(generator), pool), generator)
+    outputs = {name: path(x) for name, path in layer.paths.items()}
+    dense = outputs["fc"] + outputs["f-fc"] + outputs["s-fc"] + outputs["sum"]
+    torch.testing.assert_close(layer(x), pool(outputs["conv"] + outputs["s-conv"]) + dense)
+    # The control: paths that choose their phases each by itself give something else.
+    apart = pool(outputs["conv"]) + pool(outputs["s-conv"]) + dense
+    assert not torch.allclose(layer(x), apart, atol=0.01)
+
+
+@pytest.mark.parametrize("names", [("conv", "s-conv"), ("f-fc",), ("f-fc", "fc")])
+def test_paths_of_one_kind_and_without_a_pool(names, generator):
+    x, paths = torch.randn(3, 2, 6, 6, generator=generator), paths_of(generator, pooled=(6, 6))
+    layer = Relaxed({name: paths[name] for name in names})
+    torch.testing.assert_close(layer(x), torch.stack([paths[name](x) for name in names]).sum(0))
+
+
+def test_dense_paths_alone_are_not_pooled(generator):
+    x, dense = torch.randn(3, 2, 6, 6, generator=generator), paths_of(generator)["fc"]
+    assert torch.equal(Relaxed({"fc": dense}, PolyphasePool(2))(x), dense(x))
+
+
+def test_sum_keeps_the_variance(generator):
+    x = torch.randn(100, 2, 6, 6, generator=generator)
+    shapes = (2, 6, 6), (40, 6, 6)
+    paths = {
+        "fc": Dense(*shapes, generator=generator),
+        "f-fc": FactoredDense(*shapes, generator=generator),
+        "conv": Conv(2, 40, generator=generator),
+    }
+    before = {name: path(x).detach() for name, path in paths.items()}
+    layer = Relaxed(paths)
+    for name, path in layer.paths.items():
+        torch.testing.assert_close(path(x), before[name] / math.sqrt(3))
+    # Twice the input's second moment, which a ReLU halves; 10 % of it is the scatter of 40 channels' weights.
+    assert float(layer(x).detach().square().mean()) == pytest.approx(2, rel=0.1)
+    assert float(sum(before.values()).square().mean()) > 5
+
+
+def test_one_path_is_left_as_it_is(generator):
+    conv = Conv(2, 3, generator=generator)
+    before = conv.weight.detach().clone()
+    Relaxed({"conv": conv})
+    assert torch.equal(conv.weight, before)
+
+
+def test_names_follow_the_mapping(generator):
+    paths = paths_of(generator)
+    layer = Relaxed({name: paths[name] for name in ("f-fc", "conv")})
+    assert [name for name, _ in layer.named_parameters()] == [
+        *("paths.f-fc.read.weight", "paths.f-fc.read.bias", "paths.f-fc.write.weight", "paths.f-fc.write.bias"),
+        *("paths.conv.weight", "paths.conv.bias"),
+    ]
+
+
+def test_conv_over_a_group_commutes_with_shifts_in_the_fixed_frame(generator):
+    images = torch.randn(3, 1, 8, 8, generator=generator)
+    conv = awake(Conv(4, 8, generator=generator), generator)
+    framed = FixedFrame(conv, P4)
+
+    def fixed(layer, x):
+        return turn_slices(layer(lift(x, P4)), P4, range(4))
+
+    assert distance(fixed(framed, rolled(images, SHIFTS)), rolled(fixed(framed, images), SHIFTS)) < 1e-10
+    torch.testing.assert_close(fixed(framed, images), conv(turn_slices(lift(images, P4), P4, range(4))))
+    # The controls: in the turned frame it does not, and with turns it commutes in neither.
+    assert distance(fixed(conv, rolled(images, SHIFTS)), rolled(fixed(conv, images), SHIFTS)) > 0.1
+    turned = framed(lift(images.rot90(1, (2, 3)), P4))
+    assert distance(turned, permute_slices(framed(lift(images, P4)), P4, 1)) > 0.1
+
+
+def test_rescaling_in_the_fixed_frame(generator):
+    x = torch.randn(3, 8, 4, 4, generator=generator)
+    framed = FixedFrame(awake(Conv(8, 4, generator=generator), generator), P4)
+    before = framed(x)
+    framed.rescale_(0.3)
+    torch.testing.assert_close(framed(x), 0.3 * before)
+
+
+@pytest.mark.parametrize(
+    ("paths", "pool", "message"),
+    [
+        (
+            {"conv": Conv(2, 3), "s-conv": SparseConv(2, 4)},
+            None,
+            r"Path 's-conv' gives .*\(1, 4, 6, 6\).*\(1, 3, 6, 6\)",
+        ),
+        ({"fc": Dense((2, 6, 6), (3, 6, 6)), "conv": Conv(2, 3)}, PolyphasePool(2), "Path 'fc' gives"),
+        ({"conv": Conv(2, 3), "gconv": GroupConv(2, 3, group=P4, lift=True)}, None, "Path 'gconv' gives"),
+    ],
+)
+def test_paths_that_do_not_agree(paths, pool, message):
+    with pytest.raises(ShapeError, match=message):
+        Relaxed(paths, pool).double()(torch.zeros(1, 2, 6, 6))
+
+
+def test_what_is_no_path():
+    with pytest.raises(StructureError, match="none came"):
+        Relaxed({})
+    conv = Conv(2, 3)
+    before = conv.weight.detach().clone()
+    with pytest.raises(StructureError, match=r"Path 'plain' \(Conv2d\) has no method rescale_"):
+        Relaxed({"conv": conv, "plain": nn.Conv2d(2, 3, 3)})
+    assert torch.equal(conv.weight, before)

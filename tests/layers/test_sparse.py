@@ -1,0 +1,154 @@
+"""Sparse layers against the dense matrices they induce, and what they become without a length-scale."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import covary
+from covary._errors import StructureError
+from covary.layers import FactoredDense, GlobalSum, SparseConv, SparseDense, stationary
+from covary.priors import hyperparameters_of, weights_of
+from oracles.layers import bumps, circular_map, factored_map, factored_offset
+
+IN, OUT = (3, 4, 5), (2, 3, 4)
+
+
+def moved(layer: nn.Module) -> nn.Module:
+    """The layer with every parameter off its symmetric starting point."""
+    noise = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in layer.named_parameters():
+            scale = 0.1 if name.endswith(("omega", "anchors")) else 1.0
+            parameter.add_(scale * torch.randn(parameter.shape, generator=noise))
+    return layer
+
+
+def without_omega(layer: nn.Module, omega: float = 0.0) -> nn.Module:
+    with torch.no_grad():
+        for module in layer.modules():
+            if hasattr(module, "omega"):
+                module.omega.fill_(omega)
+    return layer
+
+
+@pytest.mark.parametrize("length_scale", ["fixed", "weight", "hyperparameter"])
+def test_sparse_conv_is_the_circular_matrix_of_its_filters(length_scale):
+    layer, x = moved(SparseConv(2, 3, length_scale=length_scale)), torch.randn(4, 2, 5, 4)
+    filters = (layer.values @ bumps(layer.anchors, layer.omega.item(), 3, 3)).view(3, 2, 3, 3)
+    expected = x.flatten(1) @ circular_map(filters.detach(), 5, 4).T
+    torch.testing.assert_close(layer(x), expected.view(4, 3, 5, 4) + layer.bias[:, None, None])
+
+
+@pytest.mark.parametrize("length_scale", ["fixed", "weight", "hyperparameter"])
+def test_sparse_dense_is_the_factored_matrix_of_its_bases(length_scale):
+    layer, x = moved(SparseDense(IN, OUT, length_scale=length_scale)), torch.randn(6, *IN)
+    read, write = layer.read, layer.write
+    theta_2 = torch.einsum("coj,jx->ocx", read.values, bumps(read.anchors, read.omega.item(), *IN[1:]))
+    theta_1 = torch.einsum("ojc,jx->ocx", write.values, bumps(write.anchors, write.omega.item(), *OUT[1:]))
+    expected = x.flatten(1) @ factored_map(theta_1, theta_2).T
+    expected = expected + factored_offset(theta_1, read.bias, torch.zeros(12))
+    torch.testing.assert_close(layer(x), expected.view(6, *OUT))
+
+
+def test_parameter_counts():
+    assert sum(p.numel() for p in SparseConv(3, 4).parameters()) == 4 * 3 * 5 + 5 * 2 + 4
+    assert sum(p.numel() for p in SparseConv(3, 4, length_scale="weight").parameters()) == 75
+    layer = SparseDense((3, 32, 32), (10, 16, 16))
+    assert layer.read.values.shape == (3, 10, 512)
+    assert layer.write.values.shape == (10, 128, 3)
+    assert sum(p.numel() for p in layer.parameters()) == 30 * (512 + 128) + 2 * (512 + 128) + 10
+    assert SparseDense(IN, OUT, num_anchors=(4, 3)).write.values.shape == (2, 3, 3)
+
+
+def test_what_the_length_scale_is():
+    fixed, weight, hyper = [SparseDense(IN, OUT, length_scale=s) for s in ("fixed", "weight", "hyperparameter")]
+    omegas = {"read.omega", "write.omega"}
+    assert omegas <= set(dict(fixed.named_buffers()))
+    assert not omegas & set(dict(fixed.named_parameters()))
+    assert omegas <= set(weights_of(weight))
+    assert not hyperparameters_of(weight, weights_of(weight))
+    assert set(hyperparameters_of(hyper, weights_of(hyper))) == omegas
+    assert all(float(layer.read.omega) == 1 for layer in (fixed, weight, hyper))
+    with pytest.raises(StructureError, match="'hyperparameter'; 'learned' came"):
+        SparseConv(1, 1, length_scale="learned")
+
+
+@pytest.mark.parametrize("build", [SparseConv, SparseDense])
+def test_initial_second_moment_of_smooth_features_survives_a_relu(build, generator):
+    sizes = (16, 1000) if build is SparseConv else ((16, 8, 8), (500, 4, 4))
+    layer = build(*sizes, generator=generator)
+    places = torch.cartesian_prod(torch.arange(8.0), torch.arange(8.0)).to(torch.get_default_dtype())
+    values, vectors = torch.linalg.eigh(torch.exp(-torch.cdist(places, places).square() / 2))
+    noise = torch.randn(8, 16, 64, generator=generator)
+    x = (noise @ (vectors * values.clamp(min=0).sqrt()).T).view(8, 16, 8, 8).relu()
+    output = layer(x)[:, :, 1:-1, 1:-1] if build is SparseConv else layer(x)  # features are not smooth across borders
+    ratio = output.square().mean() / x.square().mean()
+    assert abs(ratio.item() - 2) < 0.3  # the next ReLU halves it; hundreds of filters: a few per cent of noise
+    white = torch.randn(x.shape, generator=generator)
+    assert layer(white).square().mean() < 1.5 * white.square().mean()  # the control: of noise they pass less than 2
+
+
+@pytest.mark.parametrize(
+    "build", [lambda g: SparseConv(2, 3, generator=g), lambda g: SparseDense(IN, OUT, generator=g)]
+)
+def test_values_come_from_the_generator_alone(build):
+    before = torch.get_rng_state()
+    first, second = [build(torch.Generator().manual_seed(3)).state_dict() for _ in range(2)]
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("layer", [SparseConv(3, 2), SparseDense(IN, OUT)], ids=["conv", "dense"])
+def test_rescale_multiplies_the_output(layer):
+    x = torch.randn(4, *IN)
+    layer = moved(layer.to(x))
+    before = layer(x).detach()
+    layer.rescale_(0.3)
+    torch.testing.assert_close(layer(x), 0.3 * before)
+
+
+@pytest.mark.parametrize("build", [lambda: SparseConv(3, 2), lambda: SparseDense(IN, OUT)], ids=["conv", "dense"])
+def test_stationary_is_the_layer_without_omega(build):
+    layer, x = moved(build()), torch.randn(4, *IN)
+    plain = stationary(layer)
+    assert (plain(x) - layer(x)).abs().max() > 1e-2  # the control: with ω = 1 it is another map
+    torch.testing.assert_close(plain(x), without_omega(layer)(x))
+
+
+def test_the_stationary_map_has_curvature():
+    network = nn.Sequential(stationary(SparseDense(IN, OUT)), nn.Flatten(), nn.Linear(24, 3))
+    covary.curvature.kfac(network, covary.Categorical(), (torch.randn(2, *IN), torch.tensor([0, 2])))
+    assert isinstance(network[0], GlobalSum)
+
+
+def shift_error(layer: nn.Module, x: Tensor) -> float:
+    """How far the outputs of shifted inputs are from the shifted outputs; grids of equal size."""
+    return max(
+        float((layer(x.roll(shift, (2, 3))) - layer(x).roll(shift, (2, 3))).abs().max())
+        for shift in [(1, 0), (0, 1), (2, 3)]
+    )
+
+
+def test_without_omega_a_sparse_dense_layer_commutes_with_every_shift():
+    """Paper 2, Eq. (8) for a prior on ω: the error of equivariance falls as ω², the variance of that prior."""
+    layer, x = moved(SparseDense((3, 4, 4), (2, 4, 4), length_scale="weight")), torch.randn(5, 3, 4, 4)
+    assert shift_error(without_omega(layer), x) < 1e-12
+    errors = [shift_error(without_omega(layer, omega), x) for omega in (1e-2, 1e-3)]
+    assert errors[0] / errors[1] == pytest.approx(100, rel=0.02)
+    assert shift_error(without_omega(layer, 1.0), x) > 1e-2  # the control
+
+
+def test_with_zero_values_a_sparse_dense_layer_is_off():
+    """Paper 2, Eq. (8) for a prior on anchor values; the control is a factored layer whose bias per position stays."""
+    layer, x = moved(SparseDense((3, 4, 4), (2, 4, 4))), torch.randn(5, 3, 4, 4)
+    with torch.no_grad():
+        layer.write.values.zero_()
+    assert not layer(x).any()
+    factored = moved(FactoredDense((3, 4, 4), (2, 4, 4)))
+    with torch.no_grad():
+        factored.write.weight.zero_()
+    assert shift_error(factored, x) > 1e-2
+
+
+def test_a_sparse_convolution_commutes_with_every_shift():
+    assert shift_error(moved(SparseConv(3, 2)), torch.randn(5, 3, 4, 4)) < 1e-12

@@ -1,7 +1,7 @@
 import pytest
 
 from covary._errors import StructureError
-from covary.config import DiscoverConfig, FitConfig
+from covary.config import IMAGES, LAYERS, DiscoverConfig, FitConfig, layers_config
 
 
 def test_defaults_are_valid_and_plain():
@@ -48,8 +48,24 @@ def test_the_settings_of_a_run_are_one_flat_table():
         ({"baselines": ("best",)}, "baseline"),
         ({"baselines": ("fixed",)}, "widths"),
         ({"prior": "diagonal"}, "diag"),
+        ({"train_augment": "crops"}, "train_augment"),
+        ({"size": 3}, "size"),
+        ({"simplify": 1.0}, "share between 0 and 1"),
+        ({"simplify": 0.0}, "share between 0 and 1"),
+        ({"augment": "none", "baselines": ("augerino",)}, "'augerino' is about an augmentation"),
+        ({"baselines": ("conv",)}, "relaxed networks"),
     ],
 )
 def test_a_setting_of_a_run_that_cannot_be_is_named(settings, word):
     with pytest.raises(StructureError, match=word):
         DiscoverConfig(**settings)
+
+
+def test_the_settings_of_layers_name_the_network_and_its_training():
+    settings = layers_config("f-fc+conv", 4)
+    assert (settings.network, settings.augment, settings.size) == ("relaxed:f-fc+conv:4", "none", 32)
+    assert settings.is_relaxed
+    assert settings.fit == LAYERS != IMAGES
+    assert layers_config("s-fc", 2, "weight").network == "relaxed:s-fc:2:weight"
+    with pytest.raises(StructureError, match="length_scale"):
+        layers_config("s-fc", 2, "long")

@@ -25,20 +25,22 @@ MAY_IMPORT = {
     "data": "groups noise references",
     "augment": "groups noise",
     "layers": "groups",
-    "networks": "layers augment noise references",
+    "networks": "groups layers augment noise references",
     "curvature": "linalg layers likelihoods priors noise",
-    "geometry": "linalg likelihoods curvature",
+    "geometry": "batches linalg likelihoods priors curvature noise",
     "evidence": "batches linalg likelihoods priors curvature geometry noise",
     "hypergrad": "batches linalg likelihoods priors curvature evidence noise",
     "posterior": "batches linalg likelihoods priors curvature evidence noise",
-    "training": "batches augment likelihoods priors curvature evidence hypergrad posterior records config report noise",
+    "readout": "batches linalg groups layers networks likelihoods priors curvature evidence noise",
+    "training": "batches augment likelihoods priors curvature evidence hypergrad posterior readout records config "
+    "report noise",
     "studies": "batches data augment layers networks likelihoods priors curvature geometry evidence hypergrad "
-    "posterior training records config noise",
+    "posterior readout training records config noise",
     "benchmarks": "batches linalg data augment layers networks likelihoods priors curvature evidence hypergrad "
     "records noise",
     "report": "records",
     "integrations": "augment likelihoods priors evidence hypergrad posterior training records",
-    "cli": "data networks studies benchmarks training report records config",
+    "cli": "data networks studies benchmarks readout training report records config",
     "__main__": "cli",
 }
 MAY_IMPORT["__init__"] = " ".join(MAY_IMPORT.keys() - {"cli", "report", "integrations", "benchmarks", "__main__"})

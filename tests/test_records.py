@@ -69,7 +69,8 @@ def test_the_largest_number_is_a_number(path):
     assert read_run(damaged(path, lambda run: run.update(seconds=largest))).seconds == largest
 
 
-REQUIRED = [f.name for f in dataclasses.fields(Run) if f.name not in ("complete", "notes")]
+OPTIONAL = ("complete", "notes", "simplified")
+REQUIRED = [f.name for f in dataclasses.fields(Run) if f.name not in OPTIONAL]
 
 
 @pytest.mark.parametrize("name", REQUIRED)
@@ -77,7 +78,7 @@ def test_missing_field(path, name):
     assert f"lacks the field '{name}'" in message(damaged(path, lambda run: run.pop(name)))
 
 
-@pytest.mark.parametrize("name", ["complete", "notes"])
+@pytest.mark.parametrize("name", OPTIONAL)
 def test_field_with_a_default_may_be_missing(path, name):
     assert read_run(damaged(path, lambda run: run.pop(name))).complete
 
@@ -95,6 +96,9 @@ def test_field_with_a_default_may_be_missing(path, name):
         (lambda run: run["history"][7]["widths"].update(shear=None), ".history[7].widths.shear must be float"),
         (lambda run: run["evidence"].pop("log_prior"), ".evidence lacks the field 'log_prior'"),
         (lambda run: run["symmetries"].append("rotation"), ".symmetries[6] must be Symmetry"),
+        (lambda run: run["layers"].append({}), ".layers[4] lacks the field 'name'"),
+        (lambda run: run["layers"][1]["paths"][0].update(off=0), ".layers[1].paths[0].off must be bool; 0 came"),
+        (lambda run: run["simplified"].update(removed="conv"), ".simplified.removed must be list"),
         (lambda run: run.update(colour="red"), "unknown field 'colour'"),
         (lambda run: run["test"].update({"f1\n": 1}), "name 'f1\\n'"),
         (lambda run: run.update(version=2), "format version 2"),

@@ -3,18 +3,20 @@
 The package reads in the direction of the data: `data` -> `augment` p(x' | x, η) -> `networks` (the averaged f̂) ->
 `likelihoods` and `priors` -> `curvature` (the GGN as a structured matrix of `linalg`) -> `evidence` (log Z in its
 terms) -> `hypergrad` (its gradient in every hyperparameter) -> `fit` (weights and hyperparameters together), and
-`posterior` (what the network does not know).
+`posterior` (what the network does not know). `layers` relax equivariance, `readout` tells what each became; `geometry`
+holds what does not depend on the parametrisation.
 
 Conventions everywhere: log evidence, higher is better; curvature positive semi-definite; sums over data, never means.
 """
 
-from . import augment, curvature, data, hypergrad, linalg, networks, posterior
+from . import augment, curvature, data, geometry, groups, hypergrad, layers, linalg, networks, posterior, readout
 from .config import FitConfig
 from .evidence import EvidenceTerms, conditional_log_evidence, effective_parameters, log_evidence
 from .likelihoods import Bernoulli, Categorical, Gaussian
 from .networks import Averaged
 from .posterior import Laplace
 from .priors import Prior
+from .readout import simplify
 from .training import FitRun, fit
 
 __version__ = "0.1.0"
@@ -34,9 +36,14 @@ __all__ = [
     "data",
     "effective_parameters",
     "fit",
+    "geometry",
+    "groups",
     "hypergrad",
+    "layers",
     "linalg",
     "log_evidence",
     "networks",
     "posterior",
+    "readout",
+    "simplify",
 ]

@@ -2,9 +2,11 @@
 
 __all__ = [
     "CaptureError",
+    "ChartError",
     "CovaryError",
     "DataError",
     "Interrupted",
+    "KindError",
     "NotPositiveDefiniteError",
     "NumericalError",
     "ShapeError",
@@ -39,6 +41,14 @@ class UnsupportedLayerError(CovaryError, TypeError):
 
 class CaptureError(CovaryError, RuntimeError):
     """What was captured in the forward pass no longer holds, such as an input overwritten in place."""
+
+
+class ChartError(CovaryError, ValueError):
+    """A point outside the domain of a chart, or objects of different charts or points in one expression."""
+
+
+class KindError(CovaryError, TypeError):
+    """Geometric objects that do not go together, such as a vector plus a covector."""
 
 
 class NumericalError(CovaryError, ArithmeticError):

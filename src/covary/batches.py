@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, default_collate
 
 from ._errors import DataError
+from ._types import SampleAveraging
 from .noise import Stream, permutation
 
-__all__ = ["Batches", "Contents", "Data", "IndexedBatch", "as_batches", "read_through"]
+__all__ = ["Batches", "Contents", "Data", "IndexedBatch", "as_batches", "outputs_of", "read_through"]
 
 # (x, y), (x, y, index), a Dataset of (x, y), or an iterable of such batches that can be read more than once
 Data = tuple[Tensor, ...] | Dataset[Any] | Iterable[Any]
@@ -109,6 +110,13 @@ def as_batches(data: Data, batch_size: int | None = None) -> Batches:
         f"Data must be a pair of tensors (x, y), a Dataset, or an iterable of batches that can be read more than once; "
         f"{type(data).__name__} came. Wrap a generator in list(...)."
     )
+
+
+def outputs_of(network: nn.Module, batch: IndexedBatch, seed: int) -> Tensor:
+    """Outputs (N, C) of a network for a batch; the noise of an averaged network is a function of (seed, identity)."""
+    if isinstance(network, SampleAveraging):
+        return network(batch.x, batch.identity, seed=seed)
+    return network(batch.x)
 
 
 class Contents(NamedTuple):

@@ -7,14 +7,26 @@ from typing import Any
 
 from ._errors import StructureError
 
-__all__ = ["BASELINES", "IMAGES", "DiscoverConfig", "FitConfig"]
+__all__ = [
+    "BASELINES",
+    "IMAGES",
+    "LAYERS",
+    "LENGTH_SCALES",
+    "TRAIN_AUGMENTS",
+    "DiscoverConfig",
+    "FitConfig",
+    "layers_config",
+]
 
 OPTIMISERS = ("adam", "sgd")
 ESTIMATORS = ("two_pass", "stochastic", "augerino")
 CURVATURES = ("kron", "full", "diag")
 PRIORS = ("scalar", "layerwise", "diagonal")
-BASELINES = ("plain", "fixed", "augerino")
+BASELINES = ("plain", "fixed", "augerino", "map", "conv")
 TYPES = ("float32", "float64")
+TRAIN_AUGMENTS = ("none", "flips+shifts")
+LENGTH_SCALES = ("fixed", "weight", "hyperparameter")
+RELAXED = "relaxed:"
 
 
 def _one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -54,6 +66,8 @@ class FitConfig:
         hyper_data: M, the data that each step on the augmentation reads; all by default.
         hyper_samples: Transformed copies of each datum in hyper steps and judgements, if other than the network's own:
             the scatter of the mean over few copies biases the gradient of a width, and hardly hurts the weights.
+        hyper_sets: In how many independent sets those copies are drawn, 1 or 2. With two, Kronecker factors are cross
+            products of the sets' means, which the scatter does not bias.
         hyper_steps: Steps on the augmentation and likelihood for one pass over the curvature of all data.
         prior_steps: Steps on the prior for one pass over the curvature of all data.
         augment_rate: Adam's rate for the hyperparameters of the network.
@@ -76,6 +90,7 @@ class FitConfig:
     columns: int | str = 1
     hyper_data: int | None = None
     hyper_samples: int | None = None
+    hyper_sets: int = 1
     hyper_steps: int = 1
     prior_steps: int = 4
     augment_rate: float = 0.1
@@ -99,6 +114,11 @@ class FitConfig:
         for name in ("hyper_data", "hyper_samples"):
             if getattr(self, name) is not None:
                 _at_least(name, getattr(self, name), 1)
+        if self.hyper_sets not in (1, 2) or (self.hyper_sets == 2 and (self.hyper_samples or 1) % 2):
+            raise StructureError(
+                f"hyper_sets must be 1, or 2 with an even number of hyper_samples; {self.hyper_sets!r} came with "
+                f"{self.hyper_samples!r} samples. Pass for example hyper_samples=16, hyper_sets=2."
+            )
         for name in self.as_dict():
             if name.endswith("_rate"):
                 _rate(name, getattr(self, name))
@@ -124,11 +144,28 @@ IMAGES = FitConfig(
     burn_in=4,
     frequency=2,
     hyper_data=250,
-    hyper_samples=32,
+    hyper_samples=16,
+    hyper_sets=2,
     hyper_steps=8,
     prior_steps=8,
     final_augment_rate=0.01,
     prior_rate=0.15,
+    judgements=1,
+)
+
+# Relaxed layers learn by their priors alone: their steps cost next to nothing once a pass over all data has given the
+# eigenvalues, so each pass serves many of them.
+LAYERS = FitConfig(
+    epochs=60,
+    batch_size=125,
+    learning_rate=1e-2,
+    burn_in=5,
+    frequency=5,
+    hyper_data=250,
+    hyper_steps=4,
+    prior_steps=20,
+    prior_rate=0.2,
+    final_prior_rate=0.02,
     judgements=1,
 )
 
@@ -142,12 +179,18 @@ class DiscoverConfig:
         data_dir: Where data sets are looked for first.
         symmetrise: A known symmetry to put into the data: "rotate:DEG", "translate:PIXELS", "scale:FACTOR" or "none".
         limit: How many training images to use, drawn by the seed; all by default.
+        task: "none", or each image in a quadrant of a canvas, to tell it ("digit") or it and the quadrant ("quadrant").
+        size: The side that square images are resampled to; as they are by default, and 32 with a task.
+        standardise: Whether the network sees images with the training set's mean and deviation taken out.
         network: A network by name or "package.module:function".
-        augment: The augmentation to learn, as `studies.augmentations` describes it.
+        augment: The augmentation to learn, as `studies.augmentations` describes it, or "none".
+        train_augment: What weight updates see besides, and the evidence does not: "none" or "flips+shifts".
         num_samples: S, the transformed copies of each image, in weight steps and in the test.
         prior: "scalar", "layerwise" or "diagonal".
-        baselines: Other ways to train the same network, among "plain", "fixed" and "augerino".
+        baselines: Other ways to train the same network: "plain" (no augmentation), "fixed", "augerino", "map" (no
+            augmentation, precisions fixed at 1, no hyper steps) and, of a relaxed network, "conv" (convolutions alone).
         fixed_widths: The widths of the baseline "fixed", by name.
+        simplify: The share below which a path of a relaxed layer is taken out afterwards; None to leave all.
         dtype: "float32" or "float64".
         fit: How it is trained.
     """
@@ -156,12 +199,17 @@ class DiscoverConfig:
     data_dir: str | None = None
     symmetrise: str = "none"
     limit: int | None = None
+    task: str = "none"
+    size: int | None = None
+    standardise: bool = False
     network: str = "mlp"
     augment: str = "affine"
+    train_augment: str = "none"
     num_samples: int = 8
     prior: str = "layerwise"
     baselines: tuple[str, ...] = ()
     fixed_widths: dict[str, float] = field(default_factory=dict)
+    simplify: float | None = None
     dtype: str = "float32"
     fit: FitConfig = IMAGES
 
@@ -169,19 +217,54 @@ class DiscoverConfig:
         """An error for the first setting that cannot be."""
         _one_of("prior", self.prior, PRIORS)
         _one_of("dtype", self.dtype, TYPES)
+        _one_of("train_augment", self.train_augment, TRAIN_AUGMENTS)
         _at_least("num_samples", self.num_samples, 1)
         if self.limit is not None:
             _at_least("limit", self.limit, 1)
+        if self.size is not None:
+            _at_least("size", self.size, 4)
+        if self.simplify is not None and not 0 < self.simplify < 1:
+            raise StructureError(f"simplify is a share between 0 and 1, such as 0.01; {self.simplify!r} came.")
+        self._check_baselines()
+        if self.prior == "diagonal" and self.fit.curvature == "kron":
+            raise StructureError("A diagonal prior needs curvature 'diag' or 'full'; 'kron' came. Choose one of them.")
+
+    @property
+    def is_relaxed(self) -> bool:
+        """Whether the network is one of relaxed layers, by its name."""
+        return self.network.startswith(RELAXED)
+
+    def _check_baselines(self) -> None:
         for name in self.baselines:
             _one_of("baseline", name, BASELINES)
+            if self.augment == "none" and name in ("plain", "fixed", "augerino"):
+                raise StructureError(
+                    f"The baseline '{name}' is about an augmentation, and this run learns none. Leave it out, or name "
+                    "an augmentation."
+                )
         if "fixed" in self.baselines and not self.fixed_widths:
             raise StructureError(
                 "The baseline 'fixed' needs widths, such as rotation=1.57. Name one for each transform."
             )
-        if self.prior == "diagonal" and self.fit.curvature == "kron":
-            raise StructureError("A diagonal prior needs curvature 'diag' or 'full'; 'kron' came. Choose one of them.")
+        if "conv" in self.baselines and not self.is_relaxed:
+            raise StructureError(
+                f"The baseline 'conv' belongs to relaxed networks, such as {RELAXED}f-fc+conv:4; {self.network!r} came."
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """The settings by name, those of training among them."""
         plain = dataclasses.asdict(self)
         return {name: value for name, value in plain.items() if name != "fit"} | plain["fit"]
+
+
+def layers_config(variant: str, alpha: int, length_scale: str = "fixed") -> DiscoverConfig:
+    """The settings that layer-wise equivariance is learned with: the reference network on 32 × 32 standardised pixels.
+
+    Arguments:
+        variant: The paths of each layer, such as "f-fc+conv".
+        alpha: The width of the network.
+        length_scale: Of sparse layers: "fixed", a "weight" with a prior, or a "hyperparameter".
+    """
+    _one_of("length_scale", length_scale, LENGTH_SCALES)
+    name = f"{RELAXED}{variant}:{alpha}" + ("" if length_scale == "fixed" else f":{length_scale}")
+    return DiscoverConfig(network=name, augment="none", size=32, standardise=True, fit=LAYERS)

@@ -10,7 +10,7 @@ from cli.outcomes import Outcome, assert_one_line_and_code_2
 from covary import cli
 from covary._errors import NotPositiveDefiniteError
 
-COMMANDS = ("discover", "report", "compare", "reproduce", "data", "bench")
+COMMANDS = ("discover", "layers", "report", "compare", "reproduce", "data", "bench")
 
 
 def failing(error):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +39,7 @@ def test_without_options_the_settings_are_the_defaults(run, monkeypatch):
         seen.append(config)
         raise CovaryError("seen")
 
-    monkeypatch.setattr(sys.modules["covary.cli.discover"], "discover_symmetries", stop)
+    monkeypatch.setattr("covary.cli.runs.discover", stop)
     run("discover")
     assert seen == [DiscoverConfig()]
 

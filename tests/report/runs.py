@@ -9,7 +9,19 @@ import torch
 
 from covary.data import load
 from covary.groups import affine_generators, exponential, warp_normalised
-from covary.records import Baseline, Coverage, Epoch, Evidence, Metrics, Pictures, Run, Symmetry
+from covary.records import (
+    Baseline,
+    Coverage,
+    Epoch,
+    Evidence,
+    Layer,
+    LayerPath,
+    Metrics,
+    Pictures,
+    Run,
+    Simplification,
+    Symmetry,
+)
 from covary.report import meaning, page
 
 UNITS = {
@@ -63,6 +75,33 @@ def pictures(num_images: int = 4, num_versions: int = 6) -> Pictures:
     return Pictures(list(shown.shape), base64.b64encode(pixels).decode(), labels, flat)
 
 
+def layer_path(name: str, share: float, num_params: int, off: bool = False) -> LayerPath:
+    precisions = {"weight": 3.6e6 if off else 0.075, "bias": 2.1e6 if off else 14.5}
+    norm = 1e-5 if off else 10.7
+    return LayerPath(name, num_params, precisions, norm, 0.8 * share * num_params, 0.8 * share, share, off)
+
+
+def layers() -> list[Layer]:
+    """A network that became convolutional, but for its end."""
+    shares = [1e-4, 2e-3, 0.04, 0.93]
+    return [
+        Layer(
+            f"network.blocks.{number}",
+            "conv" if share < 0.5 else "f-fc",
+            [layer_path("f-fc", share, 20_480, share < 0.01), layer_path("conv", 1 - share, 360)],
+            1.2e-6 if number < 3 else None,
+            None,
+        )
+        for number, share in enumerate(shares)
+    ]
+
+
+def simplification() -> Simplification:
+    removed = ["network.blocks.0.f-fc", "network.blocks.1.f-fc"]
+    test = Metrics(0.9091, 0.292, 0.013, 2000, 16)
+    return Simplification(0.01, removed, [], 42_400, 83_360, evidence(-0.3), evidence(-0.31), 2.5e-4, 3.1e-5, test)
+
+
 @cache
 def full_run() -> Run:
     """A run with every field filled."""
@@ -80,7 +119,7 @@ def full_run() -> Run:
             Baseline("fixed", [symmetry("rotation", 1.571)], evidence(-0.33), tested[2], 93.4),
             Baseline("augerino", [symmetry("rotation", 0.9)], None, tested[3], 95.0),
         ],
-        layers=[{"layer": "conv1", "kind": "convolution", "effective_parameters": 812.4}],
+        layers=layers(),
         history=[epoch(number, 10, 60) for number in range(1, 61)],
         samples=pictures(),
         coverage=[
@@ -92,6 +131,7 @@ def full_run() -> Run:
         true_widths={"rotation": 1.571},
         seconds=127.3,
         notes=["The widths were learned on all 5,000 training images."],
+        simplified=simplification(),
     )
 
 
@@ -125,14 +165,59 @@ def hostile_run() -> Run:
         history=[dataclasses.replace(e, widths=widths, precisions={long: 1.0}) for e in run.history],
         samples=dataclasses.replace(run.samples, labels=[HOSTILE] * len(run.samples.labels)),
         coverage=[Coverage(long, [], HOSTILE, HOSTILE)],
-        layers=[{HOSTILE: long}],
+        layers=[
+            dataclasses.replace(
+                layer,
+                name=f"{long}{number}",
+                learned=long,
+                paths=[dataclasses.replace(path, name=long) for path in layer.paths],
+            )
+            for number, layer in enumerate(run.layers)
+        ],
+        simplified=dataclasses.replace(run.simplified, removed=[long] * 2, replaced=[long]),
         true_widths={names[0]: 0.2},
         notes=[long],
     )
 
 
+def layers_run() -> Run:
+    """A run of `covary layers`: no transforms, and eight layers of three paths over a group."""
+    shares = [(0.001, 0.2, 0.799), (0.002, 0.098, 0.9), (0.1, 0.6, 0.3), (0.9, 0.05, 0.05)] * 2
+    eight = [
+        Layer(
+            f"network.blocks.{number}",
+            ("f-fc", "conv", "gconv")[parts.index(max(parts))],
+            [layer_path(name, part, 1000) for name, part in zip(("f-fc", "conv", "gconv"), parts, strict=True)],
+            0.02 * number,
+            0.1 * number,
+        )
+        for number, parts in enumerate(shares)
+    ]
+    history = [dataclasses.replace(e, widths={}) for e in full_run().history]
+    tests = [dataclasses.replace(full_run().test, num_samples=1) for _ in range(3)]
+    tested = zip(("map", "conv"), tests[1:], strict=True)
+    return dataclasses.replace(
+        full_run(),
+        title="mnist-mini, 32×32: 5,000 images, relaxed:f-fc+conv+gconv:2",
+        symmetries=[],
+        history=history,
+        samples=None,
+        correlation=None,
+        true_widths={},
+        layers=eight,
+        test=tests[0],
+        baselines=[Baseline(name, [], evidence(-0.5), test, 61.0) for name, test in tested],
+        notes=["The network takes the training images' mean (0.1) out."],
+        simplified=None,
+    )
+
+
 RUNS = {
     "full": full_run,
+    "layers": layers_run,
+    "plain layers": lambda: dataclasses.replace(
+        layers_run(), layers=[dataclasses.replace(x, paths=x.paths[1:2], learned="conv") for x in layers_run().layers]
+    ),
     "bare": bare_run,
     "no history": lambda: dataclasses.replace(full_run(), history=[]),
     "no samples": lambda: dataclasses.replace(full_run(), samples=None),

@@ -23,9 +23,9 @@ QUIET = ("background-networking", "component-update", "sync", "quic", "gpu", "de
 FLAGS = ["--headless", "--no-sandbox", "--no-first-run", *(f"--disable-{part}" for part in QUIET)]
 VIEW = ["--window-size=1400,1000", "--virtual-time-budget=10000"]
 WIDTHS = (1280, 390)
-PAGES = ["full", "bare", "one symmetry", "one epoch", "nothing judged", "eight symmetries", "hostile"]
+PAGES = ["full", "bare", "one symmetry", "one epoch", "nothing judged", "eight symmetries", "hostile", "layers"]
 SECTIONS = {"learned", "moved", "looks", "evidence", "test", "coverage", "notes", "settings"}
-FIGURES = {"widths", "correlation", "trajectories", "precisions", "pictures", "flow", "evidence"}
+FIGURES = {"widths", "correlation", "architecture", "trajectories", "precisions", "pictures", "flow", "evidence"}
 SCRIPT = "<script>document.title = 'a script ran'</script></body>"
 
 
@@ -66,6 +66,13 @@ def test_every_section_and_figure_has_a_size(measured, width):
     figures = {f"figure-{name}" for name in FIGURES}
     assert set(sizes) == SECTIONS | figures | {f"svg of {figure}" for figure in figures}
     assert all(size[0] > 250 and size[1] > 40 for size in sizes.values())
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_run_of_layers_shows_its_architecture(measured, width):
+    sizes = measured[f"layers {width}"]["sizes"]
+    assert min(sizes["svg of figure-architecture"]) > 250
+    assert {"figure-widths", "figure-pictures"}.isdisjoint(sizes)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -12,9 +12,12 @@ from covary.report import page, summary, write_page
 from report.runs import HOSTILE, full_run, page_of
 
 SECTIONS = ["learned", "moved", "looks", "evidence", "test", "coverage", "notes", "settings"]
-FIGURES = ["widths", "correlation", "trajectories", "precisions", "pictures", "flow", "evidence"]
+FIGURES = ["widths", "correlation", "architecture", "trajectories", "precisions", "pictures", "flow", "evidence"]
 # One run for each branch of the template.
-PAGES = ["full", "bare", "no history", "no samples", "no matrices", "no test", "regression", "no evidence", "hostile"]
+PAGES = [
+    *("full", "bare", "no history", "no samples", "no matrices", "no test", "regression", "no evidence", "hostile"),
+    *("layers", "plain layers"),
+]
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 
 
@@ -102,6 +105,22 @@ def test_the_numbers_are_there():
     assert text.count("★") == 4, "three best figures and their explanation"
 
 
+def test_a_run_without_transforms_does_not_speak_of_widths():
+    text = outline("layers").text
+    assert outline("layers").identifiers("figure") == ["figure-architecture", "figure-precisions", "figure-evidence"]
+    for word in ("width", "transformed copies", "The labels ignore"):
+        assert word not in text, word
+    assert "layers 1 to 2 became mostly convolutional over the group" in text.lower()
+
+
+def test_each_path_has_a_row_and_off_paths_say_so():
+    text = outline("full").text
+    assert text.count("(off)") == 2
+    for part in ("layer 4", "93.00 %", "20,480", "2.1e6–3.6e6", "1.2e-06", "42,400 of 83,360", "network.blocks.0.f-fc"):
+        assert part in text, part
+    assert "its test accuracy from 90.96 % to 90.91 %" in text
+
+
 def test_unequal_test_samples_are_said_to_be_unfair():
     other = dataclasses.replace(full_run().baselines[0], test=dataclasses.replace(full_run().test, num_samples=1))
     assert "the comparison is not fair" in page(dataclasses.replace(full_run(), baselines=[other]))
@@ -119,6 +138,8 @@ def test_unequal_test_samples_are_said_to_be_unfair():
         ("no evidence", "The run computed no evidence"),
         ("bare", "This run did not come to its end."),
         ("bare", "The run left no notes."),
+        ("layers", "The run learned no transforms, so there are no transformed images to show."),
+        ("layers", "Each prediction is that of one image as it is, for all."),
     ],
 )
 def test_what_is_absent_is_said(name, expected):

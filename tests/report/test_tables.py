@@ -6,8 +6,16 @@ import io
 import pytest
 from rich.console import Console
 
-from covary.report import comparison_table, evidence_table, metrics_table, symmetries_table, symmetries_text
-from report.runs import SPARSE, evidence, full_run
+from covary.report import (
+    comparison_table,
+    evidence_table,
+    layers_table,
+    metrics_table,
+    run_text,
+    simplification_table,
+    symmetries_table,
+)
+from report.runs import SPARSE, evidence, full_run, layers_run
 
 
 def printed(renderable) -> str:
@@ -26,7 +34,35 @@ def test_symmetries():
         "clear",
         "1.57",
     ]
-    assert symmetries_text(full_run()).count("negligible") == 4
+    assert run_text(full_run()).count("negligible") == 4
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("│").split("│")]
+
+
+def test_layers_have_a_row_per_path_and_mark_the_learned_one():
+    lines = [cells(line) for line in printed(layers_table(full_run())).splitlines() if "conv" in line or "f-fc" in line]
+    assert lines[0] == ["layer 1", "f-fc (off)", "0.01", "1.6", "20480", "2.1e6–3.6e6", "1e-05", "1.2e-06"]
+    assert lines[1] == ["", "conv ◀", "99.99", "288.0", "360", "0.075–14", "11", ""]
+    assert [line[1] for line in lines] == [*["f-fc (off)", "conv ◀"] * 2, "f-fc", "conv ◀", "f-fc ◀", "conv"]
+    assert "turn error" not in printed(layers_table(full_run())), "there is no group"
+    assert "turn error" in printed(layers_table(layers_run()))
+
+
+def test_simplification_is_before_and_after():
+    text = printed(simplification_table(full_run()))
+    rows = {row[0]: row[1:] for row in map(cells, text.splitlines()) if len(row) == 3}
+    assert rows["parameters"] == ["83,360", "42,400"]
+    assert rows["log evidence per datum"] == ["-1.5100", "-1.5000"]
+    assert rows["test accuracy %"] == ["90.96", "90.91"]
+    assert rows["paths taken out"][1] == "network.blocks.0.f-fc, network.blocks.1.f-fc"
+
+
+def test_the_text_of_a_run_has_the_tables_it_has_numbers_for():
+    assert "transform" in run_text(full_run())
+    assert "f-fc (off)" in run_text(full_run())
+    assert "transform" not in run_text(layers_run())
 
 
 def test_evidence_is_per_datum_and_in_total():
@@ -50,7 +86,7 @@ def test_comparison_warns_before_it_ranks():
 
 
 @pytest.mark.parametrize("name", SPARSE)
-@pytest.mark.parametrize("draw", [symmetries_table, evidence_table, metrics_table])
+@pytest.mark.parametrize("draw", [symmetries_table, evidence_table, metrics_table, layers_table, simplification_table])
 def test_sparse_records_have_tables(name, draw):
     assert printed(draw(SPARSE[name]()))
 

@@ -8,8 +8,8 @@ import pytest
 
 from covary.records import Symmetry
 from covary.report import meaning, summary
-from covary.report.words import amount, short, strength
-from report.runs import SPARSE, bare_run, full_run, symmetry
+from covary.report.words import amount, layer_names, path_precision, short, strength
+from report.runs import SPARSE, bare_run, full_run, layer_path, layers_run, symmetry
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,8 @@ def test_strength_without_pixels():
 
 
 def learned(**widths: float) -> str:
-    return summary(dataclasses.replace(full_run(), symmetries=[symmetry(name, w) for name, w in widths.items()]))
+    found = [symmetry(name, width) for name, width in widths.items()]
+    return summary(dataclasses.replace(full_run(), symmetries=found, layers=[]))
 
 
 def test_summary():
@@ -92,8 +93,58 @@ def test_summary():
     assert summary(bare_run()) == "This run has no transforms whose width could be learned."
 
 
+def of_layers(*layers: tuple[str, float]) -> str:
+    """The summary of layers by their learned path and its share."""
+    made = [
+        dataclasses.replace(
+            full_run().layers[0],
+            learned=name,
+            paths=[layer_path(name, share, 10), layer_path("other", 1 - share, 10, off=share > 0.99)],
+        )
+        for name, share in layers
+    ]
+    return summary(dataclasses.replace(full_run(), symmetries=[], layers=made))
+
+
+def test_summary_of_layers():
+    conv, mostly, dense = ("conv", 1.0), ("conv", 0.8), ("f-fc", 1.0)
+    assert of_layers(conv, conv, conv) == "Every layer became convolutional."
+    assert of_layers(conv, conv, dense) == (
+        "Layers 1 to 2 became convolutional, layer 3 became fully connected (factored)."
+    )
+    assert of_layers(mostly, dense) == (
+        "Layer 1 became mostly convolutional, layer 2 became fully connected (factored)."
+    )
+    assert of_layers(("wobble", 1.0)) == "Every layer became wobble."
+    assert summary(SPARSE["plain layers"]()) == "Each layer has a single path, so there was nothing to choose."
+
+
+def test_summary_of_both_is_two_sentences():
+    text = summary(full_run())
+    assert text.startswith("The labels ignore rotation")
+    assert text.endswith("layer 3 became mostly convolutional, layer 4 became mostly fully connected (factored).")
+
+
+def test_layer_names_leave_out_what_all_share():
+    def named(*names: str) -> list[str]:
+        layers = [dataclasses.replace(full_run().layers[0], name=name) for name in names]
+        return layer_names(dataclasses.replace(full_run(), layers=layers))
+
+    assert layer_names(layers_run()) == [f"layer {number}" for number in range(1, 9)]
+    assert named("net.first", "net.second") == ["first", "second"]
+    assert named("blocks.0", "head") == ["blocks.0", "head"]
+    assert named("only.0") == ["layer 1"]
+    assert named("net.0", "net.2") == ["layer 1", "layer 2"]
+
+
+def test_precisions_are_short():
+    assert path_precision({"weight": 3588348.5, "bias": 0.0751}) == "0.075–3.6e6"
+    assert path_precision({"weight": 660.4, "bias": 661.0}) == "660"
+    assert path_precision({"weight": 1e-12}) == "1e-12"
+
+
 @pytest.mark.parametrize("name", SPARSE)
-def test_summary_is_one_sentence(name):
+def test_summary_ends_like_a_sentence(name):
     assert summary(SPARSE[name]()).endswith(".")
 
 

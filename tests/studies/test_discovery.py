@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from safetensors.torch import load_file
 
 from covary._errors import DataError, StructureError
 from covary.records import read_run
@@ -82,3 +83,25 @@ def test_a_complete_run_is_returned_when_resumed(tmp_path):
     assert (again.seconds, again.history) == (first.seconds, first.history)
     with pytest.raises(StructureError, match="num_samples = 2; 3 came"):
         run_discover(replace(settings, num_samples=3), tmp_path / "a", resume=True)
+
+
+def test_a_simplification_is_recorded_and_lies_beside_the_network(tmp_path):
+    settings = config(tmp_path, network="relaxed:fc+conv:1", augment="none", standardise=True, simplify=0.9)
+    record = run_discover(settings, tmp_path / "a")
+    done = record.simplified
+    assert read_run(tmp_path / "a").simplified == done
+    assert done.threshold == 0.9
+    assert done.removed, "so large a threshold leaves one path in some layer"
+    assert all(name.rpartition(".")[0] in {layer.name for layer in record.layers} for name in done.removed)
+    tensors = load_file(tmp_path / "a" / "simplified.safetensors")
+    weights = {name: tensor for name, tensor in tensors.items() if name not in ("mean", "deviation")}
+    assert sum(tensor.numel() for tensor in weights.values()) == done.num_params
+    gone = [f"{layer}.paths.{path}." for layer, path in (name.rsplit(".", 1) for name in done.removed)]
+    assert not [name for name in weights if name.startswith(tuple(gone))]
+    assert done.test.num_data == record.test.num_data
+
+
+def test_simplify_without_relaxed_layers_is_refused_before_work(tmp_path):
+    with pytest.raises(StructureError, match="the network 'mlp:4' has none"):
+        run_discover(config(tmp_path, simplify=0.1), tmp_path / "a")
+    assert not (tmp_path / "a").exists()

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from covary import Averaged
 from covary._errors import CovaryError
-from covary.data import load, symmetrise
+from covary.data import flips_and_shifts, in_quadrants, load, resized, symmetrise
+from covary.studies import invariance
 from covary.studies.invariance import Session, check_baselines, learn, model, prepared, run_baseline
 from studies.small import SETTINGS, bars, config
 
@@ -85,3 +87,69 @@ def test_a_baseline_that_cannot_be_built_is_told_before_work(tmp_path):
 def test_a_session_has_a_folder_for_each_part(tmp_path):
     assert Session(tmp_path, True, 3).part("plain") == Session(tmp_path / "plain", True, 3)
     assert Session().part("plain") == Session()
+
+
+def test_data_are_placed_or_resampled_after_they_were_made_symmetric(tmp_path):
+    given = bars()
+    placed = prepared(config(tmp_path, symmetrise="rotate:90", task="digit", size=10))
+    expected = in_quadrants(symmetrise(given, "rotate:90", 0), "digit", 0, 10)
+    assert placed.dataset.x_train.equal(expected.x_train.double())
+    assert placed.true_widths == {}, "an image that turns in its quadrant is no image that turns"
+    assert prepared(config(tmp_path, task="quadrant")).dataset.x_train.shape[-1] == 32
+    larger = prepared(config(tmp_path, symmetrise="translate:2", size=10))
+    assert larger.dataset.x_test.equal(resized(symmetrise(given, "translate:2", 0), 10).x_test.double())
+    assert larger.true_widths == {"shift_x": 2 / 3, "shift_y": 2 / 3}, "shares of the side, whatever its pixels"
+
+
+def test_a_standardised_network_sees_mean_0_and_variance_1(tmp_path):
+    settings = config(tmp_path, standardise=True, augment="none")
+    task = prepared(settings)
+    assert task.dataset.x_train.equal(prepared(config(tmp_path)).dataset.x_train), "the images stay as they are"
+    seen = []
+    network = model(settings, task)
+    network.network[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    network(task.dataset.x_train)
+    assert float(seen[0].mean()) == pytest.approx(0, abs=1e-12)
+    assert float(seen[0].var(correction=0)) == pytest.approx(1, rel=1e-12)
+
+
+def test_without_augmentation_the_network_is_not_averaged(tmp_path):
+    settings = config(tmp_path, augment="none")
+    assert not isinstance(model(settings, prepared(settings)), Averaged)
+    assert isinstance(model(config(tmp_path), prepared(settings)), Averaged)
+    learned = learn(settings, prepared(settings)).record
+    assert learned.symmetries == []
+    assert learned.test.num_samples == 1
+
+
+def test_map_moves_no_precision_and_reports_its_evidence(tmp_path):
+    settings = config(
+        tmp_path, network="relaxed:s-conv:1:hyperparameter", augment="none", fit=replace(SETTINGS, epochs=2)
+    )
+    network, prior, fit = invariance._map(settings, prepared(settings))
+    assert (not prior.log_precision.requires_grad, fit.judgements) == (True, 1)
+    assert not network.blocks[0].paths["s-conv"].omega.requires_grad, "a hyperparameter is followed by no one"
+    found = run_baseline("map", settings, prepared(settings))
+    assert found.evidence is not None
+    assert found.symmetries == []
+
+
+def test_conv_is_the_network_of_the_same_width(tmp_path):
+    settings = config(tmp_path, network="relaxed:s-fc+s-conv:2:weight", augment="none")
+    network, prior, _ = invariance._conv(settings, prepared(settings))
+    assert [list(block.paths) for block in network.blocks] == [["conv"]] * 8
+    assert network.blocks[0].paths["conv"].out_channels == 2
+    assert prior.log_precision.requires_grad
+
+
+@pytest.mark.parametrize(("name", "expected"), [("none", None), ("flips+shifts", flips_and_shifts)])
+def test_weight_updates_see_what_the_settings_say(tmp_path, monkeypatch, name, expected):
+    seen, fit = [], invariance.fit
+
+    def watched(*modules, **settings):
+        seen.append(settings["train_transform"])
+        return fit(*modules, **settings)
+
+    monkeypatch.setattr(invariance, "fit", watched)
+    learn(config(tmp_path, train_augment=name), prepared(config(tmp_path)))
+    assert seen == [expected]

@@ -36,6 +36,9 @@ def num_bytes(matrix) -> int:
         ("lenet", "kron", 1),
         ("mlp:5", "diag", 1),
         ("mlp:3", "full", "exact"),
+        ("relaxed:f-fc+conv:2", "kron", 1),
+        ("relaxed:s-fc+s-conv:1", "kron", 1),
+        ("relaxed:f-fc+conv+gconv:1", "kron", 1),
     ],
 )
 def test_bytes_of_factors_are_those_of_the_factors(tmp_path, network, name, columns):
@@ -61,6 +64,13 @@ def test_the_sum_is_that_of_its_parts(tmp_path):
     assert needs.activation_bytes == 30 * 2 * (2 * (36 + 4 + 4 + 2) + 4 * 36) * 8
 
 
+def test_without_augmentation_there_is_one_copy_and_no_grid(tmp_path):
+    settings = config(tmp_path, augment="none")
+    needs = plan(settings, prepared(settings))
+    assert needs.num_samples == 1
+    assert needs.activation_bytes == 30 * (2 * (36 + 4 + 4 + 2) + 36) * 8
+
+
 def test_half_the_precision_needs_half_the_bytes(tmp_path):
     single, double = (
         plan(settings, prepared(settings)) for settings in (config(tmp_path, dtype=t) for t in ("float32", "float64"))
@@ -74,6 +84,14 @@ def test_times_are_positive_and_add_up(tmp_path, estimator):
     needs = plan(settings, prepared(settings))
     assert min(needs.epoch_seconds, needs.hyper_seconds, needs.judge_seconds) > 0
     expected = 11 * needs.epoch_seconds + 3 * needs.hyper_seconds + needs.judge_seconds
+    assert needs.seconds == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("simplify", "num_passes"), [(None, 2), (0.1, 4)])
+def test_a_read_out_and_a_simplification_are_passes_too(tmp_path, simplify, num_passes):
+    settings = config(tmp_path, network="relaxed:conv:1", augment="none", simplify=simplify)
+    needs = plan(settings, prepared(settings))
+    expected = 3 * needs.epoch_seconds + 2 * needs.hyper_seconds + num_passes * needs.judge_seconds
     assert needs.seconds == pytest.approx(expected)
 
 

@@ -11,10 +11,13 @@ from .._errors import CovaryError
 from ..records import write_study
 from ..report import STUDY_FIGURES, study_table
 from ..studies import SCALES, STUDIES
+from ..studies.cells import discard, require_fresh
 from .app import app
 from .output import Json, draw, echo_json, progress, table
 
 __all__ = ["reproduce"]
+
+CELLS = "cells"  # below the folder of a study
 
 
 @app.command()
@@ -24,25 +27,30 @@ def reproduce(
     seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     data_dir: Annotated[Path | None, typer.Option(help="Where to look first for data sets.")] = None,
     out: Annotated[Path | None, typer.Option(help="The folder for study.json and the figure.")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with the networks that a killed study had finished.")] = False,
     as_json: Json = False,
 ) -> None:
     """Make one table or figure of the papers again, with its numbers as JSON and what they were to show.
 
-    Writes `study.json`, `figure.svg` and `figure.png`.
+    Writes `study.json`, `figure.svg` and `figure.png`. A study of many networks keeps each finished one in the folder
+    until it is complete, so that it can be killed and resumed.
 
     Examples: `covary reproduce toy`, `covary reproduce recover --scale cpu --data-dir ~/data`, `covary reproduce
-    mnist-mlp --scale smoke --json`.
+    quadrant --resume`, `covary reproduce mnist-mlp --scale smoke --json`.
     """
     if name not in STUDIES:
         raise CovaryError(f"no study is called '{name}': expected one of {', '.join(STUDIES)}.")
     if scale not in SCALES:
         raise CovaryError(f"no scale is called '{scale}': expected one of {', '.join(SCALES)}.")
     folder = out or Path("runs") / f"{name}-{scale}"
+    cells = folder / CELLS
+    require_fresh(cells, resume)
     with progress(name) as report:
-        study = STUDIES[name](scale, seed, data_dir, report)
+        study = STUDIES[name](scale, seed, data_dir, report, cells)
     write_study(study, folder / "study.json")
     for kind in ("svg", "png"):
         draw(STUDY_FIGURES[name](study), folder / f"figure.{kind}")
+    discard(cells)
     if as_json:
         echo_json(asdict(study))
         return

@@ -8,23 +8,31 @@ from .checksums import FileCheck, verify
 from .dataset import Dataset, limited
 from .download import fetch
 from .idx import idx_shape, read_idx, write_idx
+from .jitter import flips_and_shifts
 from .places import cache_dir
+from .quadrants import TASKS, in_quadrants
+from .resize import channel_moments, resized
 from .sets import Listing, listing, load
 from .sources import NAMES
 from .symmetrise import symmetrise, true_widths
 
 __all__ = [
     "NAMES",
+    "TASKS",
     "Dataset",
     "FileCheck",
     "Listing",
     "cache_dir",
+    "channel_moments",
     "fetch",
+    "flips_and_shifts",
     "idx_shape",
+    "in_quadrants",
     "limited",
     "listing",
     "load",
     "read_idx",
+    "resized",
     "symmetrise",
     "true_widths",
     "verify",

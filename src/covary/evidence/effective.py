@@ -14,7 +14,7 @@ from ..priors import Prior
 from .choice import CurvatureName, blocks_function, check_choice, joined_shifts
 from .passes import Factors, Model, check_model, factor_pass
 
-__all__ = ["EffectiveParameters", "effective_of_factors", "effective_parameters"]
+__all__ = ["EffectiveParameters", "effective_of_factors", "effective_parameters", "effective_per_weight"]
 
 
 class EffectiveParameters(NamedTuple):
@@ -63,7 +63,7 @@ def effective_of_factors(
     factors: Factors, prior: Prior, weights: Mapping[str, nn.Parameter]
 ) -> list[EffectiveParameters]:
     """The effective numbers at the statistics of a pass."""
-    per_weight = _per_weight(factors.curvature, prior, weights)
+    per_weight = effective_per_weight(factors.curvature, prior, weights)
     gamma, sizes = dict.fromkeys(prior.groups, 0.0), dict.fromkeys(prior.groups, 0)
     for name, weight in weights.items():
         gamma[prior.group_of(name)] += float(per_weight[name])
@@ -76,7 +76,9 @@ def effective_of_factors(
     ]
 
 
-def _per_weight(curvature: Block, prior: Prior, weights: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
+@torch.no_grad()
+def effective_per_weight(curvature: Block, prior: Prior, weights: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
+    r"""The effective number :math:`\gamma` of each tensor, whatever groups the prior has."""
     shifts = joined_shifts(curvature, prior, weights)
     if set(curvature.blocks) == set(weights):
         return {name: curvature[name].effective_dimension(shifts[name]) for name in weights}

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, distributed
 
-__all__ = ["all_sum", "all_sum_number"]
+__all__ = ["all_max", "all_sum", "all_sum_number"]
 
 
 def all_sum(value: Tensor) -> Tensor:
@@ -13,6 +13,15 @@ def all_sum(value: Tensor) -> Tensor:
     total = value.detach().clone().contiguous()
     distributed.all_reduce(total)
     return total
+
+
+def all_max(value: Tensor) -> Tensor:
+    """The entrywise maximum of a tensor over the processes; the tensor itself where there is one."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return value
+    largest = value.detach().clone().contiguous()
+    distributed.all_reduce(largest, distributed.ReduceOp.MAX)
+    return largest
 
 
 def all_sum_number(value: int) -> int:

@@ -4,7 +4,19 @@ Evidences are sums over data, higher is better; widths are in the unit that stan
 """
 
 from .files import from_plain, read_run, write_run, write_study, write_text, write_whole
-from .run import Baseline, Coverage, Epoch, Evidence, Metrics, Pictures, Run, Symmetry
+from .run import (
+    Baseline,
+    Coverage,
+    Epoch,
+    Evidence,
+    Layer,
+    LayerPath,
+    Metrics,
+    Pictures,
+    Run,
+    Simplification,
+    Symmetry,
+)
 from .study import Claim, Study
 
 __all__ = [
@@ -13,9 +25,12 @@ __all__ = [
     "Coverage",
     "Epoch",
     "Evidence",
+    "Layer",
+    "LayerPath",
     "Metrics",
     "Pictures",
     "Run",
+    "Simplification",
     "Study",
     "Symmetry",
     "from_plain",

@@ -4,7 +4,19 @@ import base64
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Baseline", "Coverage", "Epoch", "Evidence", "Metrics", "Pictures", "Run", "Symmetry"]
+__all__ = [
+    "Baseline",
+    "Coverage",
+    "Epoch",
+    "Evidence",
+    "Layer",
+    "LayerPath",
+    "Metrics",
+    "Pictures",
+    "Run",
+    "Simplification",
+    "Symmetry",
+]
 
 
 @dataclass(frozen=True)
@@ -98,8 +110,8 @@ class Baseline:
     """Another way to train the same network, on the same data with as many test samples.
 
     Arguments:
-        name: "plain", "fixed" or "augerino".
-        symmetries: The widths that it used or found; empty for "plain".
+        name: "plain", "fixed", "augerino", "map" or "conv".
+        symmetries: The widths that it used or found; empty where it has no augmentation.
         evidence: The evidence of the training data, where it has one.
         test: How it predicts the test data, where there are any.
         seconds: How long it took.
@@ -152,6 +164,80 @@ class Coverage:
 
 
 @dataclass(frozen=True)
+class LayerPath:
+    """What one path of a relaxed layer became.
+
+    Arguments:
+        name: The path, such as "conv".
+        num_params: Its number of weights P.
+        precisions: The prior precision of each of its tensors (the geometric mean of a tensor that has many).
+        weight_norm: The norm of all its weights.
+        effective: Its effective number of parameters γ, between 0 and P.
+        normalised: γ / P.
+        relative: Its share of the layer's sum of normalised numbers.
+        off: Whether none of its tensors has a share that counts.
+    """
+
+    name: str
+    num_params: int
+    precisions: dict[str, float]
+    weight_norm: float
+    effective: float
+    normalised: float
+    relative: float
+    off: bool
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What one relaxed layer became.
+
+    Arguments:
+        name: The layer, by its name in the network.
+        learned: The path with the largest relative share: the type that the layer has learned to be.
+        paths: Its paths.
+        shift_error: The norm of the change of its outputs when its inputs are shifted instead, relative to the outputs;
+            None where it has no room for a shift.
+        turn_error: The same of the elements of its group; None where it has none.
+    """
+
+    name: str
+    learned: str
+    paths: list[LayerPath]
+    shift_error: float | None
+    turn_error: float | None
+
+
+@dataclass(frozen=True)
+class Simplification:
+    """What came of taking the switched-off paths out of a network.
+
+    Arguments:
+        threshold: The share below which a tensor counts as off.
+        removed: The paths that were taken out, by their names in the network.
+        replaced: The sparse paths that were replaced by the stationary map they had become.
+        num_params: The number of weights that are left.
+        num_params_before: The number of weights before.
+        evidence: The evidence of the training data after.
+        evidence_before: The evidence before, by the same curvature under the same noise.
+        max_change: The largest change of an output on the training data.
+        mean_change: The mean absolute change.
+        test: How the simple network predicts the test data, where there are any.
+    """
+
+    threshold: float
+    removed: list[str]
+    replaced: list[str]
+    num_params: int
+    num_params_before: int
+    evidence: Evidence
+    evidence_before: Evidence
+    max_change: float
+    mean_change: float
+    test: Metrics | None
+
+
+@dataclass(frozen=True)
 class Run:
     """A whole run, as `run.json` keeps it.
 
@@ -172,6 +258,7 @@ class Run:
         seconds: How long the run took, without the baselines.
         complete: Whether the run came to its end.
         notes: Plain sentences that a reader must know.
+        simplified: What came of taking the switched-off paths out, where that was asked for.
     """
 
     title: str
@@ -181,7 +268,7 @@ class Run:
     evidence: Evidence | None
     test: Metrics | None
     baselines: list[Baseline]
-    layers: list[dict[str, Any]]
+    layers: list[Layer]
     history: list[Epoch]
     samples: Pictures | None
     coverage: list[Coverage]
@@ -190,3 +277,4 @@ class Run:
     seconds: float
     complete: bool = True
     notes: list[str] = field(default_factory=list)
+    simplified: Simplification | None = None

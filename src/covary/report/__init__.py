@@ -4,6 +4,7 @@ A figure is a function from plain numbers to a matplotlib figure; it reads no ne
 can be drawn again at any time. A page is one HTML file that holds its figures as SVG and fetches nothing.
 """
 
+from .architecture import architecture_figure
 from .benchmarks import scaling_figure
 from .comparison import comparability, comparison
 from .curves import evidence_figure, precisions_figure, trajectories_figure
@@ -12,12 +13,21 @@ from .page import page, write_page
 from .progress import FitProgress
 from .studies import STUDY_FIGURES, study_table
 from .svg import svg
-from .tables import comparison_table, evidence_table, metrics_table, symmetries_table, symmetries_text
+from .tables import (
+    comparison_table,
+    evidence_table,
+    layers_table,
+    metrics_table,
+    run_text,
+    simplification_table,
+    symmetries_table,
+)
 from .words import meaning, summary
 
 __all__ = [
     "STUDY_FIGURES",
     "FitProgress",
+    "architecture_figure",
     "comparability",
     "comparison",
     "comparison_figure",
@@ -26,17 +36,19 @@ __all__ = [
     "evidence_figure",
     "evidence_table",
     "flow_figure",
+    "layers_table",
     "meaning",
     "metrics_table",
     "page",
     "pictures_figure",
     "precisions_figure",
+    "run_text",
     "scaling_figure",
+    "simplification_table",
     "study_table",
     "summary",
     "svg",
     "symmetries_table",
-    "symmetries_text",
     "trajectories_figure",
     "widths_figure",
     "write_page",

@@ -10,10 +10,11 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from ..records import Metrics, Run, write_text
+from .architecture import architecture_figure
 from .curves import burn_in, evidence_figure, precisions_figure, trajectories_figure
 from .figures import correlation_figure, flow_figure, pictures_figure, widths_figure
 from .svg import svg
-from .words import THRESHOLD, plain_name, strength, summary
+from .words import OFF, THRESHOLD, layer_names, path_precision, plain_name, strength, summary
 
 __all__ = ["page", "write_page"]
 
@@ -48,16 +49,22 @@ def page(run: Run) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"words": _words, "plain_name": plain_name, "duration": _duration}
+    environment.filters |= {
+        "words": _words,
+        "plain_name": plain_name,
+        "duration": _duration,
+        "precision": path_precision,
+    }
     return environment.get_template("template.html").render(
         run=run,
         summary=summary(run),
         threshold=THRESHOLD,
+        off=OFF,
         strengths=[strength(symmetry, run.samples.shape if run.samples else None) for symmetry in run.symmetries],
         figures=_figures(run),
         terms=_terms(run),
         tested=_tested(run),
-        layer_columns=list(dict.fromkeys(key for layer in run.layers for key in layer)),
+        layers=list(zip(layer_names(run), run.layers, strict=True)),
     )
 
 
@@ -67,6 +74,9 @@ def _figures(run: Run) -> dict[str, Drawing]:
     if run.symmetries:
         bars = "Learned widths, one bar per transform" + (", ◆ the true amount" if run.true_widths else "") + "."
         drawn.append(_drawing("widths", widths_figure(run), bars))
+    if run.layers:
+        caption = "The learned architecture, from input to output: which path carries how much of each layer."
+        drawn.append(_drawing("architecture", architecture_figure(run), caption))
     if run.history and run.symmetries:
         shaded = f" The first {burn_in(run)} epochs (shaded) train the weights alone." if burn_in(run) else ""
         drawn.append(_drawing("trajectories", trajectories_figure(run), "Widths after each epoch." + shaded))

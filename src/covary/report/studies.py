@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..records import Study
+from .equivariance import cifar_layers_figure, groups_figure, quadrant_figure, separable_figure
 from .recover import recover_figure
 from .sampling import sampling_figure
 from .table import table_figure
@@ -19,6 +20,10 @@ STUDY_FIGURES: dict[str, Callable[[Study], Figure]] = {
     "recover": recover_figure,
     "mnist-mlp": table_figure,
     "sampling": sampling_figure,
+    "quadrant": quadrant_figure,
+    "cifar-layers": cifar_layers_figure,
+    "groups": groups_figure,
+    "separable": separable_figure,
 }
 
 

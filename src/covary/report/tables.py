@@ -8,9 +8,17 @@ from rich.text import Text
 
 from ..records import Metrics, Run
 from .comparison import comparability, comparison
-from .words import plain_name, strength
+from .words import layer_names, path_precision, plain_name, strength
 
-__all__ = ["comparison_table", "evidence_table", "metrics_table", "symmetries_table", "symmetries_text"]
+__all__ = [
+    "comparison_table",
+    "evidence_table",
+    "layers_table",
+    "metrics_table",
+    "run_text",
+    "simplification_table",
+    "symmetries_table",
+]
 
 NOTHING = "–"
 
@@ -25,11 +33,48 @@ def symmetries_table(run: Run) -> Table:
     return _table(["transform", ">width", "unit", "meaning", "amount", ">true"], rows)
 
 
-def symmetries_text(run: Run) -> str:
-    """The same table as plain text, for `print`."""
+def layers_table(run: Run) -> Table:
+    """What each relaxed layer became: a row per path, the learned one marked, with the layer's errors at its first."""
+    turned = any(layer.turn_error is not None for layer in run.layers)
+    rows = []
+    for name, layer in zip(layer_names(run), run.layers, strict=True):
+        errors = [_error(layer.shift_error), *([_error(layer.turn_error)] if turned else [])]
+        for path in layer.paths:
+            mark = " ◀" if path.name == layer.learned else " (off)" if path.off else ""
+            numbers = [f"{100 * path.relative:.2f}", f"{path.effective:.1f}", str(path.num_params)]
+            amounts = [path_precision(path.precisions), f"{path.weight_norm:.2g}"]
+            rows.append([name, path.name + mark, *numbers, *amounts, *errors])
+            name, errors = "", [""] * len(errors)  # said once for a layer
+    heads = ["layer", "path", ">share %", ">γ", ">P", ">precision", ">norm", ">shift error"]
+    return _table([*heads, ">turn error"] if turned else heads, rows)
+
+
+def simplification_table(run: Run) -> Table:
+    """What taking switched-off paths out has changed: before and after."""
+    rows: list[list[str]] = []
+    if run.simplified is not None:
+        done, before, after = run.simplified, run.simplified.evidence_before, run.simplified.evidence
+        accuracies = [_percent(test.accuracy) if test else NOTHING for test in (run.test, done.test)]
+        rows = [
+            ["parameters", f"{done.num_params_before:,}", f"{done.num_params:,}"],
+            ["log evidence per datum", *(f"{e.log_evidence / max(e.num_data, 1):.4f}" for e in (before, after))],
+            ["test accuracy %", *accuracies],
+            ["largest change of an output", NOTHING, f"{done.max_change:.2g}"],
+            ["mean change", NOTHING, f"{done.mean_change:.2g}"],
+            ["paths taken out", NOTHING, ", ".join(done.removed) or "none"],
+            ["paths made stationary", NOTHING, ", ".join(done.replaced) or "none"],
+        ]
+    return _table(["simplified", ">before", "after"], rows)
+
+
+def run_text(run: Run) -> str:
+    """The tables of what was learned as plain text, for `print`."""
     console = Console(width=120, color_system=None, force_terminal=False)
     with console.capture() as captured:
-        console.print(symmetries_table(run))
+        if run.symmetries or not run.layers:
+            console.print(symmetries_table(run))
+        if run.layers:
+            console.print(layers_table(run))
     return captured.get().rstrip("\n")
 
 
@@ -83,6 +128,10 @@ def _metrics(test: Metrics | None) -> list[str]:
         return [NOTHING] * 5
     ece = NOTHING if test.ece is None else f"{test.ece:.4f}"
     return [_percent(test.accuracy), f"{test.nll:.4f}", ece, str(test.num_data), str(test.num_samples)]
+
+
+def _error(error: float | None) -> str:
+    return NOTHING if error is None else f"{error:.2g}"
 
 
 def _true(run: Run, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Amounts of a transform in the words of a person, and when an amount is too small to matter.
+"""What was learned in the words of a person, and when an amount is too small to matter.
 
 A width counts as negligible when it moves the points of an image by less than half a pixel on average, as slight when
 by less than one; where no image is known, a pixel is that of an image of 28 × 28. A probability is negligible below
@@ -8,16 +8,42 @@ by less than one; where no image is known, a pixel is that of an image of 28 × 
 import math
 from collections.abc import Sequence
 
-from ..records import Run, Symmetry
+from ..records import Layer, Run, Symmetry
 
-__all__ = ["THRESHOLD", "amount", "kind", "meaning", "plain_name", "short", "strength", "summary"]
+__all__ = [
+    "OFF",
+    "THRESHOLD",
+    "amount",
+    "kind",
+    "layer_names",
+    "meaning",
+    "path_precision",
+    "plain_name",
+    "short",
+    "strength",
+    "summary",
+]
 
 THRESHOLD = (
     "A width counts as negligible when it moves the points of an image by less than half a pixel on average, and as "
     "slight below one pixel (without images: of a side of 28). A probability is negligible below 5 % and slight "
     "below 10 %, any other amount below 0.05 and 0.1 of its unit."
 )
+OFF = (
+    "The share is the path's part of the layer's sum of γ/P, with γ the number of its P parameters that the data "
+    "decide. A path is off when no tensor of it, bias or weight, has a share that counts. Errors say how far the "
+    "layer's outputs are from moving along with its inputs, relative to the outputs: 0 is strictly equivariant."
+)
 
+# Path -> what a layer that consists of it is.
+TYPES = {
+    "conv": "convolutional",
+    "fc": "fully connected",
+    "f-fc": "fully connected (factored)",
+    "s-conv": "convolutional (sparse)",
+    "s-fc": "fully connected (sparse)",
+    "gconv": "convolutional over the group",
+}
 NOMINAL = (28, 28)
 NAMES = {
     "shift_x": "horizontal shift",
@@ -95,9 +121,60 @@ def strength(symmetry: Symmetry, image_shape: Sequence[int] | None = None) -> st
 
 
 def summary(run: Run) -> str:
-    """What was learned, in one plain sentence."""
-    if not run.symmetries:
+    """What was learned, in a plain sentence about the transforms, about the layers, or about each."""
+    if not run.symmetries and not run.layers:
         return "This run has no transforms whose width could be learned."
+    parts = [_ignored(run)] if run.symmetries else []
+    return " ".join([*parts, _became(run)] if run.layers else parts)
+
+
+def layer_names(run: Run) -> list[str]:
+    """The layers' names without what all of them begin with; where numbers are left, "layer 1" and so on, in order."""
+    parts = [layer.name.split(".") for layer in run.layers]
+    shared = 0
+    while parts and all(len(name) > shared + 1 and name[shared] == parts[0][shared] for name in parts):
+        shared += 1
+    names = [".".join(name[shared:]) for name in parts]
+    if all(name.isdecimal() for name in names):
+        return [f"layer {number}" for number in range(1, len(names) + 1)]
+    return [short(name, 18) for name in names]
+
+
+def path_precision(precisions: dict[str, float]) -> str:
+    """The precisions of a path's tensors, from the least to the most."""
+    low, high = (_compact(end(precisions.values(), default=0.0)) for end in (min, max))
+    return low if low == high else f"{low}–{high}"
+
+
+def _became(run: Run) -> str:
+    """The learned types of the layers, one after another."""
+    if all(len(layer.paths) == 1 for layer in run.layers):
+        return "Each layer has a single path, so there was nothing to choose."
+    spans: list[tuple[str, list[int]]] = []
+    for number, layer in enumerate(run.layers, start=1):
+        if spans and spans[-1][0] == _type(layer):
+            spans[-1][1].append(number)
+        else:
+            spans.append((_type(layer), [number]))
+    if len(spans) == 1:
+        return f"Every layer became {spans[0][0]}."
+    said = [f"{_numbered(numbers)} became {name}" for name, numbers in spans]
+    return f"{', '.join(said)[0].upper()}{', '.join(said)[1:]}."
+
+
+def _type(layer: Layer) -> str:
+    """What a layer has become; mostly, where another path is still on."""
+    name = TYPES.get(layer.learned, short(layer.learned, 40))
+    alone = all(path.off for path in layer.paths if path.name != layer.learned)
+    return name if alone else f"mostly {name}"
+
+
+def _numbered(numbers: Sequence[int]) -> str:
+    return f"layer {numbers[0]}" if len(numbers) == 1 else f"layers {numbers[0]} to {numbers[-1]}"
+
+
+def _ignored(run: Run) -> str:
+    """The transforms that the labels ignore."""
     shape = run.samples.shape if run.samples is not None else None
     found: dict[str, list[str]] = {"clear": [], "slight": [], "negligible": []}
     for symmetry in sorted(run.symmetries, key=lambda symmetry: -_pixels(symmetry, shape)):
@@ -144,6 +221,13 @@ def _slightly(phrases: Sequence[str]) -> str:
 def _digits(value: float) -> str:
     """Whole numbers from ten on, one decimal below."""
     return f"{value:.0f}" if abs(value) >= 9.95 or value == 0 else f"{value:.1f}"
+
+
+def _compact(value: float) -> str:
+    """Two digits that count, in as few letters as they take."""
+    if 10 <= value < 1e5:
+        return f"{float(f'{value:.2g}'):.0f}"
+    return f"{value:.2g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
 
 
 def _grown(width: float | int) -> float:

@@ -43,7 +43,7 @@ def _part(name: str, widths: Mapping[str, float] | None) -> Affine2d | Correlate
         group = FiniteGroup(FINITE[kind])
         return group if widths is None else FiniteGroup(FINITE[kind], _all_widths(group.names, widths))
     if kind not in ("affine", "correlated"):
-        raise StructureError(f"No augmentation is called '{name}': expected one of {', '.join(NAMES)}.")
+        raise StructureError(f"No augmentation is called '{name}': expected one of {', '.join(NAMES)}, or none.")
     names = tuple(part.strip() for part in chosen.split(",")) if chosen else Affine2d().names
     base = Affine2d(names) if widths is None else Affine2d(names, initial_width=_all_widths(names, widths))
     return Correlated(base) if kind == "correlated" else base

@@ -1,27 +1,38 @@
-"""Which transforms do the labels of a data set ignore? The main job: `covary discover`."""
+"""Which transforms do the labels ignore, and what should each layer be? `covary discover` and `covary layers`."""
 
 import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from safetensors.torch import save_file
 
 from .._errors import DataError, StructureError
+from .._types import Resampling
+from ..batches import as_batches
 from ..config import DiscoverConfig
 from ..data import Dataset
-from ..records import Pictures, Run, read_run, write_text
-from ..training import checkpoints, is_first
-from .invariance import Session, check_baselines, learn, prepared, run_baseline
+from ..evidence.choice import CurvatureName
+from ..readout import relaxed_layers, simplify
+from ..records import Pictures, Run, Simplification, read_run, write_text
+from ..training import FitRun, checkpoints, is_first, measure
+from ..training.schedule import JUDGE, seed_for
+from ..training.shards import own_part
+from ..training.steps import evidence_record, hyper_network
+from .invariance import Session, Task, check_baselines, learn, model, prepared, run_baseline
 from .needs import require_memory
 
 __all__ = ["discover"]
 
-CHECKPOINTS, SETTINGS = "checkpoints", "settings.json"
+CHECKPOINTS, SETTINGS, SIMPLE = "checkpoints", "settings.json", "simplified.safetensors"
 
 
 def discover(config: DiscoverConfig, out: Path, *, resume: bool = False, checkpoint_every: int = 5) -> Run:
     """The record of a run, whose folder `out` then holds `run.json`, the network, the augmentation and the report.
+
+    Where the settings ask for a simplification, the simpler network lies there too, as `simplified.safetensors`.
 
     Arguments:
         config: The settings.
@@ -38,16 +49,20 @@ def discover(config: DiscoverConfig, out: Path, *, resume: bool = False, checkpo
     task = prepared(config)
     require_memory(config, task)
     check_baselines(config, task)
+    _check_simplify(config, task)
     _keep_settings(config, folder, unfinished)
     session = Session(folder, resume, checkpoint_every)
     learned = learn(config, task, session)
     record = replace(
         learned.record,
         title=f"{task.dataset.name}: {len(task.dataset.x_train):,} images, {config.network}",
-        config=config.as_dict() | {"num_train": len(task.dataset.x_train)},
+        config=learned.record.config | config.as_dict() | {"num_train": len(task.dataset.x_train)},
         true_widths=task.true_widths,
         samples=_named(learned.record.samples, task.dataset),
+        notes=[*learned.record.notes, *_standardisation(task)],
     )
+    if config.simplify is not None:
+        record = replace(record, simplified=_simplified(config.simplify, learned, config, task, out))
     if config.baselines and is_first():
         replace(learned, record=replace(record, complete=False)).save(out)
     baselines = [run_baseline(name, config, task, session) for name in config.baselines]
@@ -56,6 +71,57 @@ def discover(config: DiscoverConfig, out: Path, *, resume: bool = False, checkpo
         replace(learned, record=record).save(out)
         _remove(folder)
     return record
+
+
+def _check_simplify(config: DiscoverConfig, task: Task) -> None:
+    if config.simplify is not None and not relaxed_layers(model(config, task)):
+        raise StructureError(
+            f"simplify takes paths out of relaxed layers; the network '{config.network}' has none. Leave it out, or "
+            "name one such as relaxed:f-fc+conv:4."
+        )
+
+
+def _simplified(threshold: float, learned: FitRun, config: DiscoverConfig, task: Task, out: Path) -> Simplification:
+    """What came of taking paths out; the simpler network lies in the folder."""
+    seed, fit = seed_for(config.fit.seed, JUDGE), config.fit
+    simple = simplify(
+        hyper_network(learned.network, fit),
+        threshold,
+        likelihood=learned.likelihood,
+        prior=learned.prior,
+        data=own_part(as_batches(task.dataset.train, fit.batch_size)),
+        curvature=cast(CurvatureName, fit.curvature),
+        seed=seed,
+    )
+    if is_first():
+        out.mkdir(parents=True, exist_ok=True)
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in simple.network.state_dict().items()}
+        save_file(tensors, out / SIMPLE)
+    tested = None
+    if len(task.dataset.x_test):  # with as many copies as the test of the whole network
+        whole = simple.network
+        network = whole.with_samples(config.num_samples) if isinstance(whole, Resampling) else whole
+        tested = measure(network, learned.likelihood, task.dataset.test, fit.seed)
+    return Simplification(
+        threshold=threshold,
+        removed=list(simple.removed),
+        replaced=list(simple.replaced),
+        num_params=simple.num_params,
+        num_params_before=simple.num_params_before,
+        evidence=evidence_record(simple.evidence, fit.curvature, "exact"),
+        evidence_before=evidence_record(simple.evidence_before, fit.curvature, "exact"),
+        max_change=simple.max_change,
+        mean_change=simple.mean_change,
+        test=tested,
+    )
+
+
+def _standardisation(task: Task) -> list[str]:
+    """What a reader must know of the images that the network saw."""
+    if task.moments is None:
+        return []
+    means, deviations = (", ".join(f"{value:.4g}" for value in part.tolist()) for part in task.moments)
+    return [f"The network takes the training images' mean ({means}) out and divides by their deviation ({deviations})."]
 
 
 def _complete(config: DiscoverConfig, out: Path) -> Run | None:

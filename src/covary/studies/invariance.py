@@ -1,4 +1,4 @@
-"""The pieces of an experiment on invariance: data with a known symmetry, networks that learn it, and baselines."""
+"""The pieces of an experiment: data with a known symmetry, networks that learn it, and baselines."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,14 +6,25 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..config import DiscoverConfig, FitConfig
-from ..data import Dataset, limited, load, symmetrise, true_widths
+from ..data import (
+    Dataset,
+    channel_moments,
+    flips_and_shifts,
+    in_quadrants,
+    limited,
+    load,
+    resized,
+    symmetrise,
+    true_widths,
+)
+from ..data.quadrants import QUADRANT_SIDE
 from ..likelihoods import Categorical
-from ..networks import Averaged
+from ..networks import Averaged, Standardised
 from ..networks import build as build_network
-from ..priors import Prior
+from ..priors import Prior, hyperparameters_of
 from ..records import Baseline
 from ..training import FitRun, fit
 from ..training.augerino import AUGERINO_DECAY, AUGERINO_RATE
@@ -44,39 +55,53 @@ ALONE = Session()
 
 
 class Task(NamedTuple):
-    """A data set in the type it is trained in, and the amounts that it was made with, where they are known."""
+    """A data set in the type it is trained in.
+
+    Arguments:
+        dataset: The data set.
+        true_widths: The amounts that it was made with, where they are known.
+        moments: The mean and deviation of each channel that networks take out, or None for images as they are.
+    """
 
     dataset: Dataset
     true_widths: dict[str, float]
+    moments: tuple[Tensor, Tensor] | None = None
 
 
 def prepared(config: DiscoverConfig) -> Task:
-    """The data as the settings ask for them."""
+    """The data as the settings ask for them: limited, made symmetric, placed in quadrants, resampled, typed."""
     dataset = load(config.data, config.data_dir)
+    seed = config.fit.seed
     if config.limit is not None:
-        dataset = limited(dataset, config.limit, config.fit.seed)
+        dataset = limited(dataset, config.limit, seed)
     height, width = dataset.x_train.shape[-2:]
-    made = symmetrise(dataset, config.symmetrise, config.fit.seed)
+    made = symmetrise(dataset, config.symmetrise, seed)
+    known = true_widths(config.symmetrise, height, width)
+    if config.task != "none":  # a digit that turns in its quadrant is no image that turns: no width is known
+        made, known = in_quadrants(made, config.task, seed, config.size or QUADRANT_SIDE), {}
+    elif config.size is not None:
+        made = resized(made, config.size)
+    moments = channel_moments(made.x_train) if config.standardise else None
     dtype = getattr(torch, config.dtype)
-    typed = made._replace(x_train=made.x_train.to(dtype), x_test=made.x_test.to(dtype))
-    return Task(typed, true_widths(config.symmetrise, height, width))
+    return Task(made._replace(x_train=made.x_train.to(dtype), x_test=made.x_test.to(dtype)), known, moments)
 
 
-def model(config: DiscoverConfig, task: Task) -> Averaged:
-    """The network averaged over the augmentation that is to be learned, both as they start."""
-    augment = build_augmentation(config.augment, dtype=config.dtype)
-    return Averaged(_network(config, task), augment, config.num_samples)
+def model(config: DiscoverConfig, task: Task) -> nn.Module:
+    """The network as it starts, averaged over the augmentation that is to be learned, where there is one."""
+    network = _network(config, task)
+    if config.augment == "none":
+        return network
+    return Averaged(network, build_augmentation(config.augment, dtype=config.dtype), config.num_samples)
 
 
 def learn(config: DiscoverConfig, task: Task, session: Session = ALONE) -> FitRun:
     """The network trained together with its augmentation and prior."""
-    network = model(config, task)
-    return _fitted("learn", (network, Prior(network, config.prior), config.fit), task, session)
+    return _fitted("learn", _learned(config, task), config, task, session)
 
 
 def run_baseline(name: str, config: DiscoverConfig, task: Task, session: Session = ALONE) -> Baseline:
     """Another way to train the same network: same initial weights, data, epochs and test samples."""
-    run = _fitted(name, _BASELINES[name](config, task), task, session)
+    run = _fitted(name, _BASELINES[name](config, task), config, task, session)
     return Baseline(name, run.symmetries, run.evidence, run.record.test, run.record.seconds)
 
 
@@ -89,10 +114,15 @@ def check_baselines(config: DiscoverConfig, task: Task) -> None:
 Start = tuple[nn.Module, Prior, FitConfig]
 
 
+def _learned(config: DiscoverConfig, task: Task) -> Start:
+    """Everything learned by the evidence."""
+    network = model(config, task)
+    return network, Prior(network, config.prior), config.fit
+
+
 def _plain(config: DiscoverConfig, task: Task) -> Start:
     """No augmentation: the average over any number of equal copies is the network itself."""
-    network = _network(config, task)
-    return network, Prior(network, config.prior), config.fit
+    return _learned(replace(config, augment="none", baselines=()), task)
 
 
 def _fixed(config: DiscoverConfig, task: Task) -> Start:
@@ -111,14 +141,31 @@ def _augerino(config: DiscoverConfig, task: Task) -> Start:
     return network, prior, replace(joint, estimator="augerino", judgements=0)
 
 
+def _map(config: DiscoverConfig, task: Task) -> Start:
+    """No augmentation, precisions fixed at 1 (a weight decay of 1/N): the evidence is judged once, never followed."""
+    network = _network(config, task)
+    prior = Prior(network, config.prior).requires_grad_(False)
+    for parameter in hyperparameters_of(network, prior.weights(network)).values():
+        parameter.requires_grad_(False)
+    return network, prior, replace(config.fit, judgements=min(config.fit.judgements, 1))
+
+
+def _conv(config: DiscoverConfig, task: Task) -> Start:
+    """The network of the same width whose layers are convolutions and nothing else, learned the same way."""
+    width = config.network.split(":")[2]
+    return _learned(replace(config, network=f"relaxed:conv:{width}"), task)
+
+
 _BASELINES: dict[str, Callable[[DiscoverConfig, Task], Start]] = {
     "plain": _plain,
     "fixed": _fixed,
     "augerino": _augerino,
+    "map": _map,
+    "conv": _conv,
 }
 
 
-def _fitted(name: str, start: Start, task: Task, session: Session) -> FitRun:
+def _fitted(name: str, start: Start, config: DiscoverConfig, task: Task, session: Session) -> FitRun:
     network, prior, settings = start
     part = session.part(name)
     return fit(
@@ -128,6 +175,7 @@ def _fitted(name: str, start: Start, task: Task, session: Session) -> FitRun:
         prior=prior,
         config=settings,
         test=task.dataset.test if len(task.dataset.x_test) else None,
+        train_transform=flips_and_shifts if config.train_augment == "flips+shifts" else None,
         checkpoint_dir=part.folder,
         checkpoint_every=part.every,
         resume=part.resume and part.folder is not None,
@@ -138,4 +186,5 @@ def _fitted(name: str, start: Start, task: Task, session: Session) -> FitRun:
 def _network(config: DiscoverConfig, task: Task) -> nn.Module:
     channels, height, width = task.dataset.x_train.shape[1:]
     network = build_network(config.network, (channels, height, width), len(task.dataset.class_names), config.fit.seed)
-    return network.to(getattr(torch, config.dtype))
+    network = network.to(getattr(torch, config.dtype))
+    return network if task.moments is None else Standardised(network, *task.moments)

@@ -15,9 +15,14 @@ from .._errors import StructureError
 from ..batches import as_batches
 from ..config import DiscoverConfig
 from ..curvature import coverage
+from ..curvature.capture import capture
+from ..curvature.coverage import require_coverage
 from ..curvature.evaluate import ROWS_AT_ONCE
+from ..curvature.shares import Outer
 from ..likelihoods import Categorical
-from ..priors import Prior
+from ..networks import Averaged
+from ..priors import Prior, weights_of
+from ..readout import relaxed_layers
 from ..training.schedule import is_hyper_epoch
 from ..training.state import initial_state
 from ..training.steps import hyper_step, judge, weight_step
@@ -38,7 +43,8 @@ class Plan:
         num_params: Weights.
         num_data: Training data.
         num_samples: Transformed copies of each.
-        factors: For each weight its name, the structure of its block, the sizes of its factors and their bytes.
+        factors: For each weight its name, the structure of its block, the number of blocks in that, the sizes of the
+            factors of one, and the bytes of all.
         data_bytes: The data.
         weight_bytes: Weights, gradients, both of the optimiser's moments, the best state.
         factor_bytes: Factors with their eigenvectors and the cotangents.
@@ -80,7 +86,10 @@ def plan(config: DiscoverConfig, task: Task) -> Plan:
     epoch, hyper, judged = _probe(config, task)
     settings = config.fit
     num_hyper = sum(is_hyper_epoch(number, settings) for number in range(1, settings.epochs + 1))
-    total = settings.epochs * epoch + num_hyper * hyper + settings.judgements * judged
+    # a read-out of relaxed layers costs as much as a judgement, a simplification as two
+    read_out = 1 if relaxed_layers(model(config, task)) else 0
+    num_judged = settings.judgements + read_out + (0 if config.simplify is None else 2)
+    total = settings.epochs * epoch + num_hyper * hyper + num_judged * judged
     return replace(needs, epoch_seconds=epoch, hyper_seconds=hyper, judge_seconds=judged, seconds=total)
 
 
@@ -104,19 +113,15 @@ def require_memory(config: DiscoverConfig, task: Task) -> None:
 
 
 def _needs(config: DiscoverConfig, task: Task) -> Plan:
-    network, x = model(config, task), task.dataset.x_train
-    size, settings = x.element_size(), config.fit
-    rows = coverage(network).rows
-    num_params = sum(math.prod(row.shape) for row in rows)
-    factors = [_factor(row.name, row.structure, row.shape, size) for row in rows]
-    if settings.curvature == "diag":
-        factors = [_factor(row.name, "diagonal", row.shape, size) for row in rows]
-    elif settings.curvature == "full":
-        factors = [_factor("all weights", "full", (num_params,), size)]
+    network, x = model(config, task).eval(), task.dataset.x_train
+    inner, averaged = (network.network, True) if isinstance(network, Averaged) else (network, False)
+    size, settings, num_samples = x.element_size(), config.fit, config.num_samples if averaged else 1
+    factors = _factors(network, x[:1], settings.curvature)
+    num_params = sum(weight.numel() for weight in weights_of(network).values())
     # the copies in one pass: of a weight step's batch, or of a part of a pass over the curvature
-    copies = min(len(x) * config.num_samples, max(settings.batch_size * config.num_samples, ROWS_AT_ONCE))
+    copies = min(len(x) * num_samples, max(settings.batch_size * num_samples, ROWS_AT_ONCE))
     # forward keeps an activation, backward makes a gradient of it, the warp keeps its grid of two coordinates
-    per_copy = 2 * _activations(network.network, x[:1]) + 4 * x[0].numel()
+    per_copy = 2 * _activations(inner, x[:1]) + (4 if averaged else 1) * x[0].numel()
     parts = {
         "data_bytes": 2 * (x.numel() + task.dataset.x_test.numel()) * size,
         "weight_bytes": 5 * num_params * size,
@@ -126,7 +131,7 @@ def _needs(config: DiscoverConfig, task: Task) -> Plan:
     return Plan(
         num_params=num_params,
         num_data=len(x),
-        num_samples=config.num_samples,
+        num_samples=num_samples,
         factors=factors,
         **parts,
         total_bytes=sum(parts.values()) + OVERHEAD,
@@ -134,12 +139,33 @@ def _needs(config: DiscoverConfig, task: Task) -> Plan:
     )
 
 
-def _factor(name: str, structure: str, shape: tuple[int, ...], size: int) -> dict[str, Any]:
-    """The sizes of one block: of a Kronecker product those of both factors."""
-    entries = math.prod(shape)
-    sides = [shape[0], entries // shape[0]] if structure == "kron" else [entries]
-    counted = entries if structure == "diagonal" else sum(side**2 for side in sides)
-    return {"name": name, "structure": structure, "sizes": sides, "bytes": counted * size}
+@torch.no_grad()
+def _factors(network: nn.Module, x: torch.Tensor, curvature: str) -> list[dict[str, Any]]:
+    """The sizes of all blocks; those of Kronecker products as one datum's pass shows them."""
+    rows, weights = coverage(network).rows, weights_of(network)
+    if curvature == "full":
+        whole = sum(weight.numel() for weight in weights.values())
+        return [_factor("all weights", "full", 1, [whole], x.element_size())]
+    if curvature == "diag":
+        return [_factor(row.name, "diagonal", 1, [math.prod(row.shape)], x.element_size()) for row in rows]
+    require_coverage(network, weights)
+    shares = capture(network, x, weights).shares
+    found = []
+    for row in rows:
+        entries, first = math.prod(row.shape), next(iter(shares[row.name]), None)
+        num_blocks, sides = 1, [row.shape[0], entries // row.shape[0]] if row.structure == "kron" else [entries]
+        if row.structure == "kron" and first is not None and isinstance(first.share, Outer):
+            per_call, inputs = first.share.averaged_inputs().shape[2:]
+            num_blocks = per_call * first.share.block[1]
+            sides = [entries // (num_blocks * inputs), inputs]
+        found.append(_factor(row.name, row.structure, num_blocks, sides, x.element_size()))
+    return found
+
+
+def _factor(name: str, structure: str, num_blocks: int, sides: list[int], size: int) -> dict[str, Any]:
+    """The row of one block: of a Kronecker product with the sides of both factors."""
+    counted = sides[0] if structure == "diagonal" else num_blocks * sum(side**2 for side in sides)
+    return {"name": name, "structure": structure, "blocks": num_blocks, "sizes": sides, "bytes": counted * size}
 
 
 @torch.no_grad()

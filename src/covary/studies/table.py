@@ -4,8 +4,8 @@ Paper 1, Table 1, MNIST and the MLP.
 """
 
 import statistics
-import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from .._types import Progress
 from ..config import IMAGES, DiscoverConfig
 from ..records import Claim, Evidence, Metrics, Study
 from ..training import versions
+from .cells import kept
 from .invariance import learn, prepared, run_baseline
 from .recover import VERSIONS, settings
 
@@ -35,7 +36,7 @@ class Cell:
     seconds: float
 
 
-def mnist_mlp(scale: str, seed: int, data_dir: Path | None, progress: Progress) -> Study:
+def mnist_mlp(scale: str, seed: int, data_dir: Path | None, progress: Progress, folder: Path | None = None) -> Study:
     """Test accuracy and evidence of the plain, Augerino's and the learned network on five versions of MNIST.
 
     Arguments:
@@ -43,14 +44,15 @@ def mnist_mlp(scale: str, seed: int, data_dir: Path | None, progress: Progress) 
         seed: The first seed.
         data_dir: Where MNIST is looked for first.
         progress: Told what is being done and the share of the whole that is done.
+        folder: Where finished cells are kept; None to keep none.
     """
-    started = time.perf_counter()
     seeds = range(seed, seed + NUM_SEEDS[scale])
     jobs = [(version, number, method) for number in seeds for version in VERSIONS for method in METHODS]
     cells = []
     for done, (version, number, method) in enumerate(jobs):
-        progress(f"{version}, {method}, seed {number}", done / len(jobs))
-        cells.append(_cell(version, method, _settings(version, scale, number, data_dir)))
+        name, config = f"{version}, {method}, seed {number}", _settings(version, scale, number, data_dir)
+        progress(name, done / len(jobs))
+        cells.append(kept(folder, name, config.as_dict(), Cell, partial(_cell, version, method, config)))
     rows = [_row(version, method, cells) for version in VERSIONS for method in METHODS]
     return Study(
         name="mnist-mlp",
@@ -61,7 +63,7 @@ def mnist_mlp(scale: str, seed: int, data_dir: Path | None, progress: Progress) 
         rows=rows,
         series={"cells": [_as_dict(cell) for cell in cells]},
         claims=_claims(cells),
-        seconds=time.perf_counter() - started,
+        seconds=sum(cell.seconds for cell in cells),
     )
 
 

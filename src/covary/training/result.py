@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import cast
 
 import torch
 from safetensors.torch import save_file
@@ -14,17 +15,21 @@ from torch import Tensor, nn
 from .._types import SampleAveraging
 from ..augment import Affine2d, Augmentation, Correlated
 from ..augment import save as save_augmentation
-from ..batches import Batches, Data, as_batches
+from ..batches import Batches, Data, as_batches, outputs_of
 from ..config import FitConfig
 from ..curvature import coverage
+from ..evidence import parametrisation_of
+from ..evidence.choice import CurvatureName
 from ..likelihoods import Likelihood
 from ..posterior import ece
 from ..priors import Prior
-from ..records import Coverage, Epoch, Evidence, Metrics, Pictures, Run, Symmetry, write_run
-from ..report import meaning, symmetries_text, write_page
-from .forward import outputs_of
-from .schedule import SAMPLES, TEST, seed_for
+from ..readout import read_layers
+from ..records import Coverage, Epoch, Evidence, Layer, LayerPath, Metrics, Pictures, Run, Symmetry, write_run
+from ..report import meaning, run_text, write_page
+from .schedule import JUDGE, SAMPLES, TEST, seed_for
+from .shards import own_part
 from .state import FitState, tensors_of
+from .steps import hyper_network
 
 __all__ = ["FitRun", "described", "epoch_record", "measure", "versions"]
 
@@ -58,6 +63,11 @@ class FitRun:
         """The evidence of the training data in its terms."""
         return self.record.evidence
 
+    @property
+    def layers(self) -> list[Layer]:
+        """What each relaxed layer became; empty for a network without such layers."""
+        return self.record.layers
+
     def save(self, folder: str | Path) -> Path:
         """The folder with `run.json`, `model.safetensors`, `augment.json` and `report.html`."""
         folder = Path(folder)
@@ -73,8 +83,8 @@ class FitRun:
         return folder
 
     def __str__(self) -> str:
-        """The table of symmetries."""
-        return symmetries_text(self.record)
+        """The table of symmetries, and that of relaxed layers where there are any."""
+        return run_text(self.record)
 
 
 def epoch_record(
@@ -104,13 +114,13 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
     first = next(iter(batches)).x
     record = Run(
         title="fit",
-        config=config.as_dict(),
+        config=config.as_dict() | {"parametrisation": parametrisation_of(state.network)},
         versions=versions(),
         symmetries=_symmetries(state.network, tuple(first.shape[1:])),
         evidence=None if state.best is None else state.best.evidence,
         test=None if test is None else measure(state.network, state.likelihood, test, config.seed),
         baselines=[],
-        layers=[],
+        layers=_layers(state, batches, config),
         history=list(state.history),
         samples=_pictures(state.network, batches, config.seed),
         coverage=_coverage(state),
@@ -194,6 +204,16 @@ def _correlation(network: nn.Module) -> list[list[float]] | None:
 def _coverage(state: FitState) -> list[Coverage]:
     rows = coverage(state.network).rows
     return [Coverage(row.name, list(row.shape), row.modules, row.structure) for row in rows]
+
+
+def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]:
+    """What each relaxed layer became, by the same curvature and noise as the judged evidence."""
+    seed, network = seed_for(config.seed, JUDGE), hyper_network(state.network, config)
+    curvature, probe = cast(CurvatureName, config.curvature), next(iter(batches))
+    found = read_layers(network, state.likelihood, state.prior, own_part(batches), curvature, seed, probe=probe)
+    return [
+        Layer(layer.name, layer.learned, [LayerPath(*path) for path in layer.paths], *layer.errors) for layer in found
+    ]
 
 
 @torch.no_grad()

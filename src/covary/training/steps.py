@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from .._errors import NumericalError
 from .._types import Columns, Resampling
-from ..batches import Batches, IndexedBatch
+from ..batches import Batches, IndexedBatch, outputs_of
 from ..config import FitConfig
 from ..evidence import EvidenceTerms, Model, factor_pass, log_evidence
 from ..evidence.choice import CurvatureName, blocks_function, joined_shifts
@@ -27,7 +27,6 @@ from ..hypergrad.hyperparameters import model_hyperparameters, slopes
 from ..noise import Stream, fold, permutation
 from ..records import Evidence
 from .augerino import augerino_parameters, augerino_reward
-from .forward import outputs_of
 from .schedule import HYPER, JUDGE, WEIGHTS, cosine, hyper_progress, seed_for
 from .shards import own, own_part, place
 from .state import FitState
@@ -118,7 +117,8 @@ def hyper_network(network: nn.Module, config: FitConfig) -> nn.Module:
     """The network with the number of samples that hyper steps and judgements take; it shares all its parameters."""
     if config.hyper_samples is None or not isinstance(network, Resampling):
         return network
-    return network.with_samples(config.hyper_samples)
+    # independent sets serve Kronecker factors alone
+    return network.with_samples(config.hyper_samples, config.hyper_sets if config.curvature == "kron" else 1)
 
 
 def evidence_record(terms: EvidenceTerms, curvature: str, columns: int | str) -> Evidence:

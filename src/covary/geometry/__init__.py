@@ -1,0 +1,116 @@
+"""What survives a change of parametrisation?
+
+Layout: a point is a flat vector θ, (P,), of the weights in the order of their names; ψ = φ(θ) are its coordinates in a
+chart, and J = ∂ψ/∂θ has a row per ψ. Objects at a point carry their chart and transform by `.to(chart)`. Signs: the
+curvature of a loss is positive at a minimum; log-densities, higher is better; sums over data.
+"""
+
+from .accuracy import Accuracy, sharpness_accuracy
+from .canonical import canonical_scale
+from .charts import CARTESIAN, Atlas, Chart, transition
+from .densities import Jeffreys, find_mode, jeffreys, lebesgue_log_density, riemannian_log_density
+from .descent import DescentState, InvariantDescent, StepRule, adam_rule, steepest
+from .estimates import Estimate
+from .flat import flat_outputs, flatten, unflatten
+from .flatness import Effort, Sharpness, SharpnessPair, estimate_sharpness, sharpness
+from .flows import Invertible, flow
+from .hessian import HessianOperator, christoffel, hessian_operator, riemannian_hessian
+from .infinite import InfiniteNetwork, nngp, ntk, standard_ntk
+from .information import empirical_fisher_metric, fisher_metric, ggn_metric, kfac_metric
+from .kernels import empirical_ntk, ntk_in_chart
+from .lanczos import top_eigenvalues
+from .linear_charts import affine, scaling
+from .metrics import Metric, diagonal_metric, euclidean_metric
+from .monotone import cube, elementwise, exponential, inverse_softplus, logarithm, softplus
+from .named_charts import network_chart, side_by_side
+from .objects import BilinearForm, Covector, Density, Operator, Point, Vector
+from .operators import MatrixFree, gauss_newton, loss_hessian
+from .optimisers import flat_metric, optimiser_metric
+from .parametrisation import Erf, FiniteKernels, draw_network, finite_kernels, ntk_chart, ntk_metric, ntk_scales
+from .quadrature import estimate_log_det
+from .spherical import polar, polar_atlas, polar_of
+from .trace import estimate_trace
+from .weight_norm import CartesianOptimizer
+
+__all__ = [
+    "CARTESIAN",
+    "Accuracy",
+    "Atlas",
+    "BilinearForm",
+    "CartesianOptimizer",
+    "Chart",
+    "Covector",
+    "Density",
+    "DescentState",
+    "Effort",
+    "Erf",
+    "Estimate",
+    "FiniteKernels",
+    "HessianOperator",
+    "InfiniteNetwork",
+    "InvariantDescent",
+    "Invertible",
+    "Jeffreys",
+    "MatrixFree",
+    "Metric",
+    "Operator",
+    "Point",
+    "Sharpness",
+    "SharpnessPair",
+    "StepRule",
+    "Vector",
+    "adam_rule",
+    "affine",
+    "canonical_scale",
+    "christoffel",
+    "cube",
+    "diagonal_metric",
+    "draw_network",
+    "elementwise",
+    "empirical_fisher_metric",
+    "empirical_ntk",
+    "estimate_log_det",
+    "estimate_sharpness",
+    "estimate_trace",
+    "euclidean_metric",
+    "exponential",
+    "find_mode",
+    "finite_kernels",
+    "fisher_metric",
+    "flat_metric",
+    "flat_outputs",
+    "flatten",
+    "flow",
+    "gauss_newton",
+    "ggn_metric",
+    "hessian_operator",
+    "inverse_softplus",
+    "jeffreys",
+    "kfac_metric",
+    "lebesgue_log_density",
+    "logarithm",
+    "loss_hessian",
+    "network_chart",
+    "nngp",
+    "ntk",
+    "ntk_chart",
+    "ntk_in_chart",
+    "ntk_metric",
+    "ntk_scales",
+    "optimiser_metric",
+    "polar",
+    "polar_atlas",
+    "polar_of",
+    "riemannian_hessian",
+    "riemannian_log_density",
+    "scaling",
+    "sharpness",
+    "sharpness_accuracy",
+    "side_by_side",
+    "softplus",
+    "standard_ntk",
+    "steepest",
+    "top_eigenvalues",
+    "transition",
+    "unflatten",
+]

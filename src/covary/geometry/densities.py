@@ -1,0 +1,206 @@
+r"""Probability densities over coordinates, per unit of the coordinates or of a metric's volume.
+
+A density per unit of the coordinates changes by :math:`-\log|\det J|` from chart to chart, and its mode moves. Per
+unit of the volume :math:`dV = \sqrt{\det M}\,d\theta` of a metric,
+
+.. math:: \log q^M(\theta) = \log q(\theta) - \tfrac12 \log\det M(\theta),
+
+it is a function of the point alone, as long as the metric is carried along (paper 3, Eq. (3) and (4)): its mode is
+the same in every chart. Logarithms throughout, in nats. A log-density is a function of a point's coordinates, (P,),
+to a number, in torch operations; `objects.Density` is the value of one at a point.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import grad, hessian
+
+from .._errors import ChartError, NumericalError, StructureError
+from .._types import TensorMap
+from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from .charts import CARTESIAN, Chart
+from .information import fisher_metric
+from .metrics import Metric
+from .objects import positive_log_det
+
+__all__ = ["Jeffreys", "find_mode", "jeffreys", "lebesgue_log_density", "riemannian_log_density"]
+
+
+def lebesgue_log_density(log_density: TensorMap, chart: Chart) -> TensorMap:
+    r"""The log-density in ψ per unit of ψ, :math:`\log q(\theta) - \log|\det J(\theta)|` at ψ = φ(θ).
+
+    What change of variables gives; its mode depends on the chart.
+
+    Arguments:
+        log_density: The log-density in θ per unit of θ.
+        chart: The chart from θ to ψ.
+    """
+    return partial(_lebesgue, log_density, chart)
+
+
+def riemannian_log_density(log_density: TensorMap, metric: Metric, chart: Chart = CARTESIAN) -> TensorMap:
+    r"""The log-density in ψ per unit of a metric's volume, :math:`\log q_\psi - \frac12\log\det(J^{-\top}MJ^{-1})`.
+
+    Evaluated in ψ, with the metric carried there: the same number at a point in every chart.
+
+    Arguments:
+        log_density: The log-density in θ per unit of θ.
+        metric: The metric; with `euclidean_metric()`, that of θ, it is the density per unit of θ in every chart.
+        chart: The chart from θ to ψ; ψ = θ by default.
+    """
+    return partial(_riemannian, log_density, metric.to(chart))
+
+
+def find_mode(log_density: TensorMap, start: Float[Tensor, " P"], *, max_steps: int = 100) -> Float[Tensor, " P"]:
+    r"""The local maximum of a smooth log-density that is uphill of a start, to rounding; for small P.
+
+    Newton steps :math:`|H|^{-1} g`, with the eigenvalues of minus the Hessian taken by their size so that they always
+    lead uphill, halved until they gain and stay inside the domain.
+
+    Arguments:
+        log_density: The log-density, per unit of whatever the mode is meant under.
+        start: Where to begin.
+        max_steps: How many steps to take before giving up.
+    """
+    point: Tensor = start.detach()
+    precision = torch.finfo(start.dtype).eps
+    for _ in range(max_steps):
+        gradient = grad(log_density)(point)
+        values, vectors = torch.linalg.eigh(-hessian(log_density)(point))
+        sizes = values.abs().clamp_min(max(precision * float(values.abs().max()), torch.finfo(start.dtype).tiny))
+        step: Tensor = vectors @ ((vectors.mT @ gradient) / sizes)
+        # twice the gain that the quadratic model expects: the squared distance to the mode in standard deviations
+        expected = float(gradient @ step)
+        # growth that fades towards infinity also expects ever less, but its steps do not shrink
+        if expected <= precision and float(step.norm()) <= precision**0.5 * (1 + float(point.norm())):
+            _require_maximum(values)
+            return point + step
+        point = _climb(log_density, point, step, expected)
+    raise NumericalError(
+        f"No mode within {max_steps} steps from this start: the log-density is {float(log_density(point)):g} and the "
+        f"next step would gain {expected / 2:.1e}. Start closer, take more steps, or look for a density that has its "
+        "maximum at infinity or at an edge, as improper ones have."
+    )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Jeffreys:
+    r"""Jeffreys' prior: the uniform density of the Fisher metric, :math:`q = \sqrt{\det F} / V`.
+
+    Per unit of the metric's volume it is the constant 1/V, with V the total volume of the model; where that is
+    infinite the prior is improper, and has no density that is normalised.
+
+    Arguments:
+        metric: The Fisher information F of one observation, in the coordinates of its chart.
+        volume: The total volume :math:`V = \int \sqrt{\det F}\,d\theta`; `math.inf` where there is no such number.
+    """
+
+    metric: Metric
+    volume: float | int
+
+    def __post_init__(self) -> None:
+        if not self.volume > 0:
+            raise StructureError(f"A volume is above 0, or math.inf; {self.volume} came.")
+
+    @property
+    def is_proper(self) -> bool:
+        """Whether the prior can be normalised."""
+        return math.isfinite(self.volume)
+
+    def to(self, chart: Chart) -> "Jeffreys":
+        """The same prior in the coordinates of another chart."""
+        return replace(self, metric=self.metric.to(chart))
+
+    def log_volume(self, coordinates: Float[Tensor, " P"]) -> Float[Tensor, ""]:
+        r"""The logarithm :math:`\frac12\log\det F`: the prior per unit of the coordinates without its constant."""
+        return 0.5 * positive_log_det(self.metric.matrix(coordinates), self.metric.name)
+
+    def log_density(self, coordinates: Float[Tensor, " P"]) -> Float[Tensor, ""]:
+        r"""The log-density :math:`\frac12\log\det F - \log V` per unit of the coordinates, normalised."""
+        if not self.is_proper:
+            raise NumericalError(
+                "This Jeffreys prior is improper: the volume of its Fisher metric is infinite, so it has no "
+                "normalised density, and an evidence under it has no value. Use log_volume, without the constant, "
+                "where that does not matter; else bound the domain, or choose a proper prior."
+            )
+        return self.log_volume(coordinates) - math.log(self.volume)
+
+
+def jeffreys(likelihood: Likelihood, num_outputs: int = 1) -> Jeffreys:
+    r"""Jeffreys' prior over the outputs f of a likelihood, whose Fisher information is its curvature Λ(f).
+
+    Bernoulli: :math:`V = \pi^C`. Categorical, in the C − 1 logits relative to the last class, without which Λ is
+    singular: :math:`V = \pi^{C/2} / \Gamma(C/2)`, whatever the temperature. Gaussian, in the mean: flat and improper.
+
+    Arguments:
+        likelihood: Bernoulli, Categorical or Gaussian; for others, make a `Jeffreys` of metric and volume.
+        num_outputs: The number C of outputs, 2 or more for Categorical.
+    """
+    if num_outputs < (2 if isinstance(likelihood, Categorical) else 1):
+        raise StructureError(
+            f"{type(likelihood).__name__} with {num_outputs} outputs leaves no parameter. Categorical needs two "
+            "classes or more, the others one output."
+        )
+    match likelihood:
+        case Bernoulli():
+            return Jeffreys(fisher_metric(_one_datum, likelihood), math.pi**num_outputs)
+        case Categorical():
+            volume = math.pi ** (num_outputs / 2) / math.gamma(num_outputs / 2)
+            return Jeffreys(fisher_metric(_relative_logits, likelihood), volume)
+        case Gaussian():
+            return Jeffreys(fisher_metric(_one_datum, likelihood), math.inf)
+    raise StructureError(
+        f"The volume of {type(likelihood).__name__} is not known here; Bernoulli, Categorical and Gaussian are. Make "
+        "a Jeffreys(metric, volume) with the integral of the root of the determinant, or math.inf."
+    )
+
+
+def _lebesgue(log_density: TensorMap, chart: Chart, psi: Float[Tensor, " P"]) -> Float[Tensor, ""]:
+    theta = chart.inverse(psi)
+    return log_density(theta) - chart.log_det(theta)
+
+
+def _riemannian(log_density: TensorMap, metric: Metric, psi: Float[Tensor, " P"]) -> Float[Tensor, ""]:
+    return _lebesgue(log_density, metric.chart, psi) - 0.5 * positive_log_det(metric.matrix(psi), metric.name)
+
+
+def _climb(log_density: TensorMap, point: Tensor, step: Tensor, expected: float) -> Float[Tensor, " P"]:
+    """The point after the step, halved until it gains."""
+    before = float(log_density(point))
+    slack = 10 * torch.finfo(point.dtype).eps * abs(before)  # rounding of the log-density itself
+    share = 1.0
+    while share > torch.finfo(point.dtype).eps:
+        try:
+            if float(log_density(point + share * step)) >= before + 1e-4 * share * expected - slack:
+                return point + share * step
+        except ChartError:
+            pass  # outside the chart: not that far
+        share /= 2
+    raise NumericalError(
+        f"The log-density, {before:g} here, does not grow along its own gradient. It must be finite, smooth "
+        "and bounded: look for NaN, for a start at the edge of its domain, or for growth without end."
+    )
+
+
+def _require_maximum(values: Float[Tensor, " P"]) -> None:
+    if not bool(values.min() > torch.finfo(values.dtype).eps * values.max()):
+        raise NumericalError(
+            "The log-density is stationary here, but it is no maximum: minus its Hessian has eigenvalues from "
+            f"{values.min().item():.1e} to {values.max().item():.1e}, where all must be above 0. Start off a saddle; a "
+            "density that is flat along some direction has no mode."
+        )
+
+
+def _one_datum(outputs: Float[Tensor, " C"]) -> Float[Tensor, "1 C"]:
+    return outputs.unsqueeze(0)
+
+
+def _relative_logits(logits: Float[Tensor, " K"]) -> Float[Tensor, "1 C"]:
+    """The logits of one datum, that of the last class 0."""
+    return torch.cat([logits, logits.new_zeros(1)]).unsqueeze(0)

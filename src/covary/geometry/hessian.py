@@ -1,0 +1,129 @@
+r"""The Riemannian Hessian and the operator :math:`E = M^{-1} H`, dense, at any point and in any chart.
+
+.. math:: H_{ij} = \partial_i \partial_j L - \Gamma^k_{ij} \partial_k L, \qquad
+          \Gamma^k_{ij} = \tfrac12 M^{kl} (\partial_i M_{lj} + \partial_j M_{li} - \partial_l M_{ij})
+
+(paper 3, Eq. (6)). All derivatives are taken in the coordinates of the point's chart, never carried over.
+At a critical point H is the plain Hessian. Sign: of a loss, positive at a minimum.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import grad, hessian, jacfwd, jvp
+
+from .._errors import StructureError
+from .charts import Chart
+from .metrics import Metric
+from .objects import BilinearForm, Operator, Point, positive_log_det, positive_root
+
+__all__ = ["HessianOperator", "christoffel", "hessian_operator", "riemannian_hessian"]
+
+Loss = Callable[[Tensor], Tensor]  # Cartesian θ (P,) -> a number
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class HessianOperator:
+    r"""The operator :math:`E = M^{-1} H`: trace, log-determinant and eigenvalues are the same in every chart.
+
+    Those of `hessian.components` alone, the naive ones, are not.
+
+    Arguments:
+        hessian: The symmetric form H, such as a Riemannian Hessian or a GGN.
+        metric: The metric M at the same point, in the same chart.
+    """
+
+    hessian: BilinearForm
+    metric: BilinearForm
+
+    def to(self, chart: Chart) -> "HessianOperator":
+        """The same operator in the coordinates of another chart."""
+        return HessianOperator(self.hessian.to(chart), self.metric.to(chart))
+
+    @property
+    def operator(self) -> Operator:
+        r"""The operator :math:`M^{-1} H` itself."""
+        return self.metric.operator(self.hessian)
+
+    def trace(self) -> Float[Tensor, ""]:
+        r"""The trace :math:`\mathrm{tr}\,M^{-1} H`."""
+        return self.operator.trace()
+
+    def log_det(self) -> Float[Tensor, ""]:
+        r"""The log-determinant :math:`\log\det H - \log\det M`; an error where H is not positive definite."""
+        return positive_log_det(self.hessian.components, "the Hessian") - positive_log_det(
+            self.metric.components, "the metric"
+        )
+
+    def eigenvalues(self) -> Float[Tensor, " P"]:
+        r"""The eigenvalues of E, real, ascending: those of :math:`L^{-1} H L^{-\top}` where :math:`L L^\top = M`."""
+        root = positive_root(self.metric.components, "the metric")
+        half = torch.linalg.solve_triangular(root, self.hessian.components, upper=False)
+        return torch.linalg.eigvalsh(torch.linalg.solve_triangular(root, half.mT, upper=False))
+
+
+def hessian_operator(loss: Loss, metric: Metric, point: Point) -> HessianOperator:
+    r"""The operator :math:`E = M^{-1} H` of a loss at a point, in the point's chart.
+
+    Arguments:
+        loss: The loss as a function of Cartesian θ.
+        metric: The metric.
+        point: The point, critical or not.
+    """
+    return HessianOperator(riemannian_hessian(loss, metric, point), metric.at(point))
+
+
+def riemannian_hessian(loss: Loss, metric: Metric, point: Point) -> BilinearForm:
+    r"""The form :math:`\partial_i \partial_j L - \Gamma^k_{ij} \partial_k L` at a point, in the point's chart.
+
+    Arguments:
+        loss: The loss as a function of Cartesian θ.
+        metric: The metric whose connection it takes.
+        point: The point, critical or not.
+    """
+    chart, coordinates = point.chart, point.coordinates
+    differential = grad(lambda psi: loss(chart.inverse(psi)))(coordinates)
+    plain = hessian(lambda psi: loss(chart.inverse(psi)))(coordinates)
+    return BilinearForm(plain - _connection_along(metric.to(chart), coordinates, differential), point)
+
+
+def christoffel(metric: Metric, coordinates: Float[Tensor, " P"]) -> Float[Tensor, "P P P"]:
+    r"""The Christoffel symbols :math:`\Gamma^k_{ij}`, axes (k, i, j), in the metric's chart; P³ numbers.
+
+    Arguments:
+        metric: The metric.
+        coordinates: The point in the metric's chart.
+    """
+    _require_differentiable(metric)
+    slopes = jacfwd(metric.matrix)(coordinates)  # [i, j, l] = ∂_l M_ij
+    lowered = 0.5 * (slopes.transpose(1, 2) + slopes - slopes.permute(2, 0, 1))
+    root = positive_root(metric.matrix(coordinates), metric.name)
+    return torch.cholesky_solve(lowered.flatten(1), root).view_as(lowered)
+
+
+def _connection_along(
+    metric: Metric, coordinates: Float[Tensor, " P"], covector: Float[Tensor, " P"]
+) -> Float[Tensor, "P P"]:
+    r"""The matrix :math:`\Gamma^k_{ij} w_k`, without the P³ symbols.
+
+    With :math:`u = M^{-1} w` held fixed it is
+    :math:`\frac12 (\partial_i (M u)_j + \partial_j (M u)_i - u^l \partial_l M_{ij})`.
+    """
+    _require_differentiable(metric)
+    vector = metric.solve(coordinates, covector)
+    slopes = jacfwd(lambda psi: metric.matvec(psi, vector))(coordinates)
+    along: Tensor = jvp(metric.matrix, (coordinates,), (vector,))[1]
+    return 0.5 * (slopes + slopes.mT - along)
+
+
+def _require_differentiable(metric: Metric) -> None:
+    if not metric.differentiable:
+        raise StructureError(
+            f"{metric.name} cannot be differentiated in θ, so it has no Christoffel symbols here. Take "
+            "fisher_metric or a diagonal one, or form HessianOperator(hessian, metric.at(point)) at a critical point."
+        )

@@ -1,0 +1,21 @@
+"""What did each relaxed layer become?
+
+A layer is a sum of paths, and the evidence decides by their priors how much of each is used. `read_layers` says so in
+numbers, path by path and layer by layer; `simplify` takes out what is not used. Effective numbers of parameters are
+sums over data; an equivariance error is relative to the layer's own outputs.
+"""
+
+from .equivariance import EquivarianceErrors, equivariance_errors
+from .layers import LayerReadout, PathReadout, read_layers, relaxed_layers
+from .simplification import Simplified, simplify
+
+__all__ = [
+    "EquivarianceErrors",
+    "LayerReadout",
+    "PathReadout",
+    "Simplified",
+    "equivariance_errors",
+    "read_layers",
+    "relaxed_layers",
+    "simplify",
+]

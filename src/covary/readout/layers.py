@@ -1,0 +1,193 @@
+r"""Effective numbers of parameters of each path of each relaxed layer, and what they say of the layer.
+
+With eigenvalues λ of the curvature of a tensor and its prior precision δ, :math:`\gamma = \sum \lambda / (\lambda +
+\delta)` of its P entries were decided by the data (paper 2, App. D.2). Of a path, γ and P are sums over its tensors;
+its relative number is γ/P divided by the sum of γ/P over the paths of the layer.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import StructureError
+from ..batches import Data, IndexedBatch, as_batches
+from ..evidence import Factors, Model, effective_per_weight, factor_pass
+from ..evidence.choice import CurvatureName, blocks_function, check_choice
+from ..evidence.passes import check_model
+from ..layers import Relaxed
+from ..likelihoods import Likelihood
+from ..priors import Prior
+from .equivariance import EquivarianceErrors, equivariance_errors, layer_inputs
+
+__all__ = [
+    "THRESHOLD",
+    "LayerReadout",
+    "PathReadout",
+    "check_threshold",
+    "curvature_factors",
+    "path_readouts",
+    "read_layers",
+    "relaxed_layers",
+]
+
+THRESHOLD = 1e-2
+PROBE_DATA = 64  # an equivariance error is the same to two digits with more
+
+
+class PathReadout(NamedTuple):
+    r"""One path of a relaxed layer.
+
+    Arguments:
+        name: Its name in the layer, such as "conv".
+        num_params: The number P of its weights.
+        precisions: The prior precision of each of its tensors; the geometric mean of a tensor that has many.
+        weight_norm: :math:`\|\theta\|_2` of all its weights.
+        effective: The effective number γ of its parameters, between 0 and P.
+        normalised: γ / P.
+        relative: Its share of the layer's sum of normalised numbers.
+        off: Whether the normalised number of each of its tensors, biases included, is below the threshold in units of
+            that sum. Its relative number then is, too.
+    """
+
+    name: str
+    num_params: int
+    precisions: dict[str, float]
+    weight_norm: float
+    effective: float
+    normalised: float
+    relative: float
+    off: bool
+
+
+class LayerReadout(NamedTuple):
+    """One relaxed layer: its name in the network, its paths, and its equivariance errors on data."""
+
+    name: str
+    paths: tuple[PathReadout, ...]
+    errors: EquivarianceErrors
+
+    @property
+    def learned(self) -> str:
+        """The path with the largest relative number: the type that the layer has become (paper 2, Table 4)."""
+        return max(self.paths, key=lambda path: path.relative).name
+
+
+def relaxed_layers(network: nn.Module) -> dict[str, Relaxed]:
+    """The relaxed layers of a network by name, in the order of its modules."""
+    return {name: module for name, module in network.named_modules() if isinstance(module, Relaxed)}
+
+
+@torch.no_grad()
+def read_layers(
+    network: nn.Module,
+    likelihood: Likelihood,
+    prior: Prior,
+    data: Data,
+    curvature: CurvatureName = "kron",
+    seed: int = 0,
+    *,
+    threshold: float = THRESHOLD,
+    probe: IndexedBatch | None = None,
+) -> list[LayerReadout]:
+    """What each relaxed layer of a network became, in order; empty for a network without such layers.
+
+    Arguments:
+        network: The network, averaged or plain, in evaluation mode.
+        likelihood: The likelihood.
+        prior: The prior, made for this network.
+        data: The training data; under a process group the shard of this process.
+        curvature: "kron", "full" or "diag", with exact columns.
+        seed: The seed of the augmentation's noise, and of the shifts.
+        threshold: The share below which a tensor counts as off.
+        probe: The data that equivariance errors are measured on; the first 64 by default.
+    """
+    layers = relaxed_layers(network)
+    if not layers:
+        return []
+    check_threshold(threshold)
+    batches = as_batches(data)
+    model = Model(network, likelihood, prior.weights(network), seed)
+    factors = curvature_factors(model, prior, batches, curvature)
+    paths = path_readouts(layers, factors, prior, model.weights, threshold)
+    first = next(iter(batches)) if probe is None else probe
+    inputs = layer_inputs(network, IndexedBatch(*(part[:PROBE_DATA] for part in first)), layers, seed)
+    return [
+        LayerReadout(name, paths[name], equivariance_errors(layer, inputs[name][:PROBE_DATA], seed=seed))
+        for name, layer in layers.items()
+    ]
+
+
+def curvature_factors(
+    model: Model, prior: Prior, data: Data, curvature: CurvatureName, *, with_gradient: bool = False
+) -> Factors:
+    """The statistics of all data that a read-out needs, with exact columns; arguments as for `log_evidence`."""
+    check_choice(curvature, "exact", prior)
+    if curvature == "kernel":
+        raise StructureError("curvature='kernel' has no blocks of weights to read out. Use 'kron', 'full' or 'diag'.")
+    batches = as_batches(data)
+    check_model(model, batches)
+    return factor_pass(model, batches, blocks_function(curvature), "exact", with_gradient=with_gradient)
+
+
+def path_readouts(
+    layers: Mapping[str, Relaxed],
+    factors: Factors,
+    prior: Prior,
+    weights: Mapping[str, nn.Parameter],
+    threshold: float,
+) -> dict[str, tuple[PathReadout, ...]]:
+    """The paths of each layer, by the layer's name.
+
+    Arguments:
+        layers: The layers by name.
+        factors: The statistics of all data.
+        prior: The prior.
+        weights: The weights that it covers.
+        threshold: The share below which a tensor counts as off.
+    """
+    gamma = {name: float(value) for name, value in effective_per_weight(factors.curvature, prior, weights).items()}
+    shifts = prior.shifts()
+    found = {}
+    for layer, module in layers.items():
+        members = {path: _members(f"{layer}.paths.{path}.", weights) for path in module.paths}
+        normalised = {path: _ratio(gamma, tensors) for path, tensors in members.items()}
+        total = sum(normalised.values()) or 1.0
+        found[layer] = tuple(
+            PathReadout(
+                name=path,
+                num_params=sum(weight.numel() for weight in tensors.values()),
+                precisions={_last(name, layer, path): _mean_precision(shifts[name]) for name in tensors},
+                weight_norm=float(sum(weight.double().square().sum() for weight in tensors.values())) ** 0.5,
+                effective=sum(gamma[name] for name in tensors),
+                normalised=normalised[path],
+                relative=normalised[path] / total,
+                off=all(gamma[name] / weight.numel() < threshold * total for name, weight in tensors.items()),
+            )
+            for path, tensors in members.items()
+        )
+    return found
+
+
+def check_threshold(threshold: float) -> None:
+    """Nothing, or an error for a threshold that is no share."""
+    if not 0 < threshold < 1:
+        raise StructureError(f"A threshold is a share between 0 and 1, such as {THRESHOLD}; {threshold!r} came.")
+
+
+def _members(prefix: str, weights: Mapping[str, nn.Parameter]) -> dict[str, nn.Parameter]:
+    return {name: weight for name, weight in weights.items() if name.startswith(prefix)}
+
+
+def _last(name: str, layer: str, path: str) -> str:
+    return name.removeprefix(f"{layer}.paths.{path}.")
+
+
+def _ratio(gamma: Mapping[str, float], tensors: Mapping[str, Tensor]) -> float:
+    entries = sum(tensor.numel() for tensor in tensors.values())
+    return sum(gamma[name] for name in tensors) / entries if entries else 0.0
+
+
+def _mean_precision(shift: Tensor) -> float:
+    return float(shift.detach().double().log().mean().exp())

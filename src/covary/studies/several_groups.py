@@ -1,0 +1,110 @@
+"""Is the right symmetry group chosen among several?
+
+Paper 2, Sec. 6.3, Table 3. Each layer is the sum of a free path, one that commutes with shifts, and one that commutes
+with shifts and quarter turns; how far each is used is read from its relative number of effective parameters. On
+data that are rotated, the last should be used more.
+"""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from .._types import Progress
+from ..config import LAYERS
+from ..records import Claim, Study
+from ..training import versions
+from .equivariance import (
+    EVIDENCE,
+    MAP,
+    METHODS,
+    PAPER,
+    SMOKE,
+    Cell,
+    Job,
+    Scale,
+    Version,
+    above,
+    accuracy,
+    configuration,
+    row,
+    settings,
+    shares,
+    train_all,
+)
+
+__all__ = ["several_groups"]
+
+NETWORK, VARIANT = "F-FC+CONV+GCONV", "f-fc+conv+gconv"
+VERSIONS = {
+    "MNIST": Version("mnist"),
+    "translated MNIST": Version("mnist", "translate:8"),
+    "rotated MNIST": Version("mnist", "rotate:180"),
+    "CIFAR-10": Version("cifar-10"),
+    "rotated CIFAR-10": Version("cifar-10", "rotate:180"),
+}
+ROTATED = ("rotated MNIST", "rotated CIFAR-10")
+GROUP_PATH = "gconv"
+
+# Sides of 16 pixels on two cores: four slices of each feature at 32 take four times as long.
+SCALES = {
+    "smoke": Scale(1, 100, 8, SMOKE),
+    "cpu": Scale(2, 2000, 16, replace(LAYERS, epochs=40)),
+    "paper": Scale(2, None, 32, PAPER),
+}
+
+
+def several_groups(
+    scale: str, seed: int, data_dir: Path | None, progress: Progress, folder: Path | None = None
+) -> Study:
+    """Test accuracy of F-FC+CONV+GCONV by MAP and by the evidence on five data sets, and which paths they use.
+
+    Arguments:
+        scale: "smoke", "cpu" or "paper".
+        seed: The seed of data, initial weights and training.
+        data_dir: Where MNIST and CIFAR-10 are looked for first.
+        progress: Told what is being done and the share of the whole that is done.
+        folder: Where finished cells are kept; None to keep none.
+    """
+    chosen = SCALES[scale]
+    jobs = [
+        Job(name, NETWORK, method, settings(VARIANT, _at(version, scale), chosen, seed, data_dir))
+        for name, version in VERSIONS.items()
+        for method in METHODS
+    ]
+    cells = train_all(jobs, folder, progress)
+    return Study(
+        name="groups",
+        scale=scale,
+        title="Shifts, quarter turns or neither: the groups that layers choose",
+        config=configuration(chosen, seed) | {"network": VARIANT},
+        versions=versions(),
+        rows=[_row(cell) for cell in cells],
+        series={"cells": [asdict(cell) for cell in cells]},
+        claims=_claims(cells),
+        seconds=sum(cell.seconds for cell in cells),
+    )
+
+
+def _at(version: Version, scale: str) -> Version:
+    """The same version of the small data set, at the smallest scale."""
+    return version._replace(data="mnist-mini") if scale == "smoke" else version
+
+
+def _row(cell: Cell) -> dict[str, Any]:
+    """The line of a network, with mean (least–most) of each path's share over layers, in %."""
+    found = shares(cell.layers)
+    return row(cell) | {
+        f"{path} %": f"{100 * mean:.0f} ({100 * low:.0f}–{100 * high:.0f})" for path, (mean, low, high) in found.items()
+    }
+
+
+def _claims(cells: list[Cell]) -> list[Claim]:
+    claims = [
+        above(f"{data}: evidence beats MAP", *(accuracy(cells, data, NETWORK, method) for method in (EVIDENCE, MAP)))
+        for data in VERSIONS
+    ]
+    means = {cell.data: shares(cell.layers)[GROUP_PATH][0] for cell in cells if cell.method == EVIDENCE}
+    bar = max(mean for data, mean in means.items() if data not in ROTATED)
+    found = ", ".join(f"{data} {100 * mean:.1f} %" for data, mean in means.items())
+    holds = all(means[data] > bar for data in ROTATED)
+    return [*claims, Claim("the GCONV share is highest on the rotated sets", f"> {100 * bar:.1f} %", found, holds)]

@@ -1,0 +1,141 @@
+"""`covary layers`: what it writes, what it prints, and what it takes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.outcomes import assert_one_line_and_code_2
+from covary._errors import CovaryError
+from covary.config import LAYERS, layers_config
+from covary.records import read_run
+
+QUICK = ("--alpha", "1", "--size", "4", "--epochs", "2", "--burn-in", "1", "--frequency", "1", "--batch-size", "20")
+
+
+@pytest.fixture
+def small(images) -> tuple[str, ...]:
+    """The arguments of the smallest run of layers."""
+    return ("--data", str(images), *QUICK)
+
+
+def test_without_options_the_settings_are_the_defaults(run, monkeypatch):
+    seen = []
+
+    def stop(config, out, resume):
+        seen.append(config)
+        raise CovaryError("seen")
+
+    monkeypatch.setattr("covary.cli.runs.discover", stop)
+    run("layers")
+    run("layers", "--variant", "s-fc", "--alpha", "2", "--length-scale", "weight", "--simplify", "0.05")
+    assert seen[0] == layers_config("f-fc+conv", 4)
+    assert (seen[0].augment, seen[0].fit) == ("none", LAYERS)
+    assert (seen[1].network, seen[1].simplify) == ("relaxed:s-fc:2:weight", 0.05)
+
+
+def test_end_to_end(run, small, tmp_path):
+    code, out, err = run("layers", *small, "--simplify", "0.01", "--baselines", "map,conv", "--out", "a")
+    assert (code, err) == (0, "")
+    names = {"model.safetensors", "report.html", "run.json", "simplified.safetensors"}
+    assert {path.name for path in (tmp_path / "a").iterdir()} == names
+    record = read_run(tmp_path / "a")
+    assert record.title == "bars, 4×4: 40 images, relaxed:f-fc+conv:1"
+    assert [layer.name for layer in record.layers] == [f"network.blocks.{number}" for number in range(8)]
+    for layer in record.layers:
+        assert [path.name for path in layer.paths] == ["f-fc", "conv"]
+        assert sum(path.relative for path in layer.paths) == pytest.approx(1)
+    assert record.layers[0].shift_error > 0
+    assert record.symmetries == []
+    assert record.samples is None
+    assert [baseline.name for baseline in record.baselines] == ["map", "conv"]
+    assert record.simplified.num_params <= record.simplified.num_params_before
+    assert record.simplified.evidence_before.log_evidence == pytest.approx(record.evidence.log_evidence, rel=1e-4)
+    assert "mean (" in record.notes[-1]
+    page = (tmp_path / "a" / "report.html").read_text()
+    for text in ("layer 8", "f-fc", "shift error", "nats per datum", "accuracy %", "simplified", "a/report.html"):
+        assert text in out
+    assert "transform" not in out
+    assert "figure-architecture" in page
+
+
+def test_map_keeps_precisions_at_1_and_conv_is_another_network(run, small, undrawn):
+    assert run("layers", *small, "--baselines", "map,conv", "--out", "a").code == 0
+    record = read_run(Path("a"))
+    learned, fixed, conv = record.evidence, *(baseline.evidence for baseline in record.baselines)
+    assert len({learned.log_evidence, fixed.log_evidence, conv.log_evidence}) == 3
+    assert any(value != 1 for value in record.history[-1].precisions.values())
+
+
+def test_json_has_the_layers(run, small, undrawn):
+    code, out, err = run("layers", *small, "--json", "--out", "a")
+    printed = json.loads(out)
+    assert (code, err) == (0, "")
+    assert [layer["learned"] for layer in printed["layers"]] == [layer.learned for layer in read_run(Path("a")).layers]
+    assert printed["simplified"] is None
+
+
+@pytest.mark.parametrize("variant", ["s-fc+s-conv", "f-fc+conv+gconv", "gconv-separable"])
+def test_variants(run, small, undrawn, variant):
+    arguments = ("--length-scale", "hyperparameter") if variant.startswith("s-") else ()
+    assert run("layers", *small, "--variant", variant, *arguments, "--out", "a").code == 0
+    record = read_run(Path("a"))
+    assert {path.name for path in record.layers[0].paths} == set(variant.split("-s")[0].split("+"))
+    assert (record.layers[0].turn_error is not None) == ("gconv" in variant)
+
+
+def test_invariance_and_equivariance_in_one_run(run, small, undrawn):
+    arguments = ("--augment", "affine:rotation", "--samples", "2", "--train-augment", "flips+shifts")
+    assert run("layers", *small, *arguments, "--out", "a").code == 0
+    record = read_run(Path("a"))
+    assert [symmetry.name for symmetry in record.symmetries] == ["rotation"]
+    assert record.history[0].widths != record.history[-1].widths
+    assert record.layers[0].name == "network.network.blocks.0"
+    assert record.test.num_samples == 2
+    assert record.samples.shape[-2:] == [4, 4]
+
+
+def test_a_task_has_four_times_the_classes(run, small, undrawn):
+    assert run("layers", *small, "--task", "quadrant", "--out", "a").code == 0
+    assert read_run(Path("a")).coverage[-1].shape == [8]
+    assert read_run(Path("a")).title.startswith("bars, digit and quadrant: 40 images")
+
+
+def test_a_run_goes_on_where_it_was_and_a_complete_one_is_shown(run, small, undrawn):
+    assert run("layers", *small, "--out", "a").code == 0
+    again = run("layers", *small, "--out", "a", "--resume")
+    assert again.code == 0
+    assert "layer 8" in again.out
+    assert_one_line_and_code_2(run("layers", *small, "--out", "a", "--resume", "--variant", "conv"), "network")
+
+
+def test_plan(run, small, tmp_path):
+    code, out, err = run("layers", *small, "--plan", "--out", "a")
+    assert (code, err) == (0, "")
+    assert "network.blocks.0.paths.f-fc.read.weight" in out
+    assert "40 × 1" in out
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--variant", "wobble"), ["wobble", "f-fc+conv"]),
+        (("--alpha", "0"), ["alpha", "1 or more"]),
+        (("--alpha", "wide"), ["--alpha", "valid integer"]),
+        (("--length-scale", "long"), ["length_scale must be one of fixed, weight, hyperparameter", "'long' came"]),
+        (("--simplify", "1.5"), ["share between 0 and 1", "1.5 came"]),
+        (("--baselines", "plain"), ["'plain' is about an augmentation"]),
+        (("--task", "digits"), ["one of none, digit, quadrant"]),
+        (("--size", "2"), ["size", "at least 4"]),
+        (("--network", "mlp"), ["--network"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_bad_input_is_one_line(run, small, tmp_path, arguments, words):
+    assert_one_line_and_code_2(run("layers", *small, "--out", "a", *arguments), *words)
+    assert not (tmp_path / "a").exists()
+
+
+def test_simplify_needs_relaxed_layers(run, quick, tmp_path):
+    assert_one_line_and_code_2(run("discover", *quick, "--simplify", "0.1"), "--simplify")

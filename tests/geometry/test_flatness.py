@@ -1,0 +1,93 @@
+"""Sharpness of networks: against dense curvature, under reparametrisation, and with the optimiser's metric."""
+
+import pytest
+import torch
+from torch import nn
+
+import covary
+from covary._errors import StructureError
+from covary.geometry import Effort, optimiser_metric, sharpness
+from geometry.small_networks import trained
+from oracles.curvature import flat_function, ggn, loss_of
+
+SMALL = Effort(trace_products=30, num_eigenvalues=3, eigenvalue_steps=6, num_probes=4, probe_steps=4)
+
+
+class Scaled(nn.Module):
+    """A network in the coordinates ψ = θ / factor."""
+
+    def __init__(self, network: nn.Module, factor: float) -> None:
+        super().__init__()
+        self.inner, self.factor = [network], factor
+        self.names = [name for name, _ in network.named_parameters()]
+        self.psi = nn.ParameterList([p.detach() / factor for p in network.parameters()])
+
+    def forward(self, x):
+        weights = {name: self.factor * psi for name, psi in zip(self.names, self.psi, strict=True)}
+        return torch.func.functional_call(self.inner[0], weights, (x,))
+
+
+@pytest.fixture(scope="module")
+def model():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    made = trained(40, num_hidden=4, activation=nn.Tanh)
+    torch.set_default_dtype(before)
+    return made
+
+
+def numbers(measured):
+    return torch.cat([measured.trace.value.view(1), measured.log_det.value.view(1), measured.eigenvalues.value])
+
+
+@pytest.mark.parametrize("curvature", ["hessian", "ggn"])
+def test_intervals_hold_the_dense_values(model, curvature):
+    network, (x, y) = model
+    metric = {name: 0.1 + parameter.detach().abs() for name, parameter in network.named_parameters()}
+    function, theta = flat_function(network, x)
+    loss = loss_of("categorical", y)
+    gauss_newton = ggn(network, x, loss)
+    hessian = torch.func.hessian(lambda v: loss(function(v)))(theta) if curvature == "hessian" else gauss_newton
+    found = sharpness(network, covary.Categorical(), (x, y), metric=metric, curvature=curvature, damping=0.5)
+    entries = torch.cat([metric[name].flatten() for name, _ in network.named_parameters()])
+    assert found.num_params == len(theta)
+    for measured, inverse in ((found.naive, torch.ones_like(theta)), (found.aware, 1 / entries)):
+        operator = inverse.unsqueeze(1) * hessian
+        top = torch.linalg.eigvals(operator).real.sort(descending=True).values[:5]
+        log_det = torch.linalg.slogdet(torch.eye(len(theta)) + inverse.unsqueeze(1) * gauss_newton / 0.5)[1]
+        for estimate, truth in zip(measured, (operator.trace(), log_det, top), strict=True):
+            assert bool(((estimate.value - truth).abs() <= estimate.error + 1e-9 * truth.abs()).all())
+
+
+@pytest.mark.parametrize(("factor", "change"), [(2.0, 4.0), (0.5, 0.25)])
+def test_scaled_weights_change_the_naive_trace_and_not_the_metrics(model, factor, change):
+    """Paper 3, Table 3: ψ = θ/2 has 4 times the trace of θ, ψ = 2θ a quarter; with the metric pulled back, E's."""
+    network, data = model
+    scaled = Scaled(network, factor)
+    pulled_back = {name: torch.tensor(factor**2) for name, _ in scaled.named_parameters()}
+    here = sharpness(network, covary.Categorical(), data, effort=SMALL).naive
+    there = sharpness(scaled, covary.Categorical(), data, metric=pulled_back, effort=SMALL)
+    torch.testing.assert_close(numbers(there.aware), numbers(here), rtol=1e-8, atol=0)
+    torch.testing.assert_close(there.naive.trace.value, change * here.trace.value, rtol=1e-8, atol=0)
+    torch.testing.assert_close(there.naive.eigenvalues.value, change * here.eigenvalues.value, rtol=1e-8, atol=0)
+    assert abs(float(there.naive.log_det.value / here.log_det.value) - 1) > 0.05
+
+
+def test_the_metric_of_an_optimiser_is_that_of_its_tensors(model):
+    network, (x, y) = model
+    optimiser = torch.optim.RMSprop(network.parameters(), 0.0)
+    nn.functional.cross_entropy(network(x), y).backward()
+    optimiser.step()
+    network.zero_grad()
+    first = sharpness(network, covary.Categorical(), (x, y), metric=optimiser, effort=SMALL)
+    tensors = optimiser_metric(optimiser, network)
+    second = sharpness(network, covary.Categorical(), (x, y), metric=tensors, effort=SMALL, batch_size=7)
+    torch.testing.assert_close(numbers(first.aware), numbers(second.aware), rtol=1e-7, atol=0)
+    assert bool(((numbers(first.aware) / numbers(first.naive)).log().abs() > 0.1).all())
+
+
+def test_no_metric_and_an_unknown_curvature(model):
+    network, data = model
+    assert sharpness(network, covary.Categorical(), data, effort=SMALL).aware is None
+    with pytest.raises(StructureError, match="'hessian' or 'ggn'"):
+        sharpness(network, covary.Categorical(), data, curvature="fisher")

@@ -1,0 +1,108 @@
+"""Equivariance errors: nought for layers that commute, the right number for one that does not."""
+
+import pytest
+import torch
+
+from covary.batches import as_batches
+from covary.groups import P4
+from covary.layers import Conv, Dense, FixedFrame, GroupConv, PolyphasePool, Relaxed, SparseConv
+from covary.readout import equivariance_errors, relaxed_layers
+from covary.readout.equivariance import layer_inputs
+from readout.small import generator, noise, relaxed_pair
+
+
+def features(channels: int = 2, side: int = 6, num_data: int = 5) -> torch.Tensor:
+    return torch.randn(num_data, channels, side, side, generator=generator(7))
+
+
+def gconv(lift: bool = False, factorisation: str = "full") -> GroupConv:
+    return GroupConv(2, 3, group=P4, factorisation=factorisation, lift=lift, generator=generator(8))
+
+
+def group_conv() -> FixedFrame:
+    return FixedFrame(Conv(8, 12, generator=generator(9)), P4)
+
+
+def dense(channels: int, out_channels: int, side: int, stride: int) -> Dense:
+    return Dense((channels, side, side), (out_channels, side // stride, side // stride), generator=generator(10))
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 6])
+@pytest.mark.parametrize("kind", [Conv, SparseConv])
+def test_convolutions_commute_with_shifts_through_any_pool(kind, stride):
+    layer = Relaxed({"conv": kind(2, 3, generator=generator(0))}, PolyphasePool(stride))
+    errors = equivariance_errors(layer, features())
+    assert errors.shift < 1e-12
+    assert errors.turn is None
+
+
+@pytest.mark.parametrize("stride", [1, 2, 6])
+def test_a_dense_path_does_not(stride):
+    paths = {"conv": Conv(2, 3, generator=generator(0)), "fc": dense(2, 3, 6, stride)}
+    assert equivariance_errors(Relaxed(paths, PolyphasePool(stride)), features()).shift > 0.2
+
+
+def test_a_bias_per_position_alone_breaks_it():
+    layer = Relaxed({"conv": Conv(2, 3, generator=generator(0)), "fc": dense(2, 3, 6, 1)})
+    layer.paths["fc"].weight.data.zero_()
+    assert equivariance_errors(layer, features()).shift < 1e-12
+    layer.paths["fc"].bias.data.copy_(torch.linspace(0, 1, 108))
+    assert equivariance_errors(layer, features()).shift > 0.05
+
+
+def test_the_error_falls_with_the_path_that_breaks_it():
+    errors = []
+    for scale in (1e-2, 1e-4):
+        layer = Relaxed({"conv": Conv(2, 3, generator=generator(0)), "fc": dense(2, 3, 6, 1)})
+        layer.paths["fc"].rescale_(scale)
+        errors.append(equivariance_errors(layer, features()).shift)
+    assert errors[0] == pytest.approx(100 * errors[1], rel=1e-2)
+
+
+def test_the_number_is_the_relative_error_of_the_one_shift_there_is():
+    x = torch.randn(4, 2, 1, 2, generator=generator(1))
+    layer = Relaxed({"fc": Dense((2, 1, 2), (3, 1, 2), generator=generator(2))})
+    with torch.no_grad():
+        expected = (layer(x[..., [1, 0]]) - layer(x)[..., [1, 0]]).norm() / layer(x).norm()
+    assert equivariance_errors(layer, x).shift == pytest.approx(float(expected), rel=1e-12)
+
+
+@pytest.mark.parametrize("lift", [False, True])
+@pytest.mark.parametrize("factorisation", ["full", "pointwise"])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_group_convolutions_commute_with_shifts_and_turns(lift, factorisation, stride):
+    layer = Relaxed({"gconv": gconv(lift, factorisation)}, PolyphasePool(stride, P4))
+    errors = equivariance_errors(layer, features(2 if lift else 8))
+    assert errors.shift < 1e-12
+    assert errors.turn < 1e-12
+
+
+def test_a_plain_convolution_of_group_features_commutes_with_shifts_alone():
+    errors = equivariance_errors(Relaxed({"gconv": gconv(), "conv": group_conv()}, PolyphasePool(2, P4)), features(8))
+    assert errors.shift < 1e-12
+    assert errors.turn > 0.2
+
+
+def test_a_dense_path_of_group_features_commutes_with_neither():
+    errors = equivariance_errors(Relaxed({"gconv": gconv(), "fc": dense(8, 12, 6, 1)}), features(8))
+    assert errors.shift > 0.2
+    assert errors.turn > 0.2
+
+
+def test_one_position_leaves_nothing_to_shift():
+    layer = Relaxed({"fc": Dense((2, 1, 1), (3, 1, 1), generator=generator(3))})
+    assert equivariance_errors(layer, features(side=1)) == (None, None)
+
+
+def test_shifts_are_a_function_of_the_seed():
+    layer = Relaxed({"fc": dense(2, 3, 6, 1)})
+    first, again, other = (equivariance_errors(layer, features(), seed=seed, num_shifts=1).shift for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_inputs_are_what_each_layer_sees():
+    network, (x, y) = relaxed_pair(), noise()
+    seen = layer_inputs(network, next(iter(as_batches((x, y)))), relaxed_layers(network), 0)
+    assert torch.equal(seen["0"], x)
+    assert torch.equal(seen["2"], network[0](x).relu())
+    assert not network[0]._forward_pre_hooks

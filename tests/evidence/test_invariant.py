@@ -66,9 +66,7 @@ def test_a_network_in_polar_coordinates(num_samples, batch_size):
     network, likelihood, prior, data = classifier(num_samples)
     known = covary.log_evidence(network, likelihood, prior, data, curvature="full", seed=3, mode_correction=True)
     chart = polar_chart(network, prior)
-    found = chart_evidence(
-        network, likelihood, prior, data, chart, mode_correction=True, batch_size=batch_size, seed=3
-    )
+    found = chart_evidence(network, likelihood, prior, data, chart, mode_correction=True, batch_size=batch_size, seed=3)
     assert known.gradient_norm > 1
     assert found.proper.num_data == known.num_data
     for name in ("log_likelihood", "log_prior", "log_volume", "gradient_norm", "mode_correction", "log_evidence"):
@@ -149,9 +147,9 @@ def test_mistakes_are_told():
     network, likelihood, prior, data = classifier()
     with pytest.raises(StructureError, match="'ggn' or 'hessian'"):
         chart_evidence(network, likelihood, prior, data, curvature="kron")
+    with torch.no_grad():
+        network[3].weight.mul_(30)
     with pytest.raises(NotPositiveDefiniteError, match="posterior's precision"):
-        with torch.no_grad():
-            network[3].weight.mul_(30)
         chart_evidence(network, likelihood, prior, data, curvature="hessian")
     with torch.no_grad():
         network[1].weight[0] = 0

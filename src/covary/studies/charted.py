@@ -6,6 +6,8 @@ and differentiated through the chart. For a metric M, diagonal and constant in Î
 :math:`M^{-1/2} J^\top \hat H J M^{-1/2}`: products with J, nothing formed.
 """
 
+from functools import partial
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -50,11 +52,17 @@ def aware(matrix: MatrixFree, charted: InChart, metric: Float[Tensor, " P"]) -> 
         metric: The diagonal of M > 0, in Cartesian Î¸.
     """
     theta = charted.chart.inverse(charted.psi.detach())
-    scale = metric.rsqrt()
+    product = partial(_aware_product, matrix, charted.chart, theta, metric.rsqrt())
+    return MatrixFree(product, matrix.size, matrix.dtype, matrix.device)
 
-    def product(vectors: Float[Tensor, "K P"]) -> Float[Tensor, "K P"]:
-        points = theta.repeat(len(vectors), 1)
-        pushed = charted.chart.push(points, scale * vectors)
-        return scale * charted.chart.pull(points, matrix(pushed))
 
-    return MatrixFree(torch.no_grad()(product), matrix.size, matrix.dtype, matrix.device)
+@torch.no_grad()
+def _aware_product(
+    matrix: MatrixFree,
+    chart: Chart,
+    theta: Float[Tensor, " P"],
+    scale: Float[Tensor, " P"],
+    vectors: Float[Tensor, "K P"],
+) -> Float[Tensor, "K P"]:
+    points = theta.repeat(len(vectors), 1)
+    return scale * chart.pull(points, matrix(chart.push(points, scale * vectors)))

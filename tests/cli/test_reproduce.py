@@ -6,9 +6,11 @@ import pytest
 
 from cli.outcomes import assert_one_line_and_code_2
 from covary import cli
+from covary._errors import CovaryError
 from covary.records import Claim, Study
 from covary.report import STUDY_FIGURES
 from covary.studies import STUDIES
+from covary.studies.cells import kept
 
 
 def test_every_study_has_a_figure():
@@ -16,6 +18,7 @@ def test_every_study_has_a_figure():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")  # torch's own; Python hides it outside of tests
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_runs_at_the_smallest_scale(run, tmp_path, name):
     code, out, err = run("reproduce", name, "--scale", "smoke")
@@ -35,9 +38,12 @@ def studied(monkeypatch) -> list[tuple]:
     """The calls of a study whose one claim does not hold, in the place of the study 'recover'."""
     calls: list[tuple] = []
 
-    def study(scale, seed, data_dir, progress):
+    def study(scale, seed, data_dir, progress, folder):
         calls.append((scale, seed, data_dir))
         progress("studying", 0.5)
+        kept(folder, "moon", {"scale": scale}, Claim, lambda: Claim("a", "b", "c", True))
+        if data_dir is not None and data_dir.name == "nowhere":
+            raise CovaryError("killed")
         claim = Claim("the moon is near", "< 1 km", "384,400 km", False)
         return Study("recover", scale, "The moon", {}, {}, [{"moon": "far"}], {"found": [1.5]}, [claim], 1.0)
 
@@ -62,11 +68,23 @@ def test_json_is_all_that_is_printed(run, studied):
     assert printed["claims"][0]["holds"] is False
 
 
+def test_a_killed_study_is_resumed_and_leaves_nothing_unfinished(run, studied, tmp_path):
+    cells = tmp_path / "a" / "cells"
+    assert run("reproduce", "recover", "--out", "a", "--data-dir", "nowhere")[0] == 2
+    assert len(list(cells.iterdir())) == 1
+    assert_one_line_and_code_2(run("reproduce", "recover", "--out", "a"), "unfinished", "--resume")
+    assert_one_line_and_code_2(run("reproduce", "recover", "--out", "a", "--resume", "--scale", "paper"), "scale")
+    assert run("reproduce", "recover", "--out", "a", "--resume")[0] == 0
+    assert not cells.exists()
+    assert run("reproduce", "recover", "--out", "a")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("nothing",), ["'nothing'", "toy", "recover", "mnist-mlp", "sampling"]),
         (("recover", "--scale", "huge"), ["'huge'", "smoke, cpu, paper"]),
+        (("recover", "--seed", "99999999999999999999"), ["seed", "2^63", "99999999999999999999 came"]),
         ((), ["NAME"]),
     ],
 )

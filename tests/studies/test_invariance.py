@@ -135,7 +135,7 @@ def test_map_moves_no_precision_and_reports_its_evidence(tmp_path):
 
 
 def test_conv_is_the_network_of_the_same_width(tmp_path):
-    settings = config(tmp_path, network="relaxed:s-fc+s-conv:2:weight", augment="none")
+    settings = config(tmp_path, network="relaxed:s-fc+s-conv:2:weight", augment="none", baselines=("conv",))
     network, prior, _ = invariance._conv(settings, prepared(settings))
     assert [list(block.paths) for block in network.blocks] == [["conv"]] * 8
     assert network.blocks[0].paths["conv"].out_channels == 2

@@ -1,5 +1,6 @@
 """The needs of a run: sizes against what the run then holds, times above 0."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -124,3 +125,17 @@ def test_what_cannot_fit_is_refused_and_not_probed(tmp_path, monkeypatch):
     with pytest.raises(StructureError, match=r"needs about 0\.4 GiB \(data 0\.0, .*this machine has 0\.1 GiB"):
         require_memory(settings, task)
     assert plan(settings, task).seconds is None
+
+
+@pytest.mark.parametrize("work", [plan, require_memory])
+@pytest.mark.parametrize("network", ["relaxed:f-fc+conv:1000", "mlp:100000-100000", "relaxed:s-fc:1"])
+def test_a_network_that_cannot_fit_is_refused_before_it_is_built(tmp_path, monkeypatch, work, network):
+    settings = config(tmp_path, network=network, augment="none", dtype="float32")
+    task = prepared(settings)
+    if network == "relaxed:s-fc:1":  # few weights, but all pairs of 256 × 256 positions
+        x = torch.zeros(30, 1, 256, 256, dtype=torch.float32)
+        task = task._replace(dataset=task.dataset._replace(x_train=x))
+    monkeypatch.setattr(needs, "_available", lambda: 1 << 30)
+    monkeypatch.setattr(needs, "model", lambda config, task: pytest.fail("built"))
+    with pytest.raises(StructureError, match=f"'{re.escape(network)}' has [0-9,]+ weights on images of .*narrower"):
+        work(settings, task)

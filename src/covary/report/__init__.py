@@ -9,6 +9,7 @@ from .benchmarks import scaling_figure
 from .comparison import comparability, comparison
 from .curves import evidence_figure, precisions_figure, trajectories_figure
 from .figures import comparison_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
+from .geometry import geometry_figure, geometry_table
 from .page import page, write_page
 from .progress import FitProgress
 from .studies import STUDY_FIGURES, study_table
@@ -36,6 +37,8 @@ __all__ = [
     "evidence_figure",
     "evidence_table",
     "flow_figure",
+    "geometry_figure",
+    "geometry_table",
     "layers_table",
     "meaning",
     "metrics_table",

@@ -6,8 +6,9 @@ made again: a function of (scale, seed, data directory, progress) to a `Study`.
 
 from .augmentations import NAMES as AUGMENTATIONS
 from .discovery import discover
+from .geometry import saved_geometry
 from .invariance import prepared
 from .named import SCALES, STUDIES
 from .needs import Plan, plan
 
-__all__ = ["AUGMENTATIONS", "SCALES", "STUDIES", "Plan", "discover", "plan", "prepared"]
+__all__ = ["AUGMENTATIONS", "SCALES", "STUDIES", "Plan", "discover", "plan", "prepared", "saved_geometry"]

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from .._types import Progress
-from ..config import LAYERS
 from ..records import Claim, Study
 from ..training import versions
 from .equivariance import (
+    CPU,
     EVIDENCE,
     MAP,
     METHODS,
@@ -29,6 +29,7 @@ from .equivariance import (
     configuration,
     row,
     settings,
+    spent,
     train_all,
 )
 
@@ -49,7 +50,7 @@ CLOSE = 0.02
 
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
-    "cpu": Scale(4, 2000, 32, replace(LAYERS, epochs=40)),
+    "cpu": Scale(4, 2000, 32, replace(CPU, epochs=55), processes=2),
     "paper": Scale(10, None, 32, PAPER),
 }
 
@@ -71,7 +72,7 @@ def cifar_layers(scale: str, seed: int, data_dir: Path | None, progress: Progres
         for method in METHODS
         if method == EVIDENCE or ":" not in paths
     ]
-    cells = train_all(jobs, folder, progress)
+    cells = train_all(jobs, folder, progress, chosen.processes)
     return Study(
         name="cifar-layers",
         scale=scale,
@@ -81,7 +82,7 @@ def cifar_layers(scale: str, seed: int, data_dir: Path | None, progress: Progres
         rows=[_row(cell) for cell in cells],
         series={"cells": [asdict(cell) for cell in cells]},
         claims=_claims(cells),
-        seconds=sum(cell.seconds for cell in cells),
+        seconds=spent(cells, chosen),
     )
 
 

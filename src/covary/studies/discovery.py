@@ -7,15 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from safetensors.torch import save_file
-
 from .._errors import DataError, StructureError
 from .._types import Resampling
 from ..batches import as_batches
 from ..config import DiscoverConfig
 from ..data import Dataset
 from ..evidence.choice import CurvatureName
-from ..readout import relaxed_layers, simplify
+from ..readout import relaxed_layers, save_simplified, simplify
 from ..records import Pictures, Run, Simplification, read_run, write_text
 from ..training import FitRun, checkpoints, is_first, measure
 from ..training.schedule import JUDGE, seed_for
@@ -26,7 +24,7 @@ from .needs import require_memory
 
 __all__ = ["discover"]
 
-CHECKPOINTS, SETTINGS, SIMPLE = "checkpoints", "settings.json", "simplified.safetensors"
+CHECKPOINTS, SETTINGS = "checkpoints", "settings.json"
 
 
 def discover(config: DiscoverConfig, out: Path, *, resume: bool = False, checkpoint_every: int = 5) -> Run:
@@ -94,9 +92,7 @@ def _simplified(threshold: float, learned: FitRun, config: DiscoverConfig, task:
         seed=seed,
     )
     if is_first():
-        out.mkdir(parents=True, exist_ok=True)
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in simple.network.state_dict().items()}
-        save_file(tensors, out / SIMPLE)
+        save_simplified(simple.network, out)
     tested = None
     if len(task.dataset.x_test):  # with as many copies as the test of the whole network
         whole = simple.network

@@ -1,16 +1,22 @@
 """What the studies of layer-wise equivariance share: the reference network of paper 2, trained in two ways.
 
-*MAP* keeps every prior precision at 1 and takes no hyper steps; *evidence* learns the precisions (App. F.6). Both start
-from the same weights, and see the same data in the same order for as many epochs.
+*MAP* keeps every prior precision at 1 and takes no hyper steps; *evidence* learns the precisions (App. F.6). Both
+start from the same weights, and see the same data in the same order for as many epochs.
 """
 
+import os
 import statistics
+import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import torch
 
 from .._types import Progress
 from ..config import LAYERS, DiscoverConfig, FitConfig, layers_config
@@ -20,6 +26,7 @@ from .cells import kept
 from .invariance import learn, model, prepared, run_baseline
 
 __all__ = [
+    "CPU",
     "EVIDENCE",
     "MAP",
     "METHODS",
@@ -36,12 +43,15 @@ __all__ = [
     "row",
     "settings",
     "shares",
+    "spent",
     "train_all",
 ]
 
 MAP, EVIDENCE = METHODS = ("MAP", "evidence")
 
 SMOKE = replace(LAYERS, epochs=2, batch_size=200, burn_in=1, frequency=1, hyper_data=20, hyper_steps=1, prior_steps=2)
+# Many small steps, since two cores allow few epochs; at a rate of 1e-2 narrow networks lose all their ReLUs.
+CPU = replace(LAYERS, batch_size=50, learning_rate=4e-3, prior_rate=0.3, final_prior_rate=0.03)
 PAPER = FitConfig(
     epochs=4000,
     batch_size=128,
@@ -61,12 +71,13 @@ PAPER = FitConfig(
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything: the width α, how many images of which side, and the training."""
+    """How much of everything: the width α, how many images of which side, the training, and networks at a time."""
 
     alpha: int
     limit: int | None
     size: int
     fit: FitConfig
+    processes: int = 1
 
 
 class Version(NamedTuple):
@@ -141,20 +152,51 @@ def configuration(scale: Scale, seed: int) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name != "fit"} | plain["fit"] | {"seed": seed}
 
 
-def train_all(jobs: Sequence[Job], folder: Path | None, progress: Progress) -> list[Cell]:
+def train_all(jobs: Sequence[Job], folder: Path | None, progress: Progress, processes: int = 1) -> list[Cell]:
     """The cells of all jobs, those that an earlier session left in the folder among them.
 
     Arguments:
-        jobs: The jobs, in the order in which they are done.
+        jobs: The jobs, in the order in which they are begun.
         folder: Where finished cells are kept; None to keep none.
-        progress: Told what is being done and the share of the whole that is done.
+        progress: Told what was done last and the share of the whole that is done.
+        processes: How many are trained at a time, with one thread each: layers this small gain little from a second.
     """
-    cells = []
-    for number, job in enumerate(jobs):
-        name = f"{job.data}, {job.network}, {job.method}"
-        progress(name, number / len(jobs))
-        cells.append(kept(folder, name, job.config.as_dict(), Cell, partial(_trained, job)))
-    return cells
+    if processes == 1:
+        cells = []
+        for number, job in enumerate(jobs):
+            progress(_name(job), number / len(jobs))
+            cells.append(_cell(job, folder))
+        return cells
+    # spawned: a forked child would share the parent's threads, which do not survive the fork
+    with ProcessPoolExecutor(processes, get_context("spawn"), _alone) as pool:
+        waiting = {pool.submit(_cell, job, folder): job for job in jobs}
+        try:
+            for number, done in enumerate(as_completed(waiting), start=1):
+                done.result()
+                progress(_name(waiting[done]), number / len(jobs))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # what has begun ends by itself, the rest never begins
+            raise
+        return [done.result() for done in waiting]
+
+
+def spent(cells: Sequence[Cell], scale: Scale) -> float:
+    """The seconds that all cells take with every process busy, over all sessions of a study."""
+    return sum(cell.seconds for cell in cells) / scale.processes
+
+
+def _alone() -> None:
+    """One thread, and no progress bars of several fits on one terminal."""
+    torch.set_num_threads(1)
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - open as long as the process
+
+
+def _name(job: Job) -> str:
+    return f"{job.data}, {job.network}, {job.method}"
+
+
+def _cell(job: Job, folder: Path | None) -> Cell:
+    return kept(folder, _name(job), job.config.as_dict(), Cell, partial(_trained, job))
 
 
 def _trained(job: Job) -> Cell:

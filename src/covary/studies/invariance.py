@@ -153,7 +153,7 @@ def _map(config: DiscoverConfig, task: Task) -> Start:
 def _conv(config: DiscoverConfig, task: Task) -> Start:
     """The network of the same width whose layers are convolutions and nothing else, learned the same way."""
     width = config.network.split(":")[2]
-    return _learned(replace(config, network=f"relaxed:conv:{width}"), task)
+    return _learned(replace(config, network=f"relaxed:conv:{width}", baselines=()), task)
 
 
 _BASELINES: dict[str, Callable[[DiscoverConfig, Task], Start]] = {

@@ -19,8 +19,9 @@ from ..curvature.capture import capture
 from ..curvature.coverage import require_coverage
 from ..curvature.evaluate import ROWS_AT_ONCE
 from ..curvature.shares import Outer
+from ..layers.sparse import AbstractSparse
 from ..likelihoods import Categorical
-from ..networks import Averaged
+from ..networks import Averaged, outline
 from ..priors import Prior, weights_of
 from ..readout import relaxed_layers
 from ..training.schedule import is_hyper_epoch
@@ -32,6 +33,7 @@ __all__ = ["Plan", "plan", "require_memory"]
 
 
 PROBE_DATA = 100
+COPIES = 5  # of all weights: themselves, gradients, both of the optimiser's moments, the best state
 OVERHEAD = 400 << 20  # the process with torch in it, before any tensor
 
 
@@ -112,7 +114,28 @@ def require_memory(config: DiscoverConfig, task: Task) -> None:
     )
 
 
+def _require_weights(config: DiscoverConfig, task: Task) -> None:
+    """Nothing, or an error before a network is built whose weights alone are more than this machine can hold."""
+    x = task.dataset.x_train
+    channels, height, width = x.shape[1:]
+    empty = outline(config.network, (channels, height, width), len(task.dataset.class_names))
+    if empty is None:
+        return
+    num_params = sum(weight.numel() for weight in empty.parameters())
+    # a sparse layer begins with the moments of features at all pairs of positions, and what leads to them
+    grids = [len(part.rows) * len(part.columns) for part in empty.modules() if isinstance(part, AbstractSparse)]
+    needed = COPIES * x.element_size() * (num_params + max(grids, default=0) ** 2)
+    available = _available()
+    if needed > available:
+        raise StructureError(
+            f"'{config.network}' has {num_params:,} weights on images of {height}×{width}, and needs "
+            f"{needed / 2**30:,.1f} GiB before any data; this machine has {available / 2**30:.1f} GiB to spare. Choose "
+            "a narrower network, or smaller images."
+        )
+
+
 def _needs(config: DiscoverConfig, task: Task) -> Plan:
+    _require_weights(config, task)
     network, x = model(config, task).eval(), task.dataset.x_train
     inner, averaged = (network.network, True) if isinstance(network, Averaged) else (network, False)
     size, settings, num_samples = x.element_size(), config.fit, config.num_samples if averaged else 1
@@ -124,7 +147,7 @@ def _needs(config: DiscoverConfig, task: Task) -> Plan:
     per_copy = 2 * _activations(inner, x[:1]) + (4 if averaged else 1) * x[0].numel()
     parts = {
         "data_bytes": 2 * (x.numel() + task.dataset.x_test.numel()) * size,
-        "weight_bytes": 5 * num_params * size,
+        "weight_bytes": COPIES * num_params * size,
         "factor_bytes": 3 * sum(factor["bytes"] for factor in factors),
         "activation_bytes": copies * per_copy * size,
     }

@@ -8,10 +8,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from .._types import Progress
-from ..config import LAYERS
 from ..records import Claim, Study
 from ..training import versions
 from .equivariance import (
+    CPU,
     EVIDENCE,
     METHODS,
     PAPER,
@@ -26,6 +26,7 @@ from .equivariance import (
     configuration,
     row,
     settings,
+    spent,
     train_all,
 )
 
@@ -41,7 +42,7 @@ MOST_MINUTES = 40
 
 SCALES = {
     "smoke": Scale(1, 400, 8, SMOKE),  # all forty classes must occur
-    "cpu": Scale(2, 3000, 32, replace(LAYERS, epochs=40)),
+    "cpu": Scale(3, 3000, 32, replace(CPU, epochs=36, burn_in=4, frequency=4), processes=2),
     "paper": Scale(10, None, 32, replace(PAPER, epochs=1000)),
 }
 
@@ -63,8 +64,8 @@ def quadrant(scale: str, seed: int, data_dir: Path | None, progress: Progress, f
         for network, variant in NETWORKS.items()
         for method in METHODS
     ]
-    cells = train_all(jobs, folder, progress)
-    seconds = sum(cell.seconds for cell in cells)
+    cells = train_all(jobs, folder, progress, chosen.processes)
+    seconds = spent(cells, chosen)
     return Study(
         name="quadrant",
         scale=scale,

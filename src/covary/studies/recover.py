@@ -61,7 +61,7 @@ SCALES = {
         2,
         replace(IMAGES, epochs=3, burn_in=1, frequency=1, hyper_data=50, hyper_samples=4),
     ),
-    "cpu": Scale("mnist", 5000, "mlp", 8, replace(IMAGES, epochs=30)),
+    "cpu": Scale("mnist", 5000, "mlp", 8, replace(IMAGES, epochs=30, burn_in=2, frequency=1, hyper_steps=4)),
     "paper": Scale(
         "mnist", None, "mlp", 31, replace(IMAGES, epochs=1000, batch_size=1000, burn_in=10, hyper_data=1000)
     ),

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import torch
 
 from .._types import Progress
-from ..config import LAYERS
 from ..networks import build as build_network
 from ..records import Claim, Study
 from ..training import versions
 from .equivariance import (
+    CPU,
     MAP,
     PAPER,
     SMOKE,
@@ -30,6 +30,7 @@ from .equivariance import (
     configuration,
     row,
     settings,
+    spent,
     train_all,
 )
 
@@ -65,7 +66,7 @@ FACTORISATIONS = {
 
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
-    "cpu": Scale(2, 4000, 16, replace(LAYERS, epochs=40)),
+    "cpu": Scale(4, 2500, 16, replace(CPU, epochs=50), processes=2),
     "paper": Scale(10, None, 32, PAPER),
 }
 
@@ -85,7 +86,7 @@ def separable(scale: str, seed: int, data_dir: Path | None, progress: Progress, 
         Job(DATA, name, MAP, settings(factorisation.variant, version, chosen, seed, data_dir))
         for name, factorisation in FACTORISATIONS.items()
     ]
-    cells = train_all(jobs, folder, progress)
+    cells = train_all(jobs, folder, progress, chosen.processes)
     counts = {
         name: {alpha: count(found.variant, alpha) for alpha in found.counts} for name, found in FACTORISATIONS.items()
     }
@@ -103,7 +104,7 @@ def separable(scale: str, seed: int, data_dir: Path | None, progress: Progress, 
             "paper": {name: found.paper for name, found in FACTORISATIONS.items()},
         },
         claims=[*_count_claims(counts), *_order_claims(cells)],
-        seconds=sum(cell.seconds for cell in cells),
+        seconds=spent(cells, chosen),
     )
 
 

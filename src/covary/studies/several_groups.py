@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from .._types import Progress
-from ..config import LAYERS
 from ..records import Claim, Study
 from ..training import versions
 from .equivariance import (
+    CPU,
     EVIDENCE,
     MAP,
     METHODS,
@@ -29,6 +29,7 @@ from .equivariance import (
     row,
     settings,
     shares,
+    spent,
     train_all,
 )
 
@@ -48,7 +49,7 @@ GROUP_PATH = "gconv"
 # Sides of 16 pixels on two cores: four slices of each feature at 32 take four times as long.
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
-    "cpu": Scale(2, 2000, 16, replace(LAYERS, epochs=40)),
+    "cpu": Scale(2, 2000, 16, replace(CPU, epochs=50), processes=2),
     "paper": Scale(2, None, 32, PAPER),
 }
 
@@ -71,7 +72,7 @@ def several_groups(
         for name, version in VERSIONS.items()
         for method in METHODS
     ]
-    cells = train_all(jobs, folder, progress)
+    cells = train_all(jobs, folder, progress, chosen.processes)
     return Study(
         name="groups",
         scale=scale,
@@ -81,7 +82,7 @@ def several_groups(
         rows=[_row(cell) for cell in cells],
         series={"cells": [asdict(cell) for cell in cells]},
         claims=_claims(cells),
-        seconds=sum(cell.seconds for cell in cells),
+        seconds=spent(cells, chosen),
     )
 
 

@@ -70,7 +70,7 @@ def mnist_mlp(scale: str, seed: int, data_dir: Path | None, progress: Progress, 
 def _settings(version: str, scale: str, seed: int, data_dir: Path | None) -> DiscoverConfig:
     """Those of `recover`, shorter on two cores since there are 45 networks; coefficients as in the paper."""
     config = replace(settings(version, scale, seed, data_dir), augment="affine")
-    short = replace(IMAGES, epochs=14, hyper_samples=16, seed=seed)
+    short = replace(IMAGES, epochs=20, burn_in=2, frequency=1, hyper_steps=4, seed=seed)
     return replace(config, fit=short) if scale == "cpu" else config
 
 

@@ -1,0 +1,58 @@
+"""The study of several symmetry groups: what it claims when."""
+
+import pytest
+
+from covary.studies.equivariance import EVIDENCE, MAP, Cell
+from covary.studies.several_groups import NETWORK, VERSIONS, _claims, several_groups
+from studies.relaxed_cells import cell
+
+# GCONV's mean share over two layers, as in the paper.
+GROUP = {"MNIST": 0.75, "translated MNIST": 0.77, "rotated MNIST": 0.83, "CIFAR-10": 0.56, "rotated CIFAR-10": 0.82}
+
+
+def layers(mean: float) -> list[dict[str, float]]:
+    return [{"f-fc": 0.05, "conv": 0.95 - share, "gconv": share} for share in (mean - 0.1, mean + 0.1)]
+
+
+def cells(changes: dict[str, float] | None = None, learned: dict[str, float] | None = None) -> list[Cell]:
+    group = GROUP | (changes or {})
+    return [
+        cell(data, NETWORK, method, 0.7 if method == MAP else (learned or {}).get(data, 0.8), found)
+        for data in VERSIONS
+        for method, found in ((MAP, None), (EVIDENCE, layers(group[data])))
+    ]
+
+
+def failed(found: list[Cell]) -> set[str]:
+    return {claim.sentence for claim in _claims(found) if not claim.holds}
+
+
+def test_all_hold_on_the_figures_of_the_paper():
+    assert len(_claims(cells())) == 6
+    assert failed(cells()) == set()
+
+
+@pytest.mark.parametrize("data", VERSIONS)
+def test_the_evidence_must_beat_map_on_each(data):
+    assert failed(cells(learned={data: 0.7})) == {f"{data}: evidence beats MAP"}
+
+
+@pytest.mark.parametrize("changes", [{"MNIST": 0.825}, {"rotated MNIST": 0.76}, {"rotated CIFAR-10": 0.5}])
+def test_both_rotated_sets_must_lie_above_all_others(changes):
+    assert failed(cells(changes)) == {"the GCONV share is highest on the rotated sets"}
+
+
+def test_rows_have_the_columns_of_the_table(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "covary.studies.several_groups.train_all",
+        lambda jobs, folder, progress, processes: seen.extend(jobs) or cells(),
+    )
+    study = several_groups("cpu", 0, None, lambda message, done: None)
+    rotated = next(row for row in study.rows if (row["data"], row["method"]) == ("rotated MNIST", EVIDENCE))
+    assert rotated["gconv %"] == "83 (73–93)"
+    assert rotated["f-fc %"] == "5 (5–5)"
+    assert {job.config.symmetrise for job in seen if job.data.startswith("rotated")} == {"rotate:180"}
+    several_groups("smoke", 0, None, lambda message, done: None)
+    assert {job.config.data for job in seen[10:]} == {"mnist-mini"}
+    assert [job.config.symmetrise for job in seen[:10]] == [job.config.symmetrise for job in seen[10:]]

@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import covary
-from covary._errors import StructureError
-from covary.layers import FactoredDense, GlobalSum, SparseConv, SparseDense, stationary
+from covary._errors import ShapeError, StructureError
+from covary.layers import FactoredDense, SparseConv, SparseDense
 from covary.priors import hyperparameters_of, weights_of
 from oracles.layers import bumps, circular_map, factored_map, factored_offset
 
@@ -18,7 +17,7 @@ def moved(layer: nn.Module) -> nn.Module:
     noise = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in layer.named_parameters():
-            scale = 0.1 if name.endswith(("omega", "anchors")) else 1.0
+            scale = 0.1 if name.endswith(("omega", "offsets")) else 1.0
             parameter.add_(scale * torch.randn(parameter.shape, generator=noise))
     return layer
 
@@ -29,6 +28,11 @@ def without_omega(layer: nn.Module, omega: float = 0.0) -> nn.Module:
             if hasattr(module, "omega"):
                 module.omega.fill_(omega)
     return layer
+
+
+def test_initial_parameters_lie_in_memory_as_they_are_indexed():
+    for layer in (SparseConv(2, 3), SparseDense(IN, OUT)):
+        assert all(parameter.is_contiguous() for parameter in layer.parameters())
 
 
 @pytest.mark.parametrize("length_scale", ["fixed", "weight", "hyperparameter"])
@@ -107,20 +111,6 @@ def test_rescale_multiplies_the_output(layer):
     torch.testing.assert_close(layer(x), 0.3 * before)
 
 
-@pytest.mark.parametrize("build", [lambda: SparseConv(3, 2), lambda: SparseDense(IN, OUT)], ids=["conv", "dense"])
-def test_stationary_is_the_layer_without_omega(build):
-    layer, x = moved(build()), torch.randn(4, *IN)
-    plain = stationary(layer)
-    assert (plain(x) - layer(x)).abs().max() > 1e-2  # the control: with ω = 1 it is another map
-    torch.testing.assert_close(plain(x), without_omega(layer)(x))
-
-
-def test_the_stationary_map_has_curvature():
-    network = nn.Sequential(stationary(SparseDense(IN, OUT)), nn.Flatten(), nn.Linear(24, 3))
-    covary.curvature.kfac(network, covary.Categorical(), (torch.randn(2, *IN), torch.tensor([0, 2])))
-    assert isinstance(network[0], GlobalSum)
-
-
 def shift_error(layer: nn.Module, x: Tensor) -> float:
     """How far the outputs of shifted inputs are from the shifted outputs; grids of equal size."""
     return max(
@@ -152,3 +142,34 @@ def test_with_zero_values_a_sparse_dense_layer_is_off():
 
 def test_a_sparse_convolution_commutes_with_every_shift():
     assert shift_error(moved(SparseConv(3, 2)), torch.randn(5, 3, 4, 4)) < 1e-12
+
+
+@pytest.mark.parametrize("layer", [SparseConv(2, 3), SparseDense(IN, OUT).read], ids=["conv", "dense"])
+def test_a_prior_pulls_anchors_to_where_they_started(layer):
+    """A prior of mean zero acts on offsets; on positions it would draw all anchors into the centre of the image."""
+    started = layer.anchors.detach().clone()
+    assert torch.cdist(started, started).fill_diagonal_(9).min() >= 1
+    moved(layer)
+    away = (layer.anchors - started).detach()
+    for parameter in layer.parameters():
+        parameter.data.mul_(0.5)  # one step along the prior's gradient
+    torch.testing.assert_close(layer.anchors - started, 0.5 * away)
+    assert away.abs().max() > 0.05
+
+
+def test_numbers_of_anchors_for_reading_and_writing():
+    layer = SparseDense(IN, OUT, num_anchors=[4, 3])
+    assert (len(layer.read.anchors), len(layer.write.anchors)) == (4, 3)
+    with pytest.raises(StructureError, match=r"one number, or two, for reading and writing; \[3\] came"):
+        SparseDense(IN, OUT, num_anchors=[3])
+
+
+def test_other_features_than_a_layer_was_made_for():
+    with pytest.raises(ShapeError, match=r"SparseConv was made for features of shape \(N, 2, H, W\); \(1, 3, 4, 4\)"):
+        SparseConv(2, 3)(torch.zeros(1, 3, 4, 4))
+    with pytest.raises(ShapeError, match="reaches 3 to a side, around an image of 2×4"):
+        SparseConv(2, 3, 7)(torch.zeros(1, 2, 2, 4))
+    with pytest.raises(ShapeError, match="SparseConv needs channels and sides of 1 or more; 2, 3, 0 came"):
+        SparseConv(2, 3, 0)
+    with pytest.raises(ShapeError, match="SparseDense needs channels and sides of 1 or more; 0, 4, 5, 2, 3, 4 came"):
+        SparseDense((0, 4, 5), OUT)

@@ -9,6 +9,7 @@ from typing import Any
 
 from .curvature import measure_curvature
 from .evidence import measure_evidence
+from .layers import measure_layers
 from .measure import Progress
 from .peers import measure_peers
 from .scaling import measure_scaling
@@ -18,6 +19,7 @@ __all__ = ["WORKLOADS"]
 WORKLOADS: dict[str, Callable[[int, Progress], list[dict[str, Any]]]] = {
     "curvature": measure_curvature,
     "evidence": measure_evidence,
+    "layers": measure_layers,
     "scaling": measure_scaling,
     "peers": measure_peers,
 }

@@ -26,7 +26,8 @@ def bench(
 ) -> None:
     """Measure time and memory, as ratios to a training pass over the same images.
 
-    Measure with nothing else running: `curvature` and `peers` take about five minutes, `evidence` and `scaling` ten.
+    Measure with nothing else running: `curvature` and `peers` take about five minutes, `evidence`, `layers` and
+    `scaling` ten.
 
     Examples: `covary bench evidence --repeats 3 --json`, `covary bench scaling --plot scaling.svg`.
     """

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from .._types import Batch, Columns
 from ..likelihoods import Likelihood
-from ..linalg import AbstractPSD, Block, Dense, Kron
+from ..linalg import AbstractPSD, Block, Dense, Gram, Kron
 from .accumulate import accumulate, as_block
 from .capture import Captured
 from .columns import draw_signs, root_columns
@@ -99,7 +99,7 @@ def kron_blocks(
     inputs = {name: _input_factor(captured, name, sharing) for name in _names(captured, "kron")}
     partners = _partners(captured, inputs)
     dense = [name for name in _names(captured, "dense") if name not in partners]
-    outputs: dict[str, Tensor] = {}
+    outputs: dict[str, Gram] = {}
     exact: dict[str, AbstractPSD] = {}
     for gradients in captured.pull_all(columns):
         for name in inputs:
@@ -120,7 +120,7 @@ def kron_blocks(
 class InputFactor(NamedTuple):
     """The factor of the inputs and the number of rows summed in it, per block of rows of the weight."""
 
-    matrix: Float[Tensor, "*Q D D"]
+    gram: Gram
     num_rows: Float[Tensor, "*Q"]
 
 
@@ -138,7 +138,7 @@ def _partners(captured: Captured, inputs: dict[str, InputFactor]) -> dict[str, s
         if (
             single
             and captured.num_sets == 1
-            and factor.matrix.ndim == 2
+            and factor.gram.matrix.ndim == 2
             and float(factor.num_rows.max()) == len(captured.outputs)
         ):
             weights[call] = name
@@ -150,11 +150,11 @@ def _partners(captured: Captured, inputs: dict[str, InputFactor]) -> dict[str, s
     return biases
 
 
-def _product(captured: Captured, name: str, inputs: InputFactor, gradients: Tensor) -> Kron:
+def _product(captured: Captured, name: str, inputs: InputFactor, gradients: Gram) -> Kron:
     share = captured.shares[name][0].share
     rows_are_inputs = isinstance(share, Lookup) or (isinstance(share, Outer) and share.input_rows)
     # torch.kron(left, right) follows weight.flatten(): left indexes the weight's rows
-    left, right = (inputs.matrix, gradients) if rows_are_inputs else (gradients, inputs.matrix)
+    left, right = (inputs.gram, gradients) if rows_are_inputs else (gradients, inputs.gram)
     return Kron(right, left, inputs.num_rows, estimated=captured.num_sets > 1)
 
 
@@ -163,7 +163,9 @@ def _input_factor(captured: Captured, name: str, sharing: Sharing) -> InputFacto
     if lookups and captured.num_samples == 1 and sharing.rows == "expand":
         # one-hot rows have a diagonal Gram matrix: blocks of size one
         counts = torch.stack([share.counts() for share in lookups]).sum(0)
-        return InputFactor(counts[:, None, None], _count([sum(share.num_used for share in lookups)], counts))
+        return InputFactor(Gram(counts[:, None, None]), _count([sum(share.num_used for share in lookups)], counts))
+    if (short := _short_input_factor(captured, name, sharing)) is not None:
+        return short
     rows: dict[int, list[Tensor]] = {}
     for _, share in captured.shares[name]:
         position = share.block[0] if isinstance(share, Outer) else 0
@@ -174,15 +176,26 @@ def _input_factor(captured: Captured, name: str, sharing: Sharing) -> InputFacto
         num_rows = [sum(share.num_used for share in lookups)]
     else:
         num_rows = [sum(part.shape[1] * part.shape[2] for part in rows[key]) for key in sorted(rows)]
-    matrix = _stack([_gram(rows[key]) for key in sorted(rows)])
+    gram = _stack([_gram(rows[key]) for key in sorted(rows)])
     if sharing.common_gradients:
         num_rows = [number * rows[0][0].shape[3] for number in num_rows]
-    return InputFactor(matrix, _count(num_rows, matrix))
+    return InputFactor(gram, _count(num_rows, gram.matrix))
 
 
-def _gradient_factor(
-    captured: Captured, name: str, gradients: Sequence[Tensor], sharing: Sharing
-) -> Float[Tensor, "*Q G G"]:
+def _short_input_factor(captured: Captured, name: str, sharing: Sharing) -> InputFactor | None:
+    """The factor of a weight that is called once and has a shortcut to the products of all rows; else None."""
+    (_, share), *others = captured.shares[name]
+    if others or not isinstance(share, Outer) or sharing.rows == "reduce" or captured.num_sets > 1:
+        return None
+    shortcut = share.input_shortcut(merge=sharing.elements == "reduce")
+    if shortcut is None:
+        return None
+    matrix = share.input_gram(shortcut, captured.sample_weights)
+    num_rows = shortcut.num_rows * (len(matrix) if sharing.common_gradients else 1)
+    return InputFactor(Gram(matrix if len(matrix) > 1 else matrix[0]), _count([num_rows], matrix))
+
+
+def _gradient_factor(captured: Captured, name: str, gradients: Sequence[Tensor], sharing: Sharing) -> Gram:
     rows: dict[int, list[Tensor]] = {}
     for call, share in captured.shares[name]:
         position = share.block[0] if isinstance(share, Outer) else 0
@@ -230,11 +243,19 @@ def _reduce(parts: list[Float[Tensor, "T N _ Q D"]]) -> Float[Tensor, "T N 1 Q D
     return torch.stack([part.sum(2, keepdim=True) for part in parts]).sum(0)
 
 
-def _gram(parts: list[Float[Tensor, "T N _ Q D"]]) -> Float[Tensor, "*Q D D"]:
+def _gram(parts: list[Float[Tensor, "T N _ Q D"]]) -> Gram:
     """The sum of outer products over rows and calls: of the rows with themselves, or of one set's with the other's."""
-    grams = [_products_of_rows(part[0], part[-1]) for part in parts]
-    gram = torch.stack(grams).sum(0) if len(grams) > 1 else grams[0]
-    return gram if len(parts[0]) == 1 else (gram + gram.mT) / 2
+    products = [_products_of_rows(part[0], part[-1]) for part in parts]
+    matrix = torch.stack(products).sum(0) if len(products) > 1 else products[0]
+    return Gram(matrix, _few_rows(parts)) if len(parts[0]) == 1 else Gram((matrix + matrix.mT) / 2)
+
+
+def _few_rows(parts: list[Float[Tensor, "1 N _ Q D"]]) -> Float[Tensor, "Q _ D"] | None:
+    """The rows of all calls by block, where they are fewer than their entries and no graph is recorded."""
+    number = sum(part.shape[1] * part.shape[2] for part in parts)
+    if number >= parts[0].shape[4] or torch.is_grad_enabled():
+        return None
+    return torch.cat([part[0].permute(2, 0, 1, 3).flatten(1, 2) for part in parts], 1)
 
 
 def _products_of_rows(left: Float[Tensor, "N R Q D"], right: Float[Tensor, "N R Q D"]) -> Float[Tensor, "*Q D D"]:
@@ -248,8 +269,8 @@ def _products_of_rows(left: Float[Tensor, "N R Q D"], right: Float[Tensor, "N R 
     return left.flatten(0, 1).T @ right.flatten(0, 1)
 
 
-def _stack(matrices: list[Tensor]) -> Tensor:
-    return matrices[0] if len(matrices) == 1 else torch.stack(matrices)
+def _stack(grams: list[Gram]) -> Gram:
+    return grams[0] if len(grams) == 1 else Gram(torch.stack([gram.matrix for gram in grams]))
 
 
 def _count(counts: list[int], like: Tensor) -> Tensor:

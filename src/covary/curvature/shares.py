@@ -25,9 +25,22 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["Exact", "Lookup", "Merged", "Outer", "Share"]
+__all__ = ["Exact", "Lookup", "Merged", "Outer", "Share", "Shortcut"]
 
 ALL = slice(None)
+
+
+@dataclass(frozen=True)
+class Shortcut:
+    r"""The Gram matrix of the rows ``a`` by a shorter way than by the rows.
+
+    Arguments:
+        gram: Map from inputs (N, 1, ...) to :math:`\sum_{n,r} a a^\top`, (Q, D, D).
+        num_rows: The number of pairs (n, r) in that sum.
+    """
+
+    gram: Callable[[Tensor], Tensor]
+    num_rows: int
 
 
 @dataclass(frozen=True)
@@ -37,10 +50,12 @@ class Merged:
     Arguments:
         unfold: Linear map from inputs (N, S, ...) to the mean of ``a`` over the copies, (N, S, R', Q, D).
         arrange: Linear map from output gradients (N, S, ...) to the sum of ``g`` over the copies, (N, S, R', Q, G).
+        shortcut: The Gram matrix of these rows, where there is a shorter way to it.
     """
 
     unfold: Callable[[Tensor], Tensor]
     arrange: Callable[[Tensor], Tensor]
+    shortcut: Shortcut | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +70,7 @@ class Outer:
         block: Which of how many equal blocks of rows of the parameter this share fills; (0, 1) is the whole of it.
         fold: How many rows of the inner batch belong to one datum and sample besides S; they join R.
         merged: The same rows with copies of one datum, such as group elements, brought together; None without copies.
+        shortcut: The Gram matrix of the rows ``a``, where there is a shorter way to it.
     """
 
     inputs: Float[Tensor, "NF S *features"]
@@ -64,6 +80,15 @@ class Outer:
     block: tuple[int, int] = (0, 1)
     fold: int = 1
     merged: Merged | None = None
+    shortcut: Shortcut | None = None
+
+    def input_shortcut(self, *, merge: bool = True) -> Shortcut | None:
+        """The shorter way to the Gram matrix of the rows ``a``, merged or not, where there is one."""
+        return self.merged.shortcut if self.merged is not None and merge else self.shortcut
+
+    def input_gram(self, shortcut: Shortcut, weights: Float[Tensor, "N S"] | None = None) -> Float[Tensor, "Q D D"]:
+        r"""The sum :math:`\sum_{n,r} \bar a \bar a^\top` by a shortcut; weights as in `averaged_inputs`."""
+        return shortcut.gram(_sample_mean(self.inputs, weights))
 
     def averaged_inputs(
         self, weights: Float[Tensor, "N S"] | None = None, *, samples: slice = ALL, merge: bool = True

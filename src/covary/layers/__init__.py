@@ -12,7 +12,8 @@ from .group import GroupConv, GroupPool
 from .pool import PolyphasePool
 from .relaxed import FixedFrame, Relaxed
 from .scalar import Bias, Scale
-from .sparse import GlobalSum, SparseConv, SparseDense, stationary
+from .sparse import SparseConv, SparseDense
+from .stationary import GlobalSum, stationary
 
 __all__ = [
     "Bias",

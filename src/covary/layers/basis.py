@@ -65,8 +65,9 @@ def spread_anchors(height: int, width: int, num_anchors: int) -> Float[Tensor, "
             f"A basis on {height} × {width} positions takes 1 to {height * width} anchors; {num_anchors} came. "
             f"Half of them, rounded up, is {half_of(height, width)}."
         )
-    parity = torch.arange(height)[:, None] + torch.arange(width)
-    board, rest = [(parity.flatten() % 2 == side).nonzero().flatten() for side in (0, 1)]
+    parity = (torch.arange(height)[:, None] + torch.arange(width)).flatten() % 2
+    order, half = parity.argsort(stable=True), half_of(height, width)  # the board, then the rest, each row by row
+    board, rest = order[:half], order[half:]
     chosen = torch.cat([_evenly(board, min(num_anchors, len(board))), _evenly(rest, max(0, num_anchors - len(board)))])
     return torch.cartesian_prod(*grid_axes(height, width))[chosen]
 

@@ -13,7 +13,16 @@ from torch import Tensor, nn
 
 from .._errors import ShapeError
 
-__all__ = ["Conv", "Dense", "check_features", "normal_weight", "pad_circular"]
+__all__ = [
+    "Conv",
+    "Dense",
+    "check_channels",
+    "check_features",
+    "check_reach",
+    "check_sizes",
+    "normal_weight",
+    "pad_circular",
+]
 
 GAIN = math.sqrt(2)  # a ReLU halves the second moment
 
@@ -27,10 +36,13 @@ class Dense(nn.Module):
         generator: The source of the initial weights; torch's own by default.
     """
 
+    onto_pooled_grid = True  # `Relaxed` adds its output to what the pool gives out
+
     def __init__(
         self, in_shape: Sequence[int], out_shape: Sequence[int], *, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
+        check_sizes("Dense", (*in_shape, *out_shape))
         self.in_shape, self.out_shape = tuple(in_shape), tuple(out_shape)
         num_inputs, num_outputs = math.prod(in_shape), math.prod(out_shape)
         self.weight = normal_weight((num_outputs, num_inputs), GAIN / math.sqrt(num_inputs), generator)
@@ -65,10 +77,17 @@ class Conv(nn.Conv2d):
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: int = 3, *, generator: torch.Generator | None = None
     ) -> None:
+        check_sizes("Conv", (in_channels, out_channels, kernel_size))
         # on "meta" torch's own draw touches no random state; both tensors are then replaced
         super().__init__(in_channels, out_channels, kernel_size, padding="same", padding_mode="circular", device="meta")
         self.weight = normal_weight(self.weight.shape, GAIN / math.sqrt(in_channels * kernel_size**2), generator)
         self.bias = nn.Parameter(torch.zeros(out_channels))
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        # not `forward`: curvature rules of nn.Conv2d hold for a class that keeps its forward
+        check_channels(input, self.in_channels, "Conv")
+        check_reach(input, self.kernel_size[0])
+        return super()._conv_forward(input, weight, bias)
 
     @torch.no_grad()
     def rescale_(self, factor: float | int) -> None:
@@ -84,6 +103,7 @@ def normal_weight(shape: Sequence[int], scale: float, generator: torch.Generator
 
 def pad_circular(features: Float[Tensor, "N C _ _"], kernel_size: int) -> Float[Tensor, "N C _ _"]:
     """The features with as much of their other end around them as a filter of that size reaches, as in `Conv`."""
+    check_reach(features, kernel_size)
     before = (kernel_size - 1) // 2
     after = kernel_size - 1 - before
     return nn.functional.pad(features, (before, after, before, after), mode="circular")
@@ -95,4 +115,30 @@ def check_features(features: Float[Tensor, "..."], shape: tuple[int, ...], layer
         raise ShapeError(
             f"{layer} was made for features of shape (N, {', '.join(map(str, shape))}); {tuple(features.shape)} came. "
             "Make the layer with the shape of the features in front of it."
+        )
+
+
+def check_channels(features: Float[Tensor, "..."], channels: int, layer: str) -> None:
+    """Nothing, or what a layer that was made for so many channels got instead."""
+    if features.ndim != 4 or features.shape[1] != channels:
+        raise ShapeError(
+            f"{layer} was made for features of shape (N, {channels}, H, W); {tuple(features.shape)} came. Make the "
+            "layer with the number of channels in front of it."
+        )
+
+
+def check_reach(features: Float[Tensor, "..."], kernel_size: int) -> None:
+    """Nothing, or an error where a filter would reach around a whole image and back to where it stands."""
+    if kernel_size // 2 > min(features.shape[-2:]):
+        raise ShapeError(
+            f"A filter of {kernel_size}×{kernel_size} pixels reaches {kernel_size // 2} to a side, around an image of "
+            f"{features.shape[-2]}×{features.shape[-1]} more than once. Take a smaller filter."
+        )
+
+
+def check_sizes(layer: str, sizes: Sequence[int]) -> None:
+    """Nothing, or an error for a layer without channels, pixels or filter."""
+    if min(sizes) < 1:
+        raise ShapeError(
+            f"{layer} needs channels and sides of 1 or more; {', '.join(map(str, sizes))} came. Pass positive numbers."
         )

@@ -29,7 +29,7 @@ from torch.nn import functional
 
 from .._errors import ShapeError, StructureError
 from ..groups import Group, align, lift, turn_slices
-from .dense import GAIN, normal_weight, pad_circular
+from .dense import GAIN, check_sizes, normal_weight, pad_circular
 
 __all__ = ["FACTORISATIONS", "GroupConv", "GroupPool", "GroupStage"]
 
@@ -82,6 +82,7 @@ class GroupConv(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        check_sizes("GroupConv", (in_channels, out_channels, kernel_size))
         self.in_channels, self.group, self.factorisation, self.lift = in_channels, group, factorisation, lift
         filters = _filters(in_channels, out_channels, kernel_size, factorisation)
         self.stages = nn.Sequential()

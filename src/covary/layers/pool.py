@@ -73,7 +73,7 @@ class PolyphasePool(nn.Module):
         """The number of each example's phase, as a phase of the image."""
         numbers = self.phases.expand(len(slices), -1, -1)
         maxima = _grids(slices.abs().amax(1), self.stride).amax(3).gather(2, numbers).amax(1)
-        squares = _grids(slices.square().sum(1), self.stride).sum(3, dtype=torch.float64).gather(2, numbers).sum(1)
+        squares = _grids(_squares(slices), self.stride).sum(3).gather(2, numbers).sum(1)
         tie = max(TIE, ROUNDING * torch.finfo(slices.dtype).eps)
         # nan is not below anything, and argmax takes it for the largest: it is passed on, never pooled away
         below = maxima < (1 - tie) * maxima.amax(1, keepdim=True)
@@ -95,6 +95,15 @@ class PolyphasePool(nn.Module):
     def extra_repr(self) -> str:
         """Stride and group, for `print`."""
         return f"stride={self.stride}" + ("" if self.group is None else f", {self.group}")
+
+
+def _squares(slices: Float[Tensor, "N C G H W"]) -> Float[Tensor, "N G H W"]:
+    """The sums of squares over channels, each square already in double precision."""
+    total = slices.new_zeros(len(slices), *slices.shape[2:], dtype=torch.float64)
+    for channel in slices.unbind(1):  # one by one: all features in double precision would not stay in the cache
+        wide = channel.double()
+        total.addcmul_(wide, wide)
+    return total
 
 
 def _grids(maps: Float[Tensor, "N G H W"], stride: tuple[int, int]) -> Float[Tensor, "N G P X"]:

@@ -13,18 +13,19 @@ from torch import Tensor, nn
 
 from .._errors import ShapeError, StructureError
 from ..groups import Group, turn_slices
-from .dense import Conv, Dense
-from .factored import FactoredDense
-from .sparse import GlobalSum, SparseConv, SparseDense
+from .dense import Conv
+from .sparse import SparseConv
 
 __all__ = ["FixedFrame", "Path", "Relaxed"]
-
-ONTO_POOLED_GRID = (Dense, FactoredDense, SparseDense, GlobalSum)
 
 
 @runtime_checkable
 class Path(Protocol):
-    """A layer that can be one of several: its output can be rescaled, so that the sum keeps its variance."""
+    """A layer that can be one of several: its output can be rescaled, so that the sum keeps its variance.
+
+    One whose outputs have the size of the pooled grid, whatever that of its inputs, says so by a class attribute
+    `onto_pooled_grid = True`.
+    """
 
     def rescale_(self, factor: float) -> None:
         """Nothing; the layer's output is multiplied by `factor` from here on."""
@@ -35,15 +36,17 @@ class Relaxed(nn.Module):
     r"""The plain sum of paths, :math:`y = \operatorname{pool}(\sum_i f_i(x)) + \sum_j d_j(x)`.
 
     The :math:`f_i` are convolution-like, at the resolution of the input; they are summed, then pooled, so that they
-    share one phase. The :math:`d_j` are the dense ones (`Dense`, `FactoredDense`, `SparseDense`, and `GlobalSum`,
-    which a sparse one may become) and map straight onto the pooled grid. On construction, each of k paths is scaled
-    by :math:`k^{-1/2}`: paths are drawn independently, so the variance of their sum is then the mean of theirs.
+    share one phase. The :math:`d_j` map straight onto the pooled grid: the dense ones (`Dense`, `FactoredDense`,
+    `SparseDense`, and `GlobalSum`, which a sparse one may become), and any with `onto_pooled_grid = True`. On
+    construction, each of k paths is scaled by :math:`k^{-1/2}`: paths are drawn independently, so the variance of
+    their sum is then the mean of theirs.
 
     A path is off when all of its tensors are zero, biases included. The parameters of path "conv" are named
     `paths.conv.weight` and so on, in the order of the mapping.
 
     Arguments:
-        paths: The paths by name; a name has no dots. They are changed in place by their `rescale_`.
+        paths: The paths by name; a name has no dots, and is no attribute of `nn.ModuleDict`. They are changed in place
+            by their `rescale_`.
         pool: What follows the sum of the convolution-like paths, such as `PolyphasePool(2)`; nothing by default.
     """
 
@@ -51,13 +54,14 @@ class Relaxed(nn.Module):
         super().__init__()
         if not paths:
             raise StructureError("A relaxed layer is a sum of paths; none came. Pass {'conv': Conv(...)}.")
+        _check_names(paths)
         for path in _rescalable(paths):
             path.rescale_(1 / math.sqrt(len(paths)))
         self.paths, self.pool = nn.ModuleDict(paths), pool
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
         """The sum, (N, C', H', W')."""
-        dense = [name for name, path in self.paths.items() if isinstance(path, ONTO_POOLED_GRID)]
+        dense = [name for name, path in self.paths.items() if getattr(path, "onto_pooled_grid", False)]
         total = self._add([name for name in self.paths if name not in dense], input, None)
         if total is not None and self.pool is not None:
             total = self.pool(total)
@@ -97,12 +101,26 @@ class FixedFrame(nn.Module):
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
         """The output features, in the turned frame."""
+        if input.shape[1] % self.group.size:
+            raise ShapeError(
+                f"FixedFrame over {self.group} expects a multiple of {self.group.size} channels; {tuple(input.shape)} "
+                "came. Lift images first, by covary.groups.lift."
+            )
         output: Tensor = self.conv(turn_slices(input, self.group, range(self.group.size)))
         return turn_slices(output, self.group, self.group.inverses)
 
     def rescale_(self, factor: float) -> None:
         """Nothing; the layer's output is multiplied by `factor` from here on."""
         self.conv.rescale_(factor)
+
+
+def _check_names(paths: Mapping[str, nn.Module]) -> None:
+    for name in paths:
+        if not name or "." in name or hasattr(nn.ModuleDict(), name):
+            raise StructureError(
+                f"A path cannot be called '{name}': expected a name without dots that nn.ModuleDict has no use for, "
+                "such as 'conv'."
+            )
 
 
 def _rescalable(paths: Mapping[str, nn.Module]) -> list[Path]:

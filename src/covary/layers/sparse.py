@@ -1,7 +1,8 @@
 r"""Sparse layers: filters and maps with one value per anchor of a spatial basis, in place of one per position.
 
 The basis :math:`\phi_j(x) = \exp(-\omega^2 \lVert x - z_j \rVert^2)` is that of `basis.py`; anchor positions z are
-learned and shared by all channels, and there are half as many anchors as positions, rounded up. The inverse length
+learned as offsets from an even grid, so that a prior pulls each anchor to its own place and not to the centre of the
+image. They are shared by all channels, and there are half as many as positions, rounded up. The inverse length
 :math:`\omega` starts at 1 and is "fixed"; or a "weight" with a prior of its own, where a prior that pulls it to zero
 makes the map constant in space (paper 2, Sec. 3.2); or a "hyperparameter", learned by the evidence through the basis.
 """
@@ -25,25 +26,16 @@ from .basis import (
     rectified_moments,
     spread_anchors,
 )
-from .dense import GAIN, Conv, check_features, pad_circular
+from .dense import GAIN, check_channels, check_features, check_sizes, pad_circular
 from .factored import read_blocks, write_blocks
 
-__all__ = [
-    "LENGTH_SCALES",
-    "AbstractSparse",
-    "GlobalSum",
-    "SparseConv",
-    "SparseDense",
-    "SparseRead",
-    "SparseWrite",
-    "stationary",
-]
+__all__ = ["LENGTH_SCALES", "AbstractSparse", "SparseConv", "SparseDense", "SparseRead", "SparseWrite"]
 
 LENGTH_SCALES = ("fixed", "weight", "hyperparameter")
 
 
 class AbstractSparse(nn.Module):
-    r"""A layer with a basis on a grid: anchor positions `anchors`, (M, 2), and the inverse length `omega`, (1,).
+    r"""A layer with a basis on a grid: the parameter `offsets`, (M, 2), and the inverse length `omega`, (1,).
 
     Arguments:
         size: The grid's height and width.
@@ -53,6 +45,7 @@ class AbstractSparse(nn.Module):
 
     rows: Float[Tensor, " H"]
     columns: Float[Tensor, " W"]
+    start: Float[Tensor, "M 2"]
     omega: Float[Tensor, " 1"]
 
     def __init__(self, size: Sequence[int], num_anchors: int | None, length_scale: str) -> None:
@@ -61,7 +54,8 @@ class AbstractSparse(nn.Module):
         number = half_of(height, width) if num_anchors is None else num_anchors
         for name, axis in grid_axes(height, width)._asdict().items():
             self.register_buffer(name, axis, persistent=False)
-        self.anchors = nn.Parameter(spread_anchors(height, width, number))
+        self.register_buffer("start", spread_anchors(height, width, number), persistent=False)
+        self.offsets = nn.Parameter(torch.zeros(number, 2))
         self._set_omega(length_scale)
 
     @property
@@ -69,12 +63,17 @@ class AbstractSparse(nn.Module):
         """The coordinates of the grid."""
         return Axes(self.rows, self.columns)
 
+    @property
+    def anchors(self) -> Float[Tensor, "M 2"]:
+        """The positions z of the anchors: where they started, and their offsets."""
+        return self.start + self.offsets
+
     def basis(self) -> Float[Tensor, "M X"]:
         r"""The values :math:`\phi_j(x)` of the basis on the grid."""
         return basis(self.axes, self.anchors, self.omega)
 
     def anchor_slopes(self) -> Float[Tensor, "M 2 X"]:
-        r"""The derivatives :math:`\partial\phi_j(x) / \partial z_j`."""
+        r"""The derivatives :math:`\partial\phi_j(x) / \partial z_j`, the same by anchor and by offset."""
         return anchor_slopes(self.axes, self.anchors, self.omega)
 
     def omega_slopes(self) -> Float[Tensor, "M X"]:
@@ -98,7 +97,9 @@ class AbstractSparse(nn.Module):
         self, shape: Sequence[int], moments: Float[Tensor, "X X"], generator: torch.Generator | None
     ) -> Float[Tensor, "*shape M"]:
         """Initial values (…, M) whose filters act on features with these moments like weights of variance 1."""
-        return initial_values(torch.randn(*shape, len(self.anchors), generator=generator), self.basis(), moments)
+        noise = torch.randn(*shape, len(self.start), generator=generator)
+        # a triangular solve from the right leaves its result transposed in memory
+        return initial_values(noise, self.basis(), moments).contiguous()
 
 
 class SparseConv(AbstractSparse):
@@ -126,6 +127,7 @@ class SparseConv(AbstractSparse):
         length_scale: str = "fixed",
         generator: torch.Generator | None = None,
     ) -> None:
+        check_sizes("SparseConv", (in_channels, out_channels, kernel_size))
         super().__init__((kernel_size, kernel_size), num_anchors, length_scale)
         self.kernel_size = kernel_size
         values = self._draw((out_channels, in_channels), rectified_moments(self.axes), generator)
@@ -138,6 +140,7 @@ class SparseConv(AbstractSparse):
 
     def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
         """The output features, (N, C', H, W)."""
+        check_channels(input, self.values.shape[1], "SparseConv")
         return nn.functional.conv2d(pad_circular(input, self.kernel_size), self.filters(), self.bias)
 
     @torch.no_grad()
@@ -215,17 +218,20 @@ class SparseDense(nn.Module):
         generator: The source of the initial values; torch's own by default.
     """
 
+    onto_pooled_grid = True
+
     def __init__(
         self,
         in_shape: Sequence[int],
         out_shape: Sequence[int],
         *,
-        num_anchors: int | tuple[int, int] | None = None,
+        num_anchors: int | Sequence[int] | None = None,
         length_scale: str = "fixed",
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        read, write = num_anchors if isinstance(num_anchors, tuple) else (num_anchors, num_anchors)
+        check_sizes("SparseDense", (*in_shape, *out_shape))
+        read, write = _for_each(num_anchors)
         self.read = SparseRead(in_shape, out_shape[0], read, length_scale, generator)
         self.write = SparseWrite(in_shape[0], out_shape, write, length_scale, generator)
 
@@ -240,47 +246,13 @@ class SparseDense(nn.Module):
         self.write.values.mul_(factor)
 
 
-class GlobalSum(nn.Module):
-    r"""The map :math:`y[n,c',x'] = \sum_c W[c',c] \sum_x x[n,c,x] + b[c']`: constant in space, blind to shifts.
-
-    Arguments:
-        weight: The matrix W, (C', C).
-        bias: The vector b, (C',).
-        out_size: The output's (H', W').
-    """
-
-    def __init__(self, weight: Float[Tensor, "G C"], bias: Float[Tensor, " G"], out_size: Sequence[int]) -> None:
-        super().__init__()
-        out_channels, in_channels = weight.shape
-        self.linear = nn.Linear(in_channels, out_channels, device="meta")
-        self.linear.weight = nn.Parameter(weight.detach().clone())
-        self.linear.bias = nn.Parameter(bias.detach().clone())
-        self.out_size = tuple(out_size)
-
-    def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
-        """The output features, (N, C', H', W')."""
-        return self.linear(input.sum((2, 3)))[:, :, None, None].expand(-1, -1, *self.out_size)
-
-    @torch.no_grad()
-    def rescale_(self, factor: float | int) -> None:
-        """Nothing; the layer's output is multiplied by `factor` from here on."""
-        self.linear.weight.mul_(factor)
-        self.linear.bias.mul_(factor)
-
-
-@torch.no_grad()
-def stationary(layer: SparseConv | SparseDense) -> Conv | GlobalSum:
-    r"""The plain layer that a sparse layer becomes at :math:`\omega = 0`, where every :math:`\phi_j` is 1.
-
-    With bars for sums over anchors, a `SparseConv` becomes a convolution with constant filters :math:`\bar u[c',c]`,
-    a `SparseDense` becomes `GlobalSum` with :math:`W[c',c] = \bar u_1[c',c]\, \bar u_2[c',c]` and
-    :math:`b[c'] = b_2[c'] \sum_c \bar u_1[c',c]`. The layer itself is left as it is.
-    """
-    if isinstance(layer, SparseConv):
-        out_channels, in_channels, _ = layer.values.shape
-        conv = Conv(in_channels, out_channels, layer.kernel_size, generator=torch.Generator()).to(layer.values)
-        conv.weight.copy_(layer.values.sum(2)[:, :, None, None].expand_as(conv.weight))
-        conv.bias.copy_(layer.bias)  # type: ignore[union-attr]
-        return conv
-    written, read = layer.write.values.sum(1), layer.read.values.sum(2).T
-    return GlobalSum(written * read, layer.read.bias * written.sum(1), layer.write.out_shape[1:])
+def _for_each(num_anchors: int | Sequence[int] | None) -> tuple[int | None, int | None]:
+    """The numbers of anchors of `read` and of `write`."""
+    if num_anchors is None or isinstance(num_anchors, int):
+        return num_anchors, num_anchors
+    if len(num_anchors) != 2:
+        raise StructureError(
+            f"num_anchors must be one number, or two, for reading and writing; {num_anchors!r} came. Leave it out for "
+            "half of the positions of each grid."
+        )
+    return num_anchors[0], num_anchors[1]

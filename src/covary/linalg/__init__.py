@@ -19,8 +19,9 @@ from .block import Block
 from .dense import Dense
 from .diagonal import Diagonal
 from .eigen import Spectrum, eigh_all
+from .gram import Gram
 from .kron import Kron
 from .psd import AbstractPSD
 from .shift import Shift, Shifts
 
-__all__ = ["AbstractPSD", "Block", "Dense", "Diagonal", "Kron", "Shift", "Shifts", "Spectrum", "eigh_all"]
+__all__ = ["AbstractPSD", "Block", "Dense", "Diagonal", "Gram", "Kron", "Shift", "Shifts", "Spectrum", "eigh_all"]

@@ -12,6 +12,7 @@ from .._types import TensorMap
 from .checks import check_entries, check_factor, check_scale, check_vectors, describe, require_positive
 from .diagonal import Diagonal
 from .eigen import Factors
+from .gram import Gram, as_gram
 from .psd import AbstractPSD, check_matching, refined
 from .shift import Shifts, is_vector, single_shift
 
@@ -26,15 +27,16 @@ class Dense(AbstractPSD):
     per row, which changes the eigenvectors, a Cholesky factor :math:`L L^\top = H + \mathrm{diag}(\delta)` each.
 
     Arguments:
-        matrix: The symmetric positive semi-definite entries, shape (P, P).
+        matrix: The symmetric positive semi-definite entries, shape (P, P), or the sum that they are.
         name: How messages call the matrix.
     """
 
-    def __init__(self, matrix: Float[Tensor, "..."], *, name: str = "") -> None:
-        check_factor(matrix, (2,), describe(name))
-        self.matrix = matrix
+    def __init__(self, matrix: Float[Tensor, "..."] | Gram, *, name: str = "") -> None:
+        self.gram = as_gram(matrix)
+        self.matrix = self.gram.matrix
+        check_factor(self.matrix, (2,), describe(name))
         self.name = name
-        self.factors = Factors({"": matrix})
+        self.factors = Factors({"": self.gram})
 
     @property
     def size(self) -> int:
@@ -111,12 +113,13 @@ class Dense(AbstractPSD):
 
     def map(self, function: TensorMap) -> "Dense":
         """The dense matrix of the function of the entries."""
-        return Dense(function(self.matrix), name=self.name)
+        return Dense(self.gram.map(function), name=self.name)
 
     def accumulate(self, other: AbstractPSD) -> "Dense":
         """The sum: Gram matrices are additive over data."""
         check_matching(self, other, lambda value: value.size)
-        return Dense(self.matrix + other.to_dense(), name=self.name)
+        assert isinstance(other, Dense)
+        return Dense(self.gram + other.gram, name=self.name)
 
     def __add__(self, other: object) -> "Dense":
         """The sum with a dense or a diagonal matrix."""

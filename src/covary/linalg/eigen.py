@@ -8,9 +8,11 @@ from typing import Any, NamedTuple, TypeVar, final
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from .._errors import NotPositiveDefiniteError
 from .checks import check_entries, describe
+from .gram import Gram, as_gram
 
 __all__ = ["Factors", "Spectrum", "decompose", "eigh_all", "eigvalsh_all"]
 
@@ -32,13 +34,14 @@ class Factors:
     """The matrices that a value decomposes, with their spectra once these are known.
 
     Arguments:
-        matrices: What the part is called in messages -> matrix, shape (n, n) or (Q, n, n).
+        matrices: What the part is called in messages -> matrix, shape (n, n) or (Q, n, n), or the sum it is.
         estimated: Whether the matrices are unbiased estimates of positive semi-definite ones, so that eigenvalues below
             zero are noise and count as zero.
     """
 
-    def __init__(self, matrices: Mapping[str, Tensor], *, estimated: bool = False) -> None:
-        self.matrices = dict(matrices)
+    def __init__(self, matrices: Mapping[str, Tensor | Gram], *, estimated: bool = False) -> None:
+        self.grams = {part: as_gram(matrix) for part, matrix in matrices.items()}
+        self.matrices = {part: gram.matrix for part, gram in self.grams.items()}
         self.estimated = estimated
         self._values: tuple[Tensor, ...] | None = None if self.matrices else ()
         self._spectra: tuple[Spectrum, ...] | None = None if self.matrices else ()
@@ -82,8 +85,8 @@ class Factors:
         self._values = tuple(spectrum.values for spectrum in spectra)
 
     def keep_values(self, values: Sequence[Tensor]) -> None:
-        """Storage of the eigenvalues alone."""
-        self._values = tuple(values)
+        """Storage of the eigenvalues of the compact matrices, with the zeros that these lack."""
+        self._values = tuple(map(_with_zeros, values, self.matrices.values()))
 
 
 def decompose(blocks: Mapping[str, Factors], *, vectors: bool = True) -> None:
@@ -94,20 +97,37 @@ def decompose(blocks: Mapping[str, Factors], *, vectors: bool = True) -> None:
         vectors: Whether eigenvectors will be needed; eigenvalues alone take half the time.
     """
     with_vectors = {n: f for n, f in blocks.items() if (vectors or f.tracked) and f.pending(vectors=True)}
-    _fill(with_vectors, eigh_all, Factors.keep)
+    _fill(with_vectors, _matrix, eigh_all, Factors.keep)
     # what has just been filled is pending no more
-    _fill({n: f for n, f in blocks.items() if f.pending(vectors=False)}, eigvalsh_all, Factors.keep_values)
+    without = {n: f for n, f in blocks.items() if f.pending(vectors=False)}
+    _fill(without, Gram.compact, eigvalsh_all, Factors.keep_values)
 
 
 Solver = Callable[[Sequence[Tensor], Sequence[str], Sequence[bool]], list[Any]]
 
 
-def _fill(blocks: Mapping[str, Factors], solver: Solver, keep: Callable[[Factors, list[Any]], None]) -> None:
-    labels = [describe(name, part) for name, factors in blocks.items() for part in factors.matrices]
-    estimated = [factors.estimated for factors in blocks.values() for _ in factors.matrices]
-    found = iter(solver([m for factors in blocks.values() for m in factors.matrices.values()], labels, estimated))
+def _fill(
+    blocks: Mapping[str, Factors],
+    matrix_of: Callable[[Gram], Tensor],
+    solver: Solver,
+    keep: Callable[[Factors, list[Any]], None],
+) -> None:
+    labels = [describe(name, part) for name, factors in blocks.items() for part in factors.grams]
+    estimated = [factors.estimated for factors in blocks.values() for _ in factors.grams]
+    matrices = [matrix_of(gram) for factors in blocks.values() for gram in factors.grams.values()]
+    found = iter(solver(matrices, labels, estimated))
     for factors in blocks.values():
-        keep(factors, [next(found) for _ in factors.matrices])
+        keep(factors, [next(found) for _ in factors.grams])
+
+
+def _matrix(gram: Gram) -> Tensor:
+    return gram.matrix
+
+
+def _with_zeros(values: Float[Tensor, "*Qs m"], matrix: Float[Tensor, "*Q n n"]) -> Float[Tensor, "*Q n"]:
+    """The eigenvalues of a matrix, ascending, from those of a smaller one that has the others than zero."""
+    missing = matrix.shape[-1] - values.shape[-1]
+    return functional.pad(values.to(matrix.dtype), (missing, 0)).reshape(matrix.shape[:-1])
 
 
 def eigh_all(matrices: Sequence[Tensor], labels: Sequence[str] = (), estimated: Sequence[bool] = ()) -> list[Spectrum]:

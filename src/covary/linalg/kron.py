@@ -11,6 +11,7 @@ from .._errors import ShapeError, StructureError
 from .._types import TensorMap
 from .checks import check_factor, check_scale, check_vectors, describe, require_positive
 from .eigen import Factors, Spectrum
+from .gram import Gram, as_gram
 from .psd import AbstractPSD, check_matching, refined
 from .shift import Shift, Shifts, is_vector, single_shift
 
@@ -26,8 +27,8 @@ class Kron(AbstractPSD):
     A, B and c are sums over data. No data, c = 0 with A = B = 0, is the zero matrix.
 
     Arguments:
-        input_cov: The factor A, (D, D), shared by all blocks, or (Q, D, D).
-        grad_cov: The factor B, (G, G), shared by all blocks, or (Q, G, G).
+        input_cov: The factor A, (D, D), shared by all blocks, or (Q, D, D); or the sum that it is.
+        grad_cov: The factor B, (G, G), shared by all blocks, or (Q, G, G); or the sum that it is.
         count: The number c of terms in each sum, one for all blocks or (Q,).
         estimated: Whether A and B are unbiased estimates of positive semi-definite matrices (cross products of
             independent samples), whose eigenvalues below zero are noise and count as zero.
@@ -36,23 +37,23 @@ class Kron(AbstractPSD):
 
     def __init__(
         self,
-        input_cov: Float[Tensor, "..."],
-        grad_cov: Float[Tensor, "..."],
+        input_cov: Float[Tensor, "..."] | Gram,
+        grad_cov: Float[Tensor, "..."] | Gram,
         count: float | int | Float[Tensor, "*Q"] = 1.0,
         *,
         estimated: bool = False,
         name: str = "",
     ) -> None:
-        check_factor(input_cov, (2, 3), describe(name, "input_cov"))
-        check_factor(grad_cov, (2, 3), describe(name, "grad_cov"))
-        _check_blocks(input_cov, grad_cov, describe(name))
-        self.input_cov = input_cov
-        self.grad_cov = grad_cov
-        self.count = torch.as_tensor(count, dtype=input_cov.dtype, device=input_cov.device)
+        self.grams = as_gram(input_cov), as_gram(grad_cov)
+        self.input_cov, self.grad_cov = (gram.matrix for gram in self.grams)
+        check_factor(self.input_cov, (2, 3), describe(name, "input_cov"))
+        check_factor(self.grad_cov, (2, 3), describe(name, "grad_cov"))
+        _check_blocks(self.input_cov, self.grad_cov, describe(name))
+        self.count = torch.as_tensor(count, dtype=self.input_cov.dtype, device=self.input_cov.device)
         self.estimated = estimated
         self.name = name
-        stacks = {"input_cov": self._stack(input_cov), "grad_cov": self._stack(grad_cov)}
-        self.factors = Factors(stacks, estimated=estimated)
+        stacks = [Gram(self._stack(gram.matrix), gram.rows) for gram in self.grams]
+        self.factors = Factors(dict(zip(("input_cov", "grad_cov"), stacks, strict=True)), estimated=estimated)
         _check_count(self.count, self._shape[0], self.tensors, describe(name))
 
     @property
@@ -140,14 +141,14 @@ class Kron(AbstractPSD):
 
     def map(self, function: TensorMap) -> "Kron":
         """The same structure with the function applied to A, B and the count."""
-        mapped = function(self.input_cov), function(self.grad_cov), function(self.count)
-        return Kron(*mapped, estimated=self.estimated, name=self.name)
+        input_cov, grad_cov = (gram.map(function) for gram in self.grams)
+        return Kron(input_cov, grad_cov, function(self.count), estimated=self.estimated, name=self.name)
 
     def accumulate(self, other: AbstractPSD) -> "Kron":
         """The value of all the data: A, B and count add up, the matrices do not."""
         check_matching(self, other, lambda value: [tuple(t.shape) for t in value.tensors if isinstance(t, Tensor)])
         assert isinstance(other, Kron)
-        input_cov, grad_cov = self.input_cov + other.input_cov, self.grad_cov + other.grad_cov
+        input_cov, grad_cov = (mine + theirs for mine, theirs in zip(self.grams, other.grams, strict=True))
         estimated = self.estimated or other.estimated
         return Kron(input_cov, grad_cov, self.count + other.count, estimated=estimated, name=self.name)
 

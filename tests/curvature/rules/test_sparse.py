@@ -28,7 +28,7 @@ def deep(length_scale: str = "weight", activation: type[nn.Module] = nn.Tanh) ->
     )
     with torch.no_grad():  # off the symmetric starting points, where slopes cancel
         for name, parameter in network.named_parameters():
-            parameter.add_((0.2 if name.endswith(("omega", "anchors")) else 0.5) * torch.randn(parameter.shape))
+            parameter.add_((0.2 if name.endswith(("omega", "offsets")) else 0.5) * torch.randn(parameter.shape))
     return network
 
 
@@ -62,7 +62,7 @@ def test_anchors_and_length_scales_have_exact_blocks():
     network, x, y = deep(), torch.randn(6, *IN), targets("categorical", 6)
     ours = kfac(network, covary.Categorical(), (x, y))
     oracle = ggn(network, x, loss_of("categorical", y))
-    small = {name: block for name, block in ours.blocks.items() if name.endswith(("anchors", "omega", "bias"))}
+    small = {name: block for name, block in ours.blocks.items() if name.endswith(("offsets", "omega", "bias"))}
     assert len(small) == 12
     assert all(isinstance(block, Dense) for block in small.values())
     sizes = [ours[name].size for name in ours.blocks]
@@ -74,8 +74,8 @@ def test_anchors_and_length_scales_have_exact_blocks():
 def test_many_anchors_get_a_diagonal_block():
     network = nn.Sequential(SparseDense((1, 46, 46), (1, 1, 1)), nn.Flatten())
     structures = {row.name: row.structure for row in coverage(network).rows}
-    assert structures["0.read.anchors"] == "diagonal"  # 2 · 1058 entries
-    assert structures["0.write.anchors"] == "dense"
+    assert structures["0.read.offsets"] == "diagonal"  # 2 · 1058 entries
+    assert structures["0.write.offsets"] == "dense"
 
 
 def test_kfac_of_one_datum_is_exact_block_by_block():

@@ -13,7 +13,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..shares import Exact, Outer, Share
+from ..shares import Exact, Outer, Share, Shortcut
+from .circular import circular_shortcut
 
 __all__ = ["conv", "conv_transpose", "sum_positions"]
 
@@ -33,7 +34,7 @@ def conv(module: Conv, inputs: Float[Tensor, "N S C *space"]) -> dict[str, Share
     """The shares of a convolution: a = the padded patch under the kernel, g = the gradient at its position."""
     arrange = partial(_positions, module.groups)
     return {
-        "weight": Outer(inputs, partial(_input_patches, module), arrange),
+        "weight": Outer(inputs, partial(_input_patches, module), arrange, shortcut=_shortcut(module, inputs.shape)),
         "bias": Exact(sum_positions, additive=True),
     }
 
@@ -58,6 +59,17 @@ def _input_patches(module: Conv, x: Float[Tensor, "N S C *space"]) -> Float[Tens
     mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
     padded = functional.pad(x.flatten(0, 1), module._reversed_padding_repeated_twice, mode=mode)
     return _split_groups(_patches(padded, _window(module)).unflatten(0, x.shape[:2]), module.groups)
+
+
+def _shortcut(module: Conv, shape: Sequence[int]) -> Shortcut | None:
+    """The shorter way of filters that go around the image by single steps."""
+    ends = module._reversed_padding_repeated_twice
+    around = [ends[2 * axis] + ends[2 * axis + 1] + 1 for axis in reversed(range(len(ends) // 2))]
+    single = set(module.stride) | set(module.dilation) == {1}
+    if module.padding_mode != "circular" or not single or len(shape) != 5 or around != list(module.kernel_size):
+        return None
+    images = shape[0], module.groups, shape[2] // module.groups, *shape[3:]
+    return circular_shortcut(lambda x: x.flatten(0, 1).unflatten(1, images[1:3]), images, module.kernel_size)
 
 
 def _gradient_patches(

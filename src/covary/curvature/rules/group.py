@@ -5,6 +5,7 @@ Over elements the factors are reduced as over samples: the mean of a over h is t
 turn u, made before unfolding, so that patches cost what those of one slice do.
 """
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from jaxtyping import Float
@@ -13,7 +14,8 @@ from torch.nn import functional
 
 from ...layers.dense import pad_circular
 from ...layers.group import GroupStage
-from ..shares import Exact, Merged, Outer, Share
+from ..shares import Exact, Merged, Outer, Share, Shortcut
+from .circular import circular_shortcut
 from .conv import sum_positions
 
 __all__ = ["group_stage"]
@@ -25,14 +27,26 @@ def group_stage(module: GroupStage, inputs: Float[Tensor, "N S _ H W"]) -> dict[
     merged = Merged(
         lambda features: _patches(module, module.seen_on_average(features)),
         lambda gradient: _positions(module, _slices(size, gradient).sum(2, keepdim=True)),
+        _shortcut(module, module.seen_on_average, len(inputs), inputs.shape[3:]),
     )
     weight = Outer(
         inputs,
         lambda features: _patches(module, module.seen(features)),
         lambda gradient: _positions(module, _slices(size, gradient)),
         merged=merged,
+        shortcut=_shortcut(module, module.seen, len(inputs) * size, inputs.shape[3:]),
     )
     return {"weight": weight, "bias": Exact(partial(_sum_slices, size), additive=True)}
+
+
+def _shortcut(
+    module: GroupStage, seen: Callable[[Tensor], Tensor], num_images: int, space: Sequence[int]
+) -> Shortcut | None:
+    """The shorter way to the Gram matrix of what the filters are laid over."""
+    inner = module.weight.shape[1] * (module.group.size if module.filter.over_group else 1)
+    images = num_images, module.num_blocks, inner, *space
+    kernel_size = module.filter.kernel_size, module.filter.kernel_size
+    return circular_shortcut(lambda x: seen(x).flatten(0, 2).unflatten(1, images[1:3]), images, kernel_size)
 
 
 def _slices(size: int, gradient: Float[Tensor, "N S _ H W"]) -> Float[Tensor, "N S M C H W"]:

@@ -45,7 +45,7 @@ class Rule:
 _WEIGHT_BIAS: Mapping[str, Form] = {"weight": "kron", "bias": "dense"}
 _TRANSPOSED: Mapping[str, Form] = {"weight": "kron_rows", "bias": "dense"}
 _NORM: Mapping[str, Form] = {"weight": "exact", "bias": "exact"}
-_SPARSE: Mapping[str, Form] = {"values": "kron", "bias": "dense", "anchors": "exact", "omega": "exact"}
+_SPARSE: Mapping[str, Form] = {"values": "kron", "bias": "dense", "offsets": "exact", "omega": "exact"}
 _ATTENTION: Mapping[str, Form] = {
     "in_proj_weight": "kron",
     "in_proj_bias": "dense",

@@ -2,7 +2,7 @@ r"""Sparse layers: the spatial side of a or g, projected by the basis; anchors a
 
 A layer is linear in its values through :math:`\phi`, so their rows are those of its plain counterpart with
 :math:`\phi` applied to the spatial side (paper 2, Sec. 5.2). Its output is linear in :math:`\phi` as well: with slopes
-:math:`\partial\phi` in place of :math:`\phi`, the same sums give the columns of anchors and length-scale.
+:math:`\partial\phi` in place of :math:`\phi`, the same sums give the columns of anchor offsets and length-scale.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def sparse_write(module: SparseWrite, inputs: Float[Tensor, "N S G C"]) -> dict[
 def _basis_shares(module: AbstractSparse, response: Response) -> dict[str, Share]:
     """The shares of what the basis is made from."""
     return {
-        "anchors": Exact(lambda gradient: response(module.anchor_slopes(), gradient).flatten(1)),
+        "offsets": Exact(lambda gradient: response(module.anchor_slopes(), gradient).flatten(1)),
         "omega": Exact(lambda gradient: response(module.omega_slopes()[:, None], gradient).sum(1)),
     }
 

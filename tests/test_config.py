@@ -24,6 +24,8 @@ def test_defaults_are_valid_and_plain():
         ({"columns": "some"}, "columns"),
         ({"hyper_data": 0}, "hyper_data"),
         ({"curvature": "full", "columns": 1}, "exact"),
+        ({"seed": 2**63}, "seed must be a whole number from -2"),
+        ({"seed": -(2**63) - 1}, "seed"),
     ],
 )
 def test_a_setting_that_cannot_be_is_named(settings, word):
@@ -49,7 +51,9 @@ def test_the_settings_of_a_run_are_one_flat_table():
         ({"baselines": ("fixed",)}, "widths"),
         ({"prior": "diagonal"}, "diag"),
         ({"train_augment": "crops"}, "train_augment"),
-        ({"size": 3}, "size"),
+        ({"size": 3}, "size must be a whole number from 4 to 1,024; 3 came"),
+        ({"size": 100_000}, "size must be a whole number from 4 to 1,024"),
+        ({"network": "relaxed:conv:4", "baselines": ("conv",)}, "would be this network itself"),
         ({"simplify": 1.0}, "share between 0 and 1"),
         ({"simplify": 0.0}, "share between 0 and 1"),
         ({"augment": "none", "baselines": ("augerino",)}, "'augerino' is about an augmentation"),
@@ -67,5 +71,10 @@ def test_the_settings_of_layers_name_the_network_and_its_training():
     assert settings.is_relaxed
     assert settings.fit == LAYERS != IMAGES
     assert layers_config("s-fc", 2, "weight").network == "relaxed:s-fc:2:weight"
-    with pytest.raises(StructureError, match="length_scale"):
-        layers_config("s-fc", 2, "long")
+    for alpha in (0, -3, 100_000, 10**20):
+        with pytest.raises(StructureError, match=f"alpha must be a whole number from 1 to 1,000; {alpha} came"):
+            layers_config("s-fc", alpha)
+
+
+def test_seeds_of_64_bits_are_taken():
+    assert [FitConfig(seed=seed).seed for seed in (-(2**63), 2**63 - 1)] == [-(2**63), 2**63 - 1]

@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "evidence": "batches linalg likelihoods priors curvature geometry noise",
     "hypergrad": "batches linalg likelihoods priors curvature evidence noise",
     "posterior": "batches linalg likelihoods priors curvature evidence noise",
-    "readout": "batches linalg groups layers networks likelihoods priors curvature evidence noise",
+    "readout": "batches linalg groups layers networks likelihoods priors curvature evidence records noise",
     "training": "batches augment likelihoods priors curvature evidence hypergrad posterior readout records config "
     "report noise",
     "studies": "batches data augment layers networks likelihoods priors curvature geometry evidence hypergrad "

@@ -11,10 +11,10 @@ __all__ = [
     "BASELINES",
     "IMAGES",
     "LAYERS",
-    "LENGTH_SCALES",
     "TRAIN_AUGMENTS",
     "DiscoverConfig",
     "FitConfig",
+    "check_seed",
     "layers_config",
 ]
 
@@ -25,8 +25,9 @@ PRIORS = ("scalar", "layerwise", "diagonal")
 BASELINES = ("plain", "fixed", "augerino", "map", "conv")
 TYPES = ("float32", "float64")
 TRAIN_AUGMENTS = ("none", "flips+shifts")
-LENGTH_SCALES = ("fixed", "weight", "hyperparameter")
 RELAXED = "relaxed:"
+LEAST_SIDE, MOST_SIDE = 4, 1024
+MOST_ALPHA = 1000
 
 
 def _one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -37,6 +38,17 @@ def _one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
 def _at_least(name: str, value: object, least: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise StructureError(f"{name} must be a whole number of at least {least}; {value!r} came.")
+
+
+def _between(name: str, value: object, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise StructureError(f"{name} must be a whole number from {least} to {most:,}; {value!r} came.")
+
+
+def check_seed(seed: object) -> None:
+    """Nothing, or an error for a seed that is no whole number of 64 bits with a sign."""
+    if not isinstance(seed, int) or isinstance(seed, bool) or not -(2**63) <= seed < 2**63:
+        raise StructureError(f"seed must be a whole number from -2^63 to 2^63 - 1; {seed!r} came. Pass for example 0.")
 
 
 def _rate(name: str, value: object) -> None:
@@ -74,7 +86,7 @@ class FitConfig:
         prior_rate: Adam's rate for the log-precisions.
         likelihood_rate: Adam's rate for the likelihood's parameters (noise, temperature).
         judgements: How many states after the burn-in are judged by their evidence with exact columns; the best is kept.
-        seed: The seed of shuffles, noise and sketches.
+        seed: The seed of shuffles, noise and sketches, a whole number from -2^63 to 2^63 - 1.
     """
 
     epochs: int = 100
@@ -104,6 +116,7 @@ class FitConfig:
 
     def __post_init__(self) -> None:
         """An error for the first setting that cannot be."""
+        check_seed(self.seed)
         _one_of("optimiser", self.optimiser, OPTIMISERS)
         _one_of("estimator", self.estimator, ESTIMATORS)
         _one_of("curvature", self.curvature, CURVATURES)
@@ -180,7 +193,8 @@ class DiscoverConfig:
         symmetrise: A known symmetry to put into the data: "rotate:DEG", "translate:PIXELS", "scale:FACTOR" or "none".
         limit: How many training images to use, drawn by the seed; all by default.
         task: "none", or each image in a quadrant of a canvas, to tell it ("digit") or it and the quadrant ("quadrant").
-        size: The side that square images are resampled to; as they are by default, and 32 with a task.
+        size: The side that square images are resampled to, at most 1,024; None leaves images as they are, and canvases
+            of a task at 32.
         standardise: Whether the network sees images with the training set's mean and deviation taken out.
         network: A network by name or "package.module:function".
         augment: The augmentation to learn, as `studies.augmentations` describes it, or "none".
@@ -222,7 +236,7 @@ class DiscoverConfig:
         if self.limit is not None:
             _at_least("limit", self.limit, 1)
         if self.size is not None:
-            _at_least("size", self.size, 4)
+            _between("size", self.size, LEAST_SIDE, MOST_SIDE)
         if self.simplify is not None and not 0 < self.simplify < 1:
             raise StructureError(f"simplify is a share between 0 and 1, such as 0.01; {self.simplify!r} came.")
         self._check_baselines()
@@ -250,6 +264,11 @@ class DiscoverConfig:
             raise StructureError(
                 f"The baseline 'conv' belongs to relaxed networks, such as {RELAXED}f-fc+conv:4; {self.network!r} came."
             )
+        if "conv" in self.baselines and self.network.startswith(f"{RELAXED}conv:"):
+            raise StructureError(
+                f"The baseline 'conv' would be this network itself, {self.network!r}. Leave it out, or choose another "
+                "variant."
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """The settings by name, those of training among them."""
@@ -262,9 +281,9 @@ def layers_config(variant: str, alpha: int, length_scale: str = "fixed") -> Disc
 
     Arguments:
         variant: The paths of each layer, such as "f-fc+conv".
-        alpha: The width of the network.
+        alpha: The width of the network, from 1 to 1,000.
         length_scale: Of sparse layers: "fixed", a "weight" with a prior, or a "hyperparameter".
     """
-    _one_of("length_scale", length_scale, LENGTH_SCALES)
+    _between("alpha", alpha, 1, MOST_ALPHA)
     name = f"{RELAXED}{variant}:{alpha}" + ("" if length_scale == "fixed" else f":{length_scale}")
     return DiscoverConfig(network=name, augment="none", size=32, standardise=True, fit=LAYERS)

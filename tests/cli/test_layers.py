@@ -3,12 +3,21 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from cli.outcomes import assert_one_line_and_code_2
 from covary._errors import CovaryError
+from covary.augment import Affine2d
 from covary.config import LAYERS, layers_config
+from covary.data import load, resized
+from covary.likelihoods import Categorical
+from covary.networks import Averaged, Standardised, build
+from covary.priors import weights_of
+from covary.readout import load_simplified
 from covary.records import read_run
+from covary.training import measure
 
 QUICK = ("--alpha", "1", "--size", "4", "--epochs", "2", "--burn-in", "1", "--frequency", "1", "--batch-size", "20")
 
@@ -121,13 +130,25 @@ def test_plan(run, small, tmp_path):
     ("arguments", "words"),
     [
         (("--variant", "wobble"), ["wobble", "f-fc+conv"]),
-        (("--alpha", "0"), ["alpha", "1 or more"]),
+        (("--alpha", "0"), ["alpha must be a whole number from 1 to 1,000; 0 came"]),
+        (("--alpha", "-3"), ["alpha must be a whole number from 1 to 1,000; -3 came"]),
+        (("--alpha", "100000"), ["alpha", "100000 came"]),
+        (("--alpha", "99999999999999999999"), ["alpha", "99999999999999999999 came"]),
+        (
+            ("--alpha", "1000", "--variant", "fc", "--size", "1024", "--plan"),
+            ["weights on images of 1024×1024", "narrower"],
+        ),
+        (("--seed", "99999999999999999999"), ["seed", "2^63"]),
+        (("--task", "quadrant", "--limit", "2"), ["no training image of class", "larger --limit"]),
+        (("--variant", "conv", "--baselines", "conv"), ["'conv' would be this network itself"]),
+        (("--length-scale", "weight"), ["'f-fc+conv' has no sparse path", "s-conv, s-fc, s-fc+s-conv"]),
         (("--alpha", "wide"), ["--alpha", "valid integer"]),
-        (("--length-scale", "long"), ["length_scale must be one of fixed, weight, hyperparameter", "'long' came"]),
+        (("--length-scale", "long"), ["can only be 'fixed'", "'long' came"]),
+        (("--length-scale", "long", "--variant", "s-fc"), ["'fixed', 'weight', 'hyperparameter'", "'long' came"]),
         (("--simplify", "1.5"), ["share between 0 and 1", "1.5 came"]),
         (("--baselines", "plain"), ["'plain' is about an augmentation"]),
         (("--task", "digits"), ["one of none, digit, quadrant"]),
-        (("--size", "2"), ["size", "at least 4"]),
+        (("--size", "2"), ["size must be a whole number from 4 to 1,024", "2 came"]),
         (("--network", "mlp"), ["--network"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -137,5 +158,46 @@ def test_bad_input_is_one_line(run, small, tmp_path, arguments, words):
     assert not (tmp_path / "a").exists()
 
 
-def test_simplify_needs_relaxed_layers(run, quick, tmp_path):
-    assert_one_line_and_code_2(run("discover", *quick, "--simplify", "0.1"), "--simplify")
+def test_simplify_is_an_option_of_layers_alone(run, small, quick, undrawn):
+    """Every network of `layers` has relaxed layers; `discover`, whose network may have none, has no such option."""
+    assert run("layers", *small, "--simplify", "0.1", "--out", "a").code == 0
+    outcome = run("discover", *quick, "--simplify", "0.1", "--out", "b")
+    assert_one_line_and_code_2(outcome, "No such option", "--simplify")
+
+
+def test_images_that_are_not_square_are_taken_as_they_are(run, tmp_path, undrawn):
+    random = np.random.default_rng(0)
+    arrays = {"x_train": random.random((12, 6, 4)), "y_train": np.arange(12) % 2}
+    np.savez(tmp_path / "oblong.npz", **arrays)
+    small = ("--data", "oblong.npz", *QUICK[:2], *QUICK[4:], "--out", "a")
+    assert_one_line_and_code_2(run("layers", *small), "square images", "6×4 pixels", "--size 0")
+    assert run("layers", *small, "--size", "0").code == 0
+    assert read_run(Path("a")).config["size"] is None
+    assert read_run(Path("a")).title.startswith("oblong: 12 images")
+
+
+def test_a_replaced_run_leaves_nothing_of_its_own_behind(run, small, undrawn, tmp_path):
+    first = ("--simplify", "0.5", "--augment", "affine:rotation", "--samples", "2")
+    assert run("layers", *small, *first, "--out", "a").code == 0
+    names = {"model.safetensors", "report.html", "run.json"}
+    assert {path.name for path in (tmp_path / "a").iterdir()} == names | {"augment.json", "simplified.safetensors"}
+    assert run("layers", *small, "--out", "a").code == 0
+    assert {path.name for path in (tmp_path / "a").iterdir()} == names
+
+
+@pytest.mark.parametrize("augmented", [False, True])
+def test_the_simpler_network_can_be_loaded(run, small, images, undrawn, augmented):
+    arguments = ("--augment", "affine:rotation", "--samples", "2") if augmented else ()
+    arguments += ("--variant", "fc+conv", "--simplify", "0.9")
+    assert run("layers", *small, *arguments, "--out", "a").code == 0
+    record = read_run(Path("a"))
+    assert record.simplified.removed
+    network = Standardised(build("relaxed:fc+conv:1", (1, 4, 4), 2, 5), torch.zeros(1), torch.ones(1))
+    if augmented:
+        network = Averaged(network, Affine2d(("rotation",)), 2)
+    simple = load_simplified(network, "a")
+    assert sum(weight.numel() for weight in weights_of(simple).values()) == record.simplified.num_params
+    found = measure(simple, Categorical(), resized(load(str(images)), 4).test)
+    assert found == record.simplified.test
+    whole = measure(network.eval(), Categorical(), resized(load(str(images)), 4).test)
+    assert whole.nll != found.nll, "the control: the network that came is left as it was"

@@ -19,29 +19,35 @@ def moved(image: torch.Tensor, flip: bool, down: int, right: int) -> torch.Tenso
     return result
 
 
-def test_each_image_is_one_flip_and_shift_of_itself_and_all_of_them_come():
-    x = torch.rand(60, 3, 6, 7, generator=torch.Generator().manual_seed(0))
+@pytest.mark.parametrize(
+    ("size", "reach"), [((6, 7), (1, 1)), ((16, 23), (2, 2)), ((32, 8), (4, 1))], ids=lambda value: str(value)
+)
+def test_each_image_is_one_flip_and_shift_of_itself_and_all_of_them_come(size, reach):
+    """Shifts reach an eighth of each side: small images lose the same share of themselves as large ones."""
+    x = torch.rand(60, 1, *size, generator=torch.Generator().manual_seed(0))
     found = flips_and_shifts(x, torch.arange(60), 5)
+    downs, rights = (range(-r, r + 1) for r in reach)
     seen = set()
     for before, after in zip(x, found, strict=True):
-        every = [(f, d, r) for f in (False, True) for d in range(-4, 5) for r in range(-4, 5)]
+        every = [(f, d, r) for f in (False, True) for d in downs for r in rights]
         matches = [case for case in every if torch.equal(moved(before, *case), after)]
         assert len(matches) == 1
         seen.add(matches[0])
     assert {flip for flip, _, _ in seen} == {False, True}
-    assert {down for _, down, _ in seen} == {right for _, _, right in seen} == set(range(-4, 5))
+    assert {down for _, down, _ in seen} == set(downs)
+    assert {right for _, _, right in seen} == set(rights)
 
 
 def test_flips_are_as_frequent_as_not_and_shifts_uniform():
-    x = torch.zeros(20_000, 1, 9, 9)
-    x[:, 0, 4, 4], x[:, 0, 4, 3] = 1.0, 2.0  # the brighter pixel stands to the left, unless it was flipped
-    found = flips_and_shifts(torch.nn.functional.pad(x, (4, 4, 4, 4)), torch.arange(20_000), 0)[:, 0]
+    x = torch.zeros(20_000, 1, 16, 17)
+    x[:, 0, 8, 8], x[:, 0, 8, 7] = 1.0, 2.0  # the brighter pixel stands to the left, unless it was flipped
+    found = flips_and_shifts(x, torch.arange(20_000), 0)[:, 0]
     rows, columns = (found == 1).nonzero()[:, 1:].T
     left = found[torch.arange(20_000), rows, columns - 1] == 2
     assert abs(float(left.double().mean()) - 0.5) < 0.015
-    counts = rows.bincount(minlength=17)[4:13]
-    assert int(counts.sum()) == 20_000
-    assert float(((counts - 20_000 / 9) ** 2 / (20_000 / 9)).sum()) < 26.1, "χ² with 8 degrees, one in a thousand"
+    for counts in (rows.bincount(minlength=16)[6:11], columns.bincount(minlength=17)[6:11]):
+        assert int(counts.sum()) == 20_000
+        assert float(((counts - 4000) ** 2 / 4000).sum()) < 18.5, "χ² with 4 degrees, one in a thousand"
 
 
 def test_what_an_image_becomes_is_a_function_of_seed_and_index_alone():

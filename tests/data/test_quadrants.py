@@ -86,3 +86,15 @@ def test_none_changes_nothing_and_no_test_part_stays_none():
 def test_what_cannot_be_made_is_told(dataset, task, side, expected):
     with pytest.raises(DataError, match=expected):
         in_quadrants(dataset, task, 0, side)
+
+
+@pytest.mark.parametrize(("task", "number"), [("quadrant", 8), ("digit", 2)])
+def test_too_few_images_for_every_class_are_told_with_the_remedy(task, number):
+    few = images()._replace(x_train=images().x_train[:number], y_train=images().y_train[:number])
+    with pytest.raises(DataError, match=f"with {number} images, has no training image of class .*larger --limit"):
+        in_quadrants(few, task, 0)
+
+
+def test_canvases_beyond_the_memory_of_the_machine_are_refused_before_they_are_made():
+    with pytest.raises(DataError, match="noise at 1000000×1000000 pixels needs"):
+        in_quadrants(images(), "digit", 0, side=1_000_000)

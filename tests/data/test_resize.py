@@ -75,3 +75,8 @@ def test_a_constant_channel_is_told():
     x[:, 1] = 0.5
     with pytest.raises(DataError, match="Channel 1 of the training images is constant"):
         channel_moments(x)
+
+
+def test_images_beyond_the_memory_of_the_machine_are_refused_before_they_are_made():
+    with pytest.raises(DataError, match="noise at 1000000×1000000 pixels needs .* GiB of memory"):
+        resized(images(4, 4), 1_000_000)

@@ -1,5 +1,7 @@
 """The plain ends: a matrix, and a circular convolution."""
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -80,3 +82,32 @@ def test_rescale_multiplies_the_output(layer):
 def test_features_of_another_shape_are_refused():
     with pytest.raises(ShapeError, match=r"\(N, 2, 4, 3\); \(5, 2, 4, 4\) came"):
         Dense(IN, OUT)(torch.randn(5, 2, 4, 4))
+
+
+def test_sizes_and_features_that_cannot_be():
+    with pytest.raises(ShapeError, match="Conv needs channels and sides of 1 or more; 0, 3, 3 came"):
+        Conv(0, 3)
+    with pytest.raises(ShapeError, match="Dense needs channels and sides of 1 or more; 2, 0, 3, 3, 2, 5 came"):
+        Dense((2, 0, 3), OUT)
+    with pytest.raises(ShapeError, match=r"Conv was made for features of shape \(N, 2, H, W\); \(1, 3, 4, 4\) came"):
+        Conv(2, 3)(torch.zeros(1, 3, 4, 4))
+
+
+@pytest.mark.parametrize(("kernel_size", "fits"), [(3, True), (5, True), (4, True), (6, False), (7, False)])
+def test_a_filter_may_reach_around_the_image_once(kernel_size, fits):
+    layer, x = randomised(Conv(1, 1, kernel_size)), torch.randn(2, 1, 2, 5)
+    if fits:
+        expected = x.flatten(1) @ wrapped_map(layer.weight.detach()[0, 0], 2, 5).T + layer.bias
+        torch.testing.assert_close(layer(x).flatten(1), expected)
+    else:
+        with pytest.raises(ShapeError, match="reaches 3 to a side, around an image of 2×5"):
+            layer(x)
+
+
+def wrapped_map(kernel: torch.Tensor, height: int, width: int) -> torch.Tensor:
+    """The matrix of a circular filter, entry by entry; several entries may meet in one pixel."""
+    size, before = len(kernel), (len(kernel) - 1) // 2
+    matrix = torch.zeros(height, width, height, width)
+    for i, j, a, b in itertools.product(range(height), range(width), range(size), range(size)):
+        matrix[i, j, (i + a - before) % height, (j + b - before) % width] += kernel[a, b]
+    return matrix.view(height * width, height * width)

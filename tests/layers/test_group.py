@@ -354,3 +354,14 @@ def test_errors():
         GroupConv(2, 2, group=P4, lift=True)(torch.zeros(1, 2, 4, 5))
     with pytest.raises(ShapeError, match=r"a multiple of 4 channels; \(1, 6, 4, 4\) came"):
         GroupPool(P4)(torch.zeros(1, 6, 4, 4))
+
+
+@pytest.mark.parametrize("sizes", [(0, 3, 3), (2, 0, 3), (2, 3, 0)])
+def test_sizes_that_cannot_be(sizes):
+    with pytest.raises(ShapeError, match="GroupConv needs channels and sides of 1 or more"):
+        GroupConv(*sizes, group=P4)
+
+
+def test_a_filter_that_reaches_around_the_image_more_than_once():
+    with pytest.raises(ShapeError, match="reaches 2 to a side, around an image of 1×1"):
+        GroupConv(1, 1, 5, group=P4).double()(torch.zeros(1, 4, 1, 1))

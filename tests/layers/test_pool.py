@@ -187,3 +187,13 @@ def test_sizes_that_do_not_fit(make, message):
 
 def test_print():
     assert repr(PolyphasePool(2, P4)) == "PolyphasePool(stride=(2, 2), quarter_turns)"
+
+
+def test_squares_are_taken_in_double_precision():
+    """(1 + 2⁻¹²)² exceeds 1² + 2·(2⁻⁶)² by 2⁻²⁴, which single precision rounds away: the first phase would win."""
+    x = torch.zeros(1, 3, 2, 2, dtype=torch.float32)
+    x[0, :, 0, 0] = torch.tensor([1, 2.0**-6, 2.0**-6])
+    x[0, :, 0, 1] = torch.tensor([1 + 2.0**-12, 0, 0])
+    x = torch.cat([x, x], 3)
+    x[:, :, 0, 2:] = torch.tensor([2.0, 0, 0])[:, None]  # one maximum for both phases
+    assert torch.equal(PolyphasePool((1, 2))(x), x[..., 1::2])

@@ -150,3 +150,81 @@ def test_what_is_no_path():
     with pytest.raises(StructureError, match=r"Path 'plain' \(Conv2d\) has no method rescale_"):
         Relaxed({"conv": conv, "plain": nn.Conv2d(2, 3, 3)})
     assert torch.equal(conv.weight, before)
+
+
+@pytest.mark.parametrize("name", ["a.b", "keys", "training", ""])
+def test_names_that_a_path_cannot_have(name):
+    conv = Conv(2, 3)
+    before = conv.weight.detach().clone()
+    with pytest.raises(StructureError, match=f"cannot be called '{name}'"):
+        Relaxed({"conv": conv, name: Conv(2, 3)})
+    assert torch.equal(conv.weight, before)
+
+
+class Corner(nn.Module):
+    """A path of a user's own, straight onto the pooled grid: a number times the upper left of the image."""
+
+    onto_pooled_grid = True
+
+    def __init__(self, side):
+        super().__init__()
+        self.side, self.weight = side, nn.Parameter(torch.ones(3, 1, 1, 1))
+
+    def forward(self, x):
+        return nn.functional.conv2d(x[:, :1, : self.side, : self.side], self.weight)
+
+    def rescale_(self, factor):
+        self.weight.data.mul_(factor)
+
+
+class Anywhere(Corner):
+    """The same without a word of its grid: the control."""
+
+    onto_pooled_grid = False
+
+
+def test_a_path_of_a_users_own_onto_the_pooled_grid(generator):
+    x, pool = torch.randn(3, 2, 6, 6, generator=generator), PolyphasePool(2)
+    layer = Relaxed({"corner": Corner(3), "conv": Conv(2, 3, generator=generator)}, pool)
+    expected = pool(layer.paths["conv"](x)) + layer.paths["corner"](x)
+    torch.testing.assert_close(layer(x), expected)
+    with pytest.raises(ShapeError, match="Path 'conv' gives"):
+        Relaxed({"corner": Anywhere(3), "conv": Conv(2, 3, generator=generator)}, pool)(x)
+
+
+class OverGroup(nn.Module):
+    """F-FC over a group: positions (element, pixel), channels the group not counted."""
+
+    onto_pooled_grid = True
+
+    def __init__(self, in_shape, out_shape, group, generator):
+        super().__init__()
+        self.group, self.out_channels = group, out_shape[0]
+        shapes = ((channels, group.size * height, width) for channels, height, width in (in_shape, out_shape))
+        self.dense = FactoredDense(*shapes, generator=generator)
+
+    def forward(self, x):
+        rows = x.unflatten(1, (-1, self.group.size)).flatten(2, 3)
+        return self.dense(rows).unflatten(2, (self.group.size, -1)).flatten(1, 2)
+
+    def rescale_(self, factor):
+        self.dense.rescale_(factor)
+
+
+def test_a_factored_path_over_a_group_by_reshaping(generator):
+    """Every position of every slice is read into each pair of channels, and written to every one."""
+    x, pool = torch.randn(5, 2 * 4, 4, 4, generator=generator), PolyphasePool(2, P4)
+    factored = awake(OverGroup((2, 4, 4), (3, 2, 2), P4, generator), generator)
+    layer = Relaxed({"gconv": GroupConv(2, 3, group=P4, generator=generator), "f-fc": factored}, pool)
+    read, write = factored.dense.read, factored.dense.write
+    summed = torch.einsum("coghw,ncghw->noc", read.weight.view(2, 3, 4, 4, 4), x.view(5, 2, 4, 4, 4))
+    written = torch.einsum("oghwc,noc->noghw", write.weight.view(3, 4, 2, 2, 2), summed + read.bias[:, None])
+    expected = (written + write.bias.view(4, 2, 2)).reshape(5, 12, 2, 2)
+    torch.testing.assert_close(layer(x), pool(layer.paths["gconv"](x)) + expected)
+
+
+def test_channels_that_are_no_slices_of_a_group():
+    with pytest.raises(ShapeError, match=r"multiple of 4 channels; \(1, 6, 4, 4\) came"):
+        FixedFrame(Conv(8, 4), P4)(torch.zeros(1, 6, 4, 4))
+    with pytest.raises(ShapeError, match=r"Conv was made for features of shape \(N, 8, H, W\); \(1, 4, 4, 4\)"):
+        FixedFrame(Conv(8, 4), P4)(torch.zeros(1, 4, 4, 4))

@@ -5,7 +5,18 @@ import torch
 from torch import nn
 
 from covary._errors import ShapeError, StructureError
-from covary.networks import NAMES, VARIANTS, build, cnn, fixup_resnet, lenet, mlp, relaxed_network
+from covary.networks import (
+    LENGTH_SCALES,
+    NAMES,
+    VARIANTS,
+    build,
+    cnn,
+    fixup_resnet,
+    lenet,
+    mlp,
+    outline,
+    relaxed_network,
+)
 
 
 def weights(network):
@@ -81,6 +92,11 @@ def test_impossible_sizes(name, shape, message):
     ("name", "message"),
     [
         ("relaxed:convolution:2", "called 'convolution': expected one of fc, conv, f-fc, "),
+        (
+            "relaxed:f-fc+conv:2:weight",
+            "no sparse path.*'weight' came. Leave it out, or take one of s-conv, s-fc, s-fc.s-conv",
+        ),
+        ("relaxed:gconv-full:2:short", "no sparse path.*'short' came"),
         ("relaxed:s-fc:2:short", "length_scale must be one of 'fixed', 'weight', 'hyperparameter'; 'short' came"),
     ],
 )
@@ -126,3 +142,34 @@ def test_references_that_fail(module, reference, source, message):
     with pytest.raises(StructureError, match=message) as caught:
         build(reference, (1, 8, 8), 10, 0)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_knows_which_length_scales_it_has(variant):
+    for scale in LENGTH_SCALES[1:]:
+        if variant.startswith("s-"):
+            assert outline(f"relaxed:{variant}:1:{scale}", (1, 4, 4), 2) is not None
+        else:
+            with pytest.raises(StructureError, match="no sparse path"):
+                outline(f"relaxed:{variant}:1:{scale}", (1, 4, 4), 2)
+
+
+@pytest.mark.parametrize("name", ["mlp:30-20", "cnn", "resnet-8-2", *(f"relaxed:{variant}:1" for variant in VARIANTS)])
+def test_an_outline_has_the_shapes_of_the_network_and_no_numbers(name):
+    empty, network = outline(name, (1, 8, 8), 4), build(name, (1, 8, 8), 4, 0)
+    assert {part: weight.shape for part, weight in empty.named_parameters()} == {
+        part: weight.shape for part, weight in network.named_parameters()
+    }
+    assert all(weight.is_meta for weight in empty.parameters())
+
+
+def test_an_outline_takes_no_memory_and_what_cannot_be_counted_is_told():
+    assert sum(weight.numel() for weight in outline("mlp:1000000-1000000", (1, 8, 8), 4).parameters()) > 10**12
+    for name in ("relaxed:fc:99999999999", f"relaxed:conv:{10**20}", f"mlp:{10**400}", f"resnet-8-{10**20}"):
+        with pytest.raises(ShapeError, match="larger than can be counted"):
+            outline(name, (1, 8, 8), 4)
+
+
+def test_a_function_has_no_outline(module):
+    module("def make(shape, num_outputs):\n    raise ValueError('not to be called')\n")
+    assert outline("my_networks:make", (1, 8, 8), 4) is None

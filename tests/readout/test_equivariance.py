@@ -3,10 +3,11 @@
 import pytest
 import torch
 
+import covary
 from covary.batches import as_batches
 from covary.groups import P4
 from covary.layers import Conv, Dense, FixedFrame, GroupConv, PolyphasePool, Relaxed, SparseConv
-from covary.readout import equivariance_errors, relaxed_layers
+from covary.readout import equivariance_errors, layers, relaxed_layers
 from covary.readout.equivariance import layer_inputs
 from readout.small import generator, noise, relaxed_pair
 
@@ -106,3 +107,32 @@ def test_inputs_are_what_each_layer_sees():
     assert torch.equal(seen["0"], x)
     assert torch.equal(seen["2"], network[0](x).relu())
     assert not network[0]._forward_pre_hooks
+
+
+def test_a_layer_whose_group_paths_were_taken_out_is_still_over_the_group():
+    paths = {"fc": dense(8, 12, 6, 2), "gconv": gconv()}
+    layer = Relaxed(paths, PolyphasePool(2, P4))
+    del layer.paths["gconv"]
+    errors = equivariance_errors(layer, features(8))
+    assert errors.turn > 0.2
+    layer.pool = PolyphasePool(2)
+    assert equivariance_errors(layer, features(8)).turn is None  # the control
+
+
+def test_of_an_averaged_network_each_datum_counts_with_one_copy():
+    augment = covary.augment.Affine2d(("rotation",), initial_width=0.3)
+    network, (x, y) = covary.Averaged(relaxed_pair(), augment, 3), noise()
+    seen = layer_inputs(network, next(iter(as_batches((x, y)))), relaxed_layers(network), 0)
+    copies = augment.apply(x, augment.sample_noise(torch.arange(len(x)), 3, seed=0))
+    assert torch.equal(seen["network.0"], copies[:, 0])
+    assert seen["network.2"].shape[0] == len(x)
+
+
+def test_a_read_out_measures_on_as_many_images_with_copies_as_without(monkeypatch):
+    numbers, errors = [], layers.equivariance_errors
+    monkeypatch.setattr(
+        layers, "equivariance_errors", lambda layer, rows, seed: (numbers.append(len(rows)), errors(layer, rows))[1]
+    )
+    for network in (relaxed_pair(), covary.Averaged(relaxed_pair(), covary.augment.Affine2d(), 2)):
+        layers.read_layers(network, covary.Categorical(), covary.Prior(network), noise(100), "diag")
+    assert numbers == [64] * 4

@@ -35,7 +35,7 @@ class RunFlags:
     symmetrise: Annotated[str, _option("A known symmetry: rotate:DEG, translate:PIXELS, scale:FACTOR.")]
     limit: Annotated[int | None, _option("How many training images to use.")]
     task: Annotated[str, _option(f"Each image in a random quadrant: {', '.join(TASKS)}.")]
-    size: Annotated[int | None, _option("Resample square images to this side.")]
+    size: Annotated[int | None, _option("Resample square images to this side; 0 leaves all images as they are.")]
     standardise: Annotated[bool, _option("Whether the network sees images of mean 0 and variance 1.")]
     augment: Annotated[str, _option(f"What to learn: none, {', '.join(AUGMENTATIONS)}.")]
     train_augment: Annotated[str, _option(f"Seen by weight updates alone: {', '.join(TRAIN_AUGMENTS)}.")]
@@ -99,6 +99,7 @@ def with_run_flags(defaults: DiscoverConfig) -> Callable[[Callable[..., None]], 
 def settings(flags: RunFlags, base: DiscoverConfig) -> DiscoverConfig:
     """The settings of a run: those of the flags, and what they do not name as in `base`."""
     given = {part.name: getattr(flags, part.name) for part in fields(RunFlags)} | {
+        "size": flags.size or None,
         "columns": int(flags.columns) if flags.columns.isdecimal() else flags.columns,
         "baselines": tuple(dict.fromkeys(name.strip() for name in flags.baselines.split(",") if name.strip())),
         "fixed_widths": _widths(flags.fixed_widths),

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from ..config import LENGTH_SCALES, layers_config
-from ..networks import VARIANTS
+from ..config import layers_config
+from ..networks import LENGTH_SCALES, VARIANTS
 from .app import app
 from .flags import RunFlags, settings, with_run_flags
 from .runs import perform

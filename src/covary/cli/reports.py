@@ -38,7 +38,8 @@ def compare(
 ) -> None:
     """Rank runs by their evidence, with its terms and the log Bayes factors against the best.
 
-    Evidences of different data say nothing about each other: such runs are compared with a warning.
+    Evidences of different data, or in different parametrisations, say nothing about each other: such runs are compared
+    with a warning.
 
     Examples: `covary compare runs/affine runs/flips`, `covary compare runs/* --json`.
     """

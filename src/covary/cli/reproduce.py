@@ -8,6 +8,7 @@ import typer
 from rich.console import Console, Group
 
 from .._errors import CovaryError
+from ..config import check_seed
 from ..records import write_study
 from ..report import STUDY_FIGURES, study_table
 from ..studies import SCALES, STUDIES
@@ -42,6 +43,7 @@ def reproduce(
         raise CovaryError(f"no study is called '{name}': expected one of {', '.join(STUDIES)}.")
     if scale not in SCALES:
         raise CovaryError(f"no scale is called '{scale}': expected one of {', '.join(SCALES)}.")
+    check_seed(seed)
     folder = out or Path("runs") / f"{name}-{scale}"
     cells = folder / CELLS
     require_fresh(cells, resume)

@@ -7,16 +7,18 @@ from torch.nn.functional import pad
 
 from .._errors import DataError
 from ..noise import Stream, uniform
+from .resize import LEAST_SIDE
 
-__all__ = ["REACH", "flips_and_shifts"]
+__all__ = ["flips_and_shifts"]
 
-REACH = 4  # pixels
+SHARE = 8  # shifts reach an eighth of a side, 4 of 32 pixels
 
 
 def flips_and_shifts(x: Float[Tensor, "N C H W"], index: Int[Tensor, " N"], seed: int) -> Float[Tensor, "N C H W"]:
-    """Images flipped left to right with probability ½, then shifted by −4 to 4 whole pixels in x and in y.
+    """Images flipped left to right with probability ½, then shifted by whole pixels in x and in y.
 
-    Each image has its own flip and shift, functions of the seed and its index; what comes in from outside is 0. A
+    Shifts are uniform on −r to r with r an eighth of the side, rounded down, and at least 1: 4 of 32 pixels. Each image
+    has its own flip and shift, functions of the seed and its index; what comes in from outside is 0. A
     `train_transform` of `fit`.
 
     Arguments:
@@ -25,16 +27,19 @@ def flips_and_shifts(x: Float[Tensor, "N C H W"], index: Int[Tensor, " N"], seed
         seed: Any integer; `fit` passes another one each epoch.
     """
     num_data, _, height, width = x.shape
-    if min(height, width) < REACH:
+    if min(height, width) < LEAST_SIDE:
         raise DataError(
-            f"Shifts of {REACH} pixels need images with sides of at least {REACH}; {height}×{width} came. Leave the "
-            "augmentation of weight updates out."
+            f"Shifts need images with sides of at least {LEAST_SIDE} pixels, or they lose too much; {height}×{width} "
+            "came. Leave the augmentation of weight updates out."
         )
     draws = uniform(seed, index, (3,), stream=Stream.GENERAL, dtype=torch.float64)
     flipped = torch.where((draws[:, 0] < 0.5)[:, None, None, None], x.flip(-1), x)
-    starts = (draws[:, 1:] * (2 * REACH + 1)).long()  # from 0, a shift by +REACH, to 2·REACH, one by −REACH
-    rows = starts[:, 0, None] + torch.arange(height, device=x.device)
-    columns = starts[:, 1, None] + torch.arange(width, device=x.device)
+    down, across = max(height // SHARE, 1), max(width // SHARE, 1)
+    # where an image is cut out of its padded self: from 0, the largest shift, to twice that, the largest the other way
+    top = (draws[:, 1] * (2 * down + 1)).long()
+    left = (draws[:, 2] * (2 * across + 1)).long()
+    rows = top[:, None] + torch.arange(height, device=x.device)
+    columns = left[:, None] + torch.arange(width, device=x.device)
     data = torch.arange(num_data, device=x.device)[:, None, None]
-    moved = pad(flipped, (REACH,) * 4).permute(0, 2, 3, 1)[data, rows[:, :, None], columns[:, None, :]]
+    moved = pad(flipped, (across, across, down, down)).permute(0, 2, 3, 1)[data, rows[:, :, None], columns[:, None, :]]
     return moved.permute(0, 3, 1, 2).contiguous()

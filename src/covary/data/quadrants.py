@@ -7,7 +7,7 @@ from torch import Tensor
 from .._errors import DataError
 from ..noise import fold, uniform
 from .dataset import Dataset, checked
-from .resize import LEAST_SIDE, require_square, to_side
+from .resize import LEAST_SIDE, require_room, require_square, to_side
 
 __all__ = ["QUADRANTS", "QUADRANT_SIDE", "TASKS", "in_quadrants"]
 
@@ -39,15 +39,26 @@ def in_quadrants(dataset: Dataset, task: str, seed: int, side: int = QUADRANT_SI
     require_square(dataset, f"The task '{task}'")
     if side < LEAST_SIDE:
         raise DataError(f"A size must be at least {LEAST_SIDE} pixels; {side} came.")
-    num_classes, names = len(dataset.class_names), dataset.class_names
-    parts = []
-    for part, (x, y) in enumerate((dataset.train, dataset.test)):
-        quadrants = _quadrants(fold(fold(seed, _USE), part), len(x))
-        parts.append((_placed(x, quadrants, side), y + num_classes * quadrants if task == "quadrant" else y))
+    require_room(dataset, side)
+    labels, names = [dataset.y_train, dataset.y_test], dataset.class_names
+    quadrants = [_quadrants(fold(fold(seed, _USE), part), len(y)) for part, y in enumerate(labels)]
     if task == "quadrant":
-        names = tuple(f"{name}, {quadrant}" for quadrant in QUADRANTS for name in dataset.class_names)
+        labels = [y + len(names) * places for y, places in zip(labels, quadrants, strict=True)]
+        names = tuple(f"{name}, {quadrant}" for quadrant in QUADRANTS for name in names)
+    _require_all(labels[0], names, dataset.name)
+    train, test = [_placed(x, places, side) for x, places in zip(dataset[0:3:2], quadrants, strict=True)]
     name = f"{dataset.name}, {'digit and quadrant' if task == 'quadrant' else 'digit in a quadrant'}"
-    return checked(parts[0], parts[1], f"{name}, with {len(dataset.x_train)} images,", name, names)
+    return checked((train, labels[0]), (test, labels[1]), name, name, names)
+
+
+def _require_all(labels: Int[Tensor, " N"], names: tuple[str, ...], dataset: str) -> None:
+    """Nothing, or an error for a class that has no training image in its quadrant."""
+    missing = sorted(set(range(len(names))) - set(labels.tolist()))
+    if missing:
+        raise DataError(
+            f"{dataset}, with {len(labels)} images, has no training image of class '{names[missing[0]]}': expected "
+            f"one for each of {len(names)} classes. Take more images, by a larger --limit or none."
+        )
 
 
 def _quadrants(seed: int, num_data: int) -> Int[Tensor, " N"]:

@@ -7,8 +7,9 @@ from torch.nn.functional import interpolate
 
 from .._errors import DataError
 from .dataset import Dataset
+from .memory import require_memory
 
-__all__ = ["LEAST_SIDE", "channel_moments", "require_square", "resized", "to_side"]
+__all__ = ["LEAST_SIDE", "channel_moments", "require_room", "require_square", "resized", "to_side"]
 
 LEAST_SIDE = 4
 _CHUNK = 5000  # images at a time: bounds the memory of what lies between
@@ -26,6 +27,7 @@ def resized(dataset: Dataset, side: int) -> Dataset:
         raise DataError(f"A size must be at least {LEAST_SIDE} pixels; {side} came.")
     if dataset.x_train.shape[-1] == side:
         return dataset
+    require_room(dataset, side)
     train, test = (torch.cat([to_side(part, side) for part in x.split(_CHUNK)]) for x in dataset[0:3:2])
     return dataset._replace(x_train=train, x_test=test, name=f"{dataset.name}, {side}×{side}")
 
@@ -37,12 +39,19 @@ def to_side(images: Float[Tensor, "N C H W"], side: int) -> Float[Tensor, "N C {
     return interpolate(images, size=(side, side), mode="bilinear", align_corners=False, antialias=False)
 
 
+def require_room(dataset: Dataset, side: int) -> None:
+    """Nothing, or an error before images of that side are made which this machine has no memory for."""
+    numbers = sum(len(part) * part.shape[1] * side**2 for part in (dataset.x_train, dataset.x_test))
+    require_memory(f"{dataset.name} at {side}×{side} pixels", numbers * dataset.x_train.element_size())
+
+
 def require_square(dataset: Dataset, what: str) -> None:
     """Nothing, or an error for images that are not square, or too small to resample."""
     height, width = dataset.x_train.shape[-2:]
     if height != width:
         raise DataError(
-            f"{what} needs square images; those of {dataset.name} have {height}×{width} pixels. Pad or crop them first."
+            f"{what} needs square images; those of {dataset.name} have {height}×{width} pixels. Pad or crop them "
+            "first, or leave out size and task (--size 0)."
         )
     if height < LEAST_SIDE:
         raise DataError(

@@ -8,12 +8,13 @@ from .averaged import Averaged
 from .convnet import cnn, lenet
 from .initial import initialise
 from .mlp import mlp
-from .named import NAMES, build
-from .relaxed import VARIANTS, RelaxedNetwork, relaxed_network
+from .named import NAMES, build, outline
+from .relaxed import LENGTH_SCALES, VARIANTS, RelaxedNetwork, relaxed_network
 from .resnet import FixupBlock, fixup_resnet
 from .standardised import Standardised
 
 __all__ = [
+    "LENGTH_SCALES",
     "NAMES",
     "VARIANTS",
     "Averaged",
@@ -26,5 +27,6 @@ __all__ = [
     "initialise",
     "lenet",
     "mlp",
+    "outline",
     "relaxed_network",
 ]

@@ -12,7 +12,7 @@ from .mlp import mlp
 from .relaxed import VARIANTS, relaxed_network
 from .resnet import fixup_resnet
 
-__all__ = ["NAMES", "build"]
+__all__ = ["NAMES", "build", "outline"]
 
 NAMES = (
     *("mlp", "mlp:WIDTH[-WIDTH…]", "cnn", "lenet", "resnet-DEPTH-WIDTH"),
@@ -53,12 +53,38 @@ def build(name: str, image_shape: tuple[int, int, int], num_outputs: int, seed: 
     if match := _RELAXED.fullmatch(name):
         alpha, scale = int(match[2]), match[3] or "fixed"
         return relaxed_network(match[1], alpha, image_shape, num_outputs, length_scale=scale, generator=generator)
-    if ":" in name and not name.startswith(("mlp:", "relaxed:")):
+    if _is_reference(name):
         return _made_by(name, image_shape, num_outputs, seed)
     raise StructureError(
         f"No network is called '{name}': expected {', '.join(NAMES[:-1])} or {NAMES[-1]}. "
         f"The variants of a relaxed network are {', '.join(VARIANTS)}."
     )
+
+
+def outline(name: str, image_shape: tuple[int, int, int], num_outputs: int) -> nn.Module | None:
+    """The network called `name` without its numbers, on the device "meta"; None for a user's function.
+
+    It takes no memory, however large the network is: to count before there is anything to count.
+
+    Arguments:
+        name: As for `build`.
+        image_shape: The channels c, the rows H and the columns W of an image.
+        num_outputs: The number of outputs C.
+    """
+    if _is_reference(name):  # which may do anything, also what no "meta" tensor can
+        return None
+    try:
+        with torch.device("meta"):
+            return build(name, image_shape, num_outputs, 0)
+    except (RuntimeError, TypeError, OverflowError) as error:  # numbers of more than 64 bits
+        raise ShapeError(
+            f"'{name}' on images of shape {image_shape} is larger than can be counted. Choose a narrower network, or "
+            "smaller images."
+        ) from error
+
+
+def _is_reference(name: str) -> bool:
+    return ":" in name and not name.startswith(("mlp:", "relaxed:"))
 
 
 def _made_by(reference: str, image_shape: tuple[int, int, int], num_outputs: int, seed: int) -> nn.Module:

@@ -25,8 +25,9 @@ from ..layers import (
     SparseDense,
 )
 from ..layers.dense import GAIN, normal_weight
+from ..layers.sparse import LENGTH_SCALES
 
-__all__ = ["VARIANTS", "RelaxedNetwork", "relaxed_network"]
+__all__ = ["LENGTH_SCALES", "VARIANTS", "RelaxedNetwork", "relaxed_network"]
 
 VARIANTS = {
     "fc": ("fc",),
@@ -109,10 +110,12 @@ def relaxed_network(
         alpha: The width α, 10 in the paper.
         image_shape: The channels c, the rows H and the columns W of an image.
         num_outputs: The number of outputs C.
-        length_scale: What the inverse length of sparse paths is: "fixed", "weight" or "hyperparameter".
+        length_scale: What the inverse length of sparse paths is: "fixed", "weight" or "hyperparameter"; "fixed" where
+            there are none.
         generator: The source of the initial weights; None leaves them to torch's global seed.
     """
     _check(variant, alpha, image_shape)
+    _check_length_scale(variant, length_scale)
     group = P4 if "gconv" in VARIANTS[variant] else None
     size = 1 if group is None else group.size
     factorisation = variant.removeprefix("gconv-") if variant.startswith("gconv-") else "pointwise"
@@ -138,6 +141,15 @@ def _check(variant: str, alpha: int, image_shape: tuple[int, int, int]) -> None:
         raise ShapeError(
             f"'{variant}' turns images by quarters, so they must be square; {image_shape[1]}×{image_shape[2]} came. "
             "Pad them, or use a variant without gconv."
+        )
+
+
+def _check_length_scale(variant: str, length_scale: str) -> None:
+    sparse = [name for name, paths in VARIANTS.items() if any(path.startswith("s-") for path in paths)]
+    if variant not in sparse and length_scale != "fixed":
+        raise StructureError(
+            f"'{variant}' has no sparse path, so that its length_scale can only be 'fixed'; {length_scale!r} came. "
+            f"Leave it out, or take one of {', '.join(sparse)}."
         )
 
 

@@ -1,21 +1,26 @@
 """What did each relaxed layer become?
 
 A layer is a sum of paths, and the evidence decides by their priors how much of each is used. `read_layers` says so in
-numbers, path by path and layer by layer; `simplify` takes out what is not used. Effective numbers of parameters are
+numbers, path by path and layer by layer; `simplify` takes out what is not used, and `load_simplified` reads back what
+a run left of it. Effective numbers of parameters are
 sums over data; an equivariance error is relative to the layer's own outputs.
 """
 
 from .equivariance import EquivarianceErrors, equivariance_errors
 from .layers import LayerReadout, PathReadout, read_layers, relaxed_layers
+from .saved import SIMPLIFIED, load_simplified, save_simplified
 from .simplification import Simplified, simplify
 
 __all__ = [
+    "SIMPLIFIED",
     "EquivarianceErrors",
     "LayerReadout",
     "PathReadout",
     "Simplified",
     "equivariance_errors",
+    "load_simplified",
     "read_layers",
     "relaxed_layers",
+    "save_simplified",
     "simplify",
 ]

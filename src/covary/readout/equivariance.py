@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from ..batches import IndexedBatch, outputs_of
 from ..groups import Group, permute_slices, turn_slices
-from ..layers import GroupConv, Relaxed
-from ..layers.relaxed import FixedFrame
+from ..layers import FixedFrame, GroupConv, PolyphasePool, Relaxed
 from ..noise import Stream, uniform
 
 __all__ = ["EquivarianceErrors", "equivariance_errors", "layer_inputs"]
@@ -59,7 +58,7 @@ def equivariance_errors(
 
 @torch.no_grad()
 def layer_inputs(network: nn.Module, batch: IndexedBatch, layers: dict[str, Relaxed], seed: int) -> dict[str, Tensor]:
-    """What each of these layers of a network sees when a batch goes through it, by name, copies of a datum as rows."""
+    """What each of these layers of a network sees of each datum of a batch, of its first copy, by name."""
     seen: dict[str, Tensor] = {}
     hooks = [layer.register_forward_pre_hook(_noting(seen, name)) for name, layer in layers.items()]
     try:
@@ -67,7 +66,8 @@ def layer_inputs(network: nn.Module, batch: IndexedBatch, layers: dict[str, Rela
     finally:
         for hook in hooks:
             hook.remove()
-    return seen
+    # rows of an averaged network are datum by datum, copies fastest
+    return {name: rows[:: len(rows) // len(batch.x)] for name, rows in seen.items()}
 
 
 def _noting(seen: dict[str, Tensor], name: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
@@ -77,8 +77,8 @@ def _noting(seen: dict[str, Tensor], name: str) -> Callable[[nn.Module, tuple[Te
 def _group_of(layer: Relaxed) -> tuple[Group | None, bool]:
     """The group that a layer's outputs are over, and whether its inputs are plain images that it lifts."""
     found = [path for path in layer.paths.values() if isinstance(path, GroupConv | FixedFrame)]
-    if not found:
-        return None, False
+    if not found:  # what is left of a layer whose group paths were taken out: its pool knows
+        return layer.pool.group if isinstance(layer.pool, PolyphasePool) else None, False
     return found[0].group, any(isinstance(path, GroupConv) and path.lift for path in found)
 
 

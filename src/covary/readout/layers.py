@@ -114,7 +114,7 @@ def read_layers(
     first = next(iter(batches)) if probe is None else probe
     inputs = layer_inputs(network, IndexedBatch(*(part[:PROBE_DATA] for part in first)), layers, seed)
     return [
-        LayerReadout(name, paths[name], equivariance_errors(layer, inputs[name][:PROBE_DATA], seed=seed))
+        LayerReadout(name, paths[name], equivariance_errors(layer, inputs[name], seed=seed))
         for name, layer in layers.items()
     ]
 

@@ -157,13 +157,13 @@ def _stationary_precisions(
     variances = [(1 / precisions[name]).mean() for name in names]
     if isinstance(path, SparseConv):
         return {
-            f"{prefix}weight": 1 / (len(path.anchors) * variances[0]),
+            f"{prefix}weight": 1 / (len(path.start) * variances[0]),
             f"{prefix}bias": 1 / variances[1],
         }
     read, bias, write = variances
-    written = len(path.write.anchors) * write
+    written = len(path.write.start) * write
     return {
-        f"{prefix}linear.weight": 1 / (len(path.read.anchors) * read * written),
+        f"{prefix}linear.weight": 1 / (len(path.read.start) * read * written),
         f"{prefix}linear.bias": 1 / (bias * path.read.in_shape[0] * written),
     }
 

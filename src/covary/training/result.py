@@ -23,7 +23,7 @@ from ..evidence.choice import CurvatureName
 from ..likelihoods import Likelihood
 from ..posterior import ece
 from ..priors import Prior
-from ..readout import read_layers
+from ..readout import SIMPLIFIED, read_layers
 from ..records import Coverage, Epoch, Evidence, Layer, LayerPath, Metrics, Pictures, Run, Symmetry, write_run
 from ..report import meaning, run_text, write_page
 from .schedule import JUDGE, SAMPLES, TEST, seed_for
@@ -69,7 +69,10 @@ class FitRun:
         return self.record.layers
 
     def save(self, folder: str | Path) -> Path:
-        """The folder with `run.json`, `model.safetensors`, `augment.json` and `report.html`."""
+        """The folder with `run.json`, `model.safetensors`, `augment.json` and `report.html`.
+
+        What a run before it left there, and this one does not have, is removed: an augmentation, a simpler network.
+        """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         tensors = tensors_of(self.network, self.likelihood, self.prior)
@@ -78,6 +81,10 @@ class FitRun:
         augment = _augmentation(self.network)
         if augment is not None:
             save_augmentation(augment, folder / "augment.json")
+        else:
+            (folder / "augment.json").unlink(missing_ok=True)
+        if self.record.simplified is None:
+            (folder / SIMPLIFIED).unlink(missing_ok=True)
         write_run(self.record, folder / "run.json")
         write_page(self.record, folder / "report.html")
         return folder

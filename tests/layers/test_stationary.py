@@ -1,0 +1,23 @@
+"""What sparse layers become without a length-scale, against the layers themselves at length-scale nought."""
+
+import pytest
+import torch
+from torch import nn
+
+import covary
+from covary.layers import GlobalSum, SparseConv, SparseDense, stationary
+from layers.test_sparse import IN, OUT, moved, without_omega
+
+
+@pytest.mark.parametrize("build", [lambda: SparseConv(3, 2), lambda: SparseDense(IN, OUT)], ids=["conv", "dense"])
+def test_stationary_is_the_layer_without_omega(build):
+    layer, x = moved(build()), torch.randn(4, *IN)
+    plain = stationary(layer)
+    assert (plain(x) - layer(x)).abs().max() > 1e-2  # the control: with ω = 1 it is another map
+    torch.testing.assert_close(plain(x), without_omega(layer)(x))
+
+
+def test_the_stationary_map_has_curvature():
+    network = nn.Sequential(stationary(SparseDense(IN, OUT)), nn.Flatten(), nn.Linear(24, 3))
+    covary.curvature.kfac(network, covary.Categorical(), (torch.randn(2, *IN), torch.tensor([0, 2])))
+    assert isinstance(network[0], GlobalSum)

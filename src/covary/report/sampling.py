@@ -13,7 +13,7 @@ from .svg import COLOURS, MUTED, style
 
 __all__ = ["sampling_figure"]
 
-NAMES = {"sobol": "Sobol", "random": "independent"}
+NAMES = {"sobol": "Sobol", "two sets": "Sobol, two sets", "random": "independent"}
 QUANTITIES = ("outputs", "hyper-gradient")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from covary.records import Symmetry
 from covary.report import meaning, summary
-from covary.report.words import amount, layer_names, path_precision, short, strength
+from covary.report.words import amount, ending, layer_names, path_precision, short, strength
 from report.runs import SPARSE, bare_run, full_run, layer_path, layers_run, symmetry
 
 
@@ -152,3 +152,9 @@ def test_short():
     assert short("rotation", 8) == "rotation"
     assert short("rotations", 8) == "rotatio…"
     assert short("a\x00\n\ud800b", 8) == "a���b"
+
+
+def test_ending():
+    assert ending("conv.weight", 11) == "conv.weight"
+    assert ending("blocks.0.paths.conv.weight", 12) == "…conv.weight"
+    assert len(ending("blocks.0.paths.conv.weight", 12)) == 12

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from ..records import Epoch, Evidence, Run
 from .figures import WIDTH, by_kind, empty_figure
 from .svg import COLOURS, INK, MUTED, style
-from .words import amount, plain_name, short
+from .words import amount, ending, plain_name, short
 
 __all__ = ["burn_in", "evidence_figure", "precisions_figure", "trajectories_figure"]
 
@@ -148,7 +148,7 @@ def precisions_figure(run: Run) -> Figure:
         panel.xaxis.set_major_locator(LogLocator(numticks=5))
         panel.xaxis.set_minor_locator(NullLocator())
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        panel.set_yticks(range(len(drawn)), [short(name, 22) for name in drawn])
+        panel.set_yticks(range(len(drawn)), [ending(name, 27) for name in drawn])
         panel.set_ylim(len(drawn) - 0.4, -0.6)
         panel.tick_params(axis="y", length=0)
         left_out = len(run.history[-1].precisions) - len(drawn)

@@ -14,6 +14,7 @@ __all__ = [
     "OFF",
     "THRESHOLD",
     "amount",
+    "ending",
     "kind",
     "layer_names",
     "meaning",
@@ -110,8 +111,18 @@ def plain_name(name: str) -> str:
 
 def short(text: str, most: int) -> str:
     """A text that fits in so many characters, without characters that cannot be shown."""
-    shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    shown = _printable(text)
     return shown if len(shown) <= most else shown[: most - 1].rstrip() + "…"
+
+
+def ending(text: str, most: int) -> str:
+    """The last so many characters of a text, which tell the parameters of one network from another."""
+    shown = _printable(text)
+    return shown if len(shown) <= most else "…" + shown[1 - most :].lstrip()
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def strength(symmetry: Symmetry, image_shape: Sequence[int] | None = None) -> str:

@@ -51,7 +51,7 @@ MAP, EVIDENCE = METHODS = ("MAP", "evidence")
 
 SMOKE = replace(LAYERS, epochs=2, batch_size=200, burn_in=1, frequency=1, hyper_data=20, hyper_steps=1, prior_steps=2)
 # Many small steps, since two cores allow few epochs; at a rate of 1e-2 narrow networks lose all their ReLUs.
-CPU = replace(LAYERS, batch_size=50, learning_rate=4e-3, prior_rate=0.3, final_prior_rate=0.03)
+CPU = replace(LAYERS, prior_rate=0.3, final_prior_rate=0.03)
 PAPER = FitConfig(
     epochs=4000,
     batch_size=128,

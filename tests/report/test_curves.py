@@ -68,4 +68,4 @@ def test_one_row_per_precision():
     )
     many = {f"group {number}": 1.0 + number for number in range(60)}
     run = dataclasses.replace(full_run(), history=[dataclasses.replace(full_run().history[0], precisions=many)])
-    assert "precision (36 more groups are in run.json)" in texts(precisions_figure(run))
+    assert "precision; 36 more in run.json" in texts(precisions_figure(run))

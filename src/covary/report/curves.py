@@ -152,5 +152,5 @@ def precisions_figure(run: Run) -> Figure:
         panel.set_ylim(len(drawn) - 0.4, -0.6)
         panel.tick_params(axis="y", length=0)
         left_out = len(run.history[-1].precisions) - len(drawn)
-        panel.set_xlabel("precision" + (f" ({left_out} more groups are in run.json)" if left_out else ""))
+        panel.set_xlabel("precision" + (f"; {left_out} more in run.json" if left_out else ""))
     return figure

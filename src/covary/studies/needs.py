@@ -139,7 +139,8 @@ def _needs(config: DiscoverConfig, task: Task) -> Plan:
     network, x = model(config, task).eval(), task.dataset.x_train
     inner, averaged = (network.network, True) if isinstance(network, Averaged) else (network, False)
     size, settings, num_samples = x.element_size(), config.fit, config.num_samples if averaged else 1
-    factors = _factors(network, x[:1], settings.curvature)
+    # the sizes of factors do not depend on the number of copies, and one is enough to see them
+    factors = _factors(network.with_samples(1) if isinstance(network, Averaged) else network, x[:1], settings.curvature)
     num_params = sum(weight.numel() for weight in weights_of(network).values())
     # the copies in one pass: of a weight step's batch, or of a part of a pass over the curvature
     copies = min(len(x) * num_samples, max(settings.batch_size * num_samples, ROWS_AT_ONCE))

@@ -14,13 +14,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import jacrev
 
-from .._errors import DataError, NotPositiveDefiniteError, ShapeError, StructureError
+from .._errors import DataError
 from .._types import TensorMap
 from ..curvature.capture import Captured, capture
 from ..curvature.coverage import require_coverage, select_weights
 from ..curvature.evaluate import check_shares
 from ..curvature.tangents import tangent_kernel
 from .objects import BilinearForm
+from .optimisers import checked_metric
 
 __all__ = ["captured_ntk", "empirical_ntk", "ntk_in_chart"]
 
@@ -54,7 +55,9 @@ def empirical_ntk(
     selected = select_weights(network, weights)
     require_coverage(network, selected)
     check_shares(network, x, selected)
-    return captured_ntk(capture(network, x, selected, index=index, seed=seed), _shifts(selected, metric))
+    euclidean = {name: weight.new_ones(()) for name, weight in selected.items()}
+    shifts = euclidean if metric is None else checked_metric(metric, selected)
+    return captured_ntk(capture(network, x, selected, index=index, seed=seed), shifts)
 
 
 def captured_ntk(captured: Captured, shifts: Mapping[str, Tensor]) -> Float[Tensor, "N C N C"]:
@@ -87,28 +90,3 @@ def ntk_in_chart(function: TensorMap, metric: BilinearForm) -> Float[Tensor, "N 
     rows = jacobian.flatten(0, 1)
     kernel: Tensor = rows @ torch.linalg.solve(metric.components, rows.mT)
     return kernel.reshape(2 * jacobian.shape[:2])
-
-
-def _shifts(weights: Mapping[str, nn.Parameter], metric: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
-    """The metric of each weight, 0-d or (numel,), checked."""
-    if metric is None:
-        return {name: weight.new_ones(()) for name, weight in weights.items()}
-    missing = [name for name in weights if name not in metric]
-    if missing:
-        raise StructureError(
-            f"The metric has no entry for '{missing[0]}'; it needs one for every weight: {', '.join(weights)}. Add "
-            "it, or name in weights= those to differentiate by."
-        )
-    shifts = {name: metric[name].to(weight) for name, weight in weights.items()}
-    for name, shift in shifts.items():
-        if shift.ndim > 0 and shift.numel() != weights[name].numel():
-            raise ShapeError(
-                f"The metric of '{name}' has shape {tuple(shift.shape)}; expected one number, or one per entry of "
-                f"{tuple(weights[name].shape)}."
-            )
-        if not bool((shift > 0).all()):
-            raise NotPositiveDefiniteError(
-                f"The metric of '{name}' has an entry {shift.min().item():.1e}; a metric is above 0 everywhere. Damp "
-                "it, or leave the weight out."
-            )
-    return {name: shift.flatten() if shift.ndim > 0 else shift for name, shift in shifts.items()}

@@ -11,7 +11,7 @@ from .._errors import NotPositiveDefiniteError, ShapeError, StructureError
 from .._types import Weights
 from ..priors import weights_of
 
-__all__ = ["NamedMetric", "flat_metric", "optimiser_metric"]
+__all__ = ["NamedMetric", "checked_metric", "flat_metric", "optimiser_metric"]
 
 NamedMetric = Mapping[str, Tensor]  # name of a weight -> its entries of a diagonal metric, 0-d or in its shape
 
@@ -52,14 +52,20 @@ def flat_metric(metric: NamedMetric, weights: Weights) -> Float[Tensor, " P"]:
         metric: For each weight one number, or one per entry; names that are no weights are left out.
         weights: The weights.
     """
-    parts = []
+    entries = checked_metric(metric, weights)
+    return torch.cat([entries[name].detach().expand(weight.numel()) for name, weight in weights.items()])
+
+
+def checked_metric(metric: NamedMetric, weights: Weights) -> dict[str, Tensor]:
+    """The metric of each weight in its type, 0-d or (numel,), or the first weight whose metric is none."""
+    checked = {}
     for name, weight in weights.items():
         if name not in metric:
             raise StructureError(
                 f"The metric has no entry for '{name}'; it needs one for every weight: {', '.join(weights)}. Add it, "
                 "or name the weights that are meant."
             )
-        entries = metric[name].detach().to(weight)
+        entries = metric[name].to(weight)
         if entries.ndim > 0 and entries.numel() != weight.numel():
             raise ShapeError(
                 f"The metric of '{name}' has shape {tuple(entries.shape)}; expected one number, or one per entry of "
@@ -67,11 +73,11 @@ def flat_metric(metric: NamedMetric, weights: Weights) -> Float[Tensor, " P"]:
             )
         if not bool((entries.isfinite() & (entries > 0)).all()):
             raise NotPositiveDefiniteError(
-                f"The metric of '{name}' has an entry of {entries.min().item():.1e}; a metric is finite and above 0. "
+                f"The metric of '{name}' has an entry {entries.min().item():.1e}; a metric is finite and above 0. "
                 "Damp it, or leave the weight out."
             )
-        parts.append(entries.flatten().expand(weight.numel()))
-    return torch.cat(parts)
+        checked[name] = entries.flatten() if entries.ndim > 0 else entries
+    return checked
 
 
 def _second_moment(group: Mapping[str, Any], state: Mapping[str, Any]) -> Tensor:

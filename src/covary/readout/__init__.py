@@ -2,12 +2,12 @@
 
 A layer is a sum of paths, and the evidence decides by their priors how much of each is used. `read_layers` says so in
 numbers, path by path and layer by layer; `simplify` takes out what is not used, and `load_simplified` reads back what
-a run left of it. Effective numbers of parameters are
-sums over data; an equivariance error is relative to the layer's own outputs.
+a run left of it. Effective numbers of parameters are sums over data; an equivariance error is relative to the layer's
+own outputs.
 """
 
 from .equivariance import EquivarianceErrors, equivariance_errors
-from .layers import LayerReadout, PathReadout, read_layers, relaxed_layers
+from .layers import LayerReadout, read_layers, relaxed_layers
 from .saved import SIMPLIFIED, load_simplified, save_simplified
 from .simplification import Simplified, simplify
 
@@ -15,7 +15,6 @@ __all__ = [
     "SIMPLIFIED",
     "EquivarianceErrors",
     "LayerReadout",
-    "PathReadout",
     "Simplified",
     "equivariance_errors",
     "load_simplified",

@@ -19,12 +19,12 @@ from ..evidence.passes import check_model
 from ..layers import Relaxed
 from ..likelihoods import Likelihood
 from ..priors import Prior
+from ..records import LayerPath
 from .equivariance import EquivarianceErrors, equivariance_errors, layer_inputs
 
 __all__ = [
     "THRESHOLD",
     "LayerReadout",
-    "PathReadout",
     "check_threshold",
     "curvature_factors",
     "path_readouts",
@@ -36,36 +36,11 @@ THRESHOLD = 1e-2
 PROBE_DATA = 64  # an equivariance error is the same to two digits with more
 
 
-class PathReadout(NamedTuple):
-    r"""One path of a relaxed layer.
-
-    Arguments:
-        name: Its name in the layer, such as "conv".
-        num_params: The number P of its weights.
-        precisions: The prior precision of each of its tensors; the geometric mean of a tensor that has many.
-        weight_norm: :math:`\|\theta\|_2` of all its weights.
-        effective: The effective number γ of its parameters, between 0 and P.
-        normalised: γ / P.
-        relative: Its share of the layer's sum of normalised numbers.
-        off: Whether the normalised number of each of its tensors, biases included, is below the threshold in units of
-            that sum. Its relative number then is, too.
-    """
-
-    name: str
-    num_params: int
-    precisions: dict[str, float]
-    weight_norm: float
-    effective: float
-    normalised: float
-    relative: float
-    off: bool
-
-
 class LayerReadout(NamedTuple):
     """One relaxed layer: its name in the network, its paths, and its equivariance errors on data."""
 
     name: str
-    paths: tuple[PathReadout, ...]
+    paths: tuple[LayerPath, ...]
     errors: EquivarianceErrors
 
     @property
@@ -137,7 +112,7 @@ def path_readouts(
     prior: Prior,
     weights: Mapping[str, nn.Parameter],
     threshold: float,
-) -> dict[str, tuple[PathReadout, ...]]:
+) -> dict[str, tuple[LayerPath, ...]]:
     """The paths of each layer, by the layer's name.
 
     Arguments:
@@ -155,7 +130,7 @@ def path_readouts(
         normalised = {path: _ratio(gamma, tensors) for path, tensors in members.items()}
         total = sum(normalised.values()) or 1.0
         found[layer] = tuple(
-            PathReadout(
+            LayerPath(
                 name=path,
                 num_params=sum(weight.numel() for weight in tensors.values()),
                 precisions={_last(name, layer, path): _mean_precision(shifts[name]) for name in tensors},

@@ -65,7 +65,7 @@ def simplify(
     r"""The network without switched-off paths, and what that changed; the network itself stays as it is.
 
     A path of a relaxed layer is off when the share of every one of its tensors, biases included, is below the threshold
-    (`PathReadout`); the largest path of a layer stays in any case. A sparse path whose basis has become constant,
+    (`records.LayerPath`); the largest path of a layer stays in any case. A sparse path whose basis has become constant,
     :math:`1 - \phi_j(x) <` threshold everywhere, is replaced by the stationary map that it is at :math:`\omega = 0`;
     the tensors of that map have the variance under the prior that they had as sums and products before.
 

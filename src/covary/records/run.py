@@ -175,7 +175,8 @@ class LayerPath:
         effective: Its effective number of parameters γ, between 0 and P.
         normalised: γ / P.
         relative: Its share of the layer's sum of normalised numbers.
-        off: Whether none of its tensors has a share that counts.
+        off: Whether the normalised number of each of its tensors, biases included, is below the threshold in units of
+            that sum. Its relative number then is, too.
     """
 
     name: str

@@ -24,7 +24,7 @@ from ..likelihoods import Likelihood
 from ..posterior import ece
 from ..priors import Prior
 from ..readout import SIMPLIFIED, read_layers
-from ..records import Coverage, Epoch, Evidence, Layer, LayerPath, Metrics, Pictures, Run, Symmetry, write_run
+from ..records import Coverage, Epoch, Evidence, Layer, Metrics, Pictures, Run, Symmetry, write_run
 from ..report import meaning, run_text, write_page
 from .schedule import JUDGE, SAMPLES, TEST, seed_for
 from .shards import own_part
@@ -218,9 +218,7 @@ def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]
     seed, network = seed_for(config.seed, JUDGE), hyper_network(state.network, config)
     curvature, probe = cast(CurvatureName, config.curvature), next(iter(batches))
     found = read_layers(network, state.likelihood, state.prior, own_part(batches), curvature, seed, probe=probe)
-    return [
-        Layer(layer.name, layer.learned, [LayerPath(*path) for path in layer.paths], *layer.errors) for layer in found
-    ]
+    return [Layer(layer.name, layer.learned, list(layer.paths), *layer.errors) for layer in found]
 
 
 @torch.no_grad()

@@ -56,6 +56,11 @@ def _rate(name: str, value: object) -> None:
         raise StructureError(f"{name} must be a finite number of at least 0; {value!r} came.")
 
 
+def _positive_or_none(name: str, value: object) -> None:
+    if value is not None and (not isinstance(value, int | float) or not math.isfinite(value) or value <= 0):
+        raise StructureError(f"{name} must be a finite number above 0, or None; {value!r} came.")
+
+
 @dataclass(frozen=True)
 class FitConfig:
     """How a network is trained together with its hyperparameters.
@@ -68,6 +73,11 @@ class FitConfig:
         batch_size: Data in a weight step.
         optimiser: "adam", or "sgd" with momentum, for the weights.
         learning_rate: The weights' rate; parameters with a single entry take a tenth of it.
+        relative_to: Makes each weight tensor's rate r s / `relative_to`, with r the rate and s the root mean square
+            that the tensor starts with, so that free and shared weights change by the same part of themselves; None
+            gives all the rate r, as tensors that start at zero always have.
+        warm_up: Epochs over which the weights' rates rise from zero to their place on the cosine.
+        most_slope: The Euclidean norm to which the gradient of a weight step is shortened; None never shortens it.
         momentum: The momentum of "sgd".
         burn_in: Epochs before the first hyper step.
         frequency: A hyper step follows every so many epochs.
@@ -94,6 +104,9 @@ class FitConfig:
     optimiser: str = "adam"
     learning_rate: float = 5e-3
     final_learning_rate: float = 1e-6
+    relative_to: float | None = None
+    warm_up: int = 0
+    most_slope: float | None = None
     momentum: float = 0.9
     burn_in: int = 10
     frequency: int = 1
@@ -122,7 +135,7 @@ class FitConfig:
         _one_of("curvature", self.curvature, CURVATURES)
         for name in ("epochs", "batch_size", "frequency", "hyper_steps", "prior_steps"):
             _at_least(name, getattr(self, name), 1)
-        for name in ("burn_in", "judgements"):
+        for name in ("burn_in", "judgements", "warm_up"):
             _at_least(name, getattr(self, name), 0)
         for name in ("hyper_data", "hyper_samples"):
             if getattr(self, name) is not None:
@@ -135,6 +148,8 @@ class FitConfig:
         for name in self.as_dict():
             if name.endswith("_rate"):
                 _rate(name, getattr(self, name))
+        for name in ("relative_to", "most_slope"):
+            _positive_or_none(name, getattr(self, name))
         if not 0 <= self.momentum < 1:
             raise StructureError(f"momentum must lie in [0, 1); {self.momentum} came.")
         if self.columns != "exact":
@@ -167,14 +182,18 @@ IMAGES = FitConfig(
 )
 
 # Relaxed layers learn by their priors alone: their steps cost next to nothing once a pass over all data has given the
-# eigenvalues, so each pass serves many of them. At the paper's rate of 1e-2 narrow networks die on a few thousand
-# images: all their units are off after some steps.
+# eigenvalues, so each pass serves many of them. Rates relative to the weights' sizes: with equal ones Adam turns dense
+# paths, of many small weights, long before the convolutions beside them have learned anything. The burn-in is long for
+# the same reason: what is still useless at the first hyper step is switched off for good.
 LAYERS = FitConfig(
-    epochs=60,
+    epochs=50,
     batch_size=50,
-    learning_rate=2e-3,
-    burn_in=5,
-    frequency=5,
+    learning_rate=5e-3,
+    relative_to=0.15,
+    warm_up=4,
+    most_slope=0.5,
+    burn_in=10,
+    frequency=4,
     hyper_data=250,
     hyper_steps=4,
     prior_steps=20,

@@ -173,7 +173,7 @@ def test_nan_in_the_last_batch_is_found_before_work():
 
 def test_the_rate_falls_once_also_where_batches_have_a_size_of_their_own(monkeypatch):
     rates = []
-    monkeypatch.setattr(loop, "set_rates", lambda optimiser, progress: rates.append(progress))
+    monkeypatch.setattr(loop, "set_rates", lambda optimiser, progress, share: rates.append(progress))
     loader = DataLoader(TensorDataset(*points()), batch_size=3)
     covary.fit(averaged(), loader, config=replace(QUICK, hyper_data=None, judgements=0))
     assert len(rates) == 4 * 8

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from covary.config import FitConfig
-from covary.training.schedule import cosine, hyper_progress, is_hyper_epoch, is_judged_epoch, seed_for
+from covary.training.schedule import cosine, hyper_progress, is_hyper_epoch, is_judged_epoch, seed_for, warmth
 
 
 def test_cosine_goes_from_first_to_final_through_their_mean():
@@ -11,6 +11,12 @@ def test_cosine_goes_from_first_to_final_through_their_mean():
     assert cosine(1.0, 0.2, 0.5) == pytest.approx(0.6)
     assert cosine(1.0, 0.2, 1.0) == pytest.approx(0.2)
     assert cosine(1.0, 0.2, 0.25) == pytest.approx(0.6 + 0.4 * math.sqrt(0.5))
+
+
+def test_rates_rise_evenly_over_the_warm_up_and_stay():
+    config = FitConfig(epochs=10, warm_up=4)
+    assert [warmth(epochs, config) for epochs in (0.5, 1, 2, 4, 5)] == [0.125, 0.25, 0.5, 1.0, 1.0]
+    assert warmth(0.01, FitConfig(epochs=10)) == 1.0
 
 
 def test_hyper_epochs_begin_after_the_burn_in_and_keep_their_frequency():

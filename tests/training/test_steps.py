@@ -10,7 +10,7 @@ from covary._errors import NumericalError, StructureError
 from covary.batches import IndexedBatch, as_batches
 from covary.training.schedule import HYPER, JUDGE, WEIGHTS, seed_for
 from covary.training.state import initial_state
-from covary.training.steps import _climb, hyper_step, judge, weight_step
+from covary.training.steps import _climb, hyper_step, judge, set_rates, weight_step
 from training_models import QUICK, averaged, points
 
 
@@ -33,6 +33,43 @@ def test_weight_step_descends_minus_the_log_joint_per_datum(state):
         torch.testing.assert_close(weight.grad, gradient, rtol=1e-10, atol=1e-12, msg=name)
     assert state.log_likelihood == pytest.approx(float(log_likelihood.detach()), rel=1e-12)
     assert (state.step, state.num_seen) == (1, 8)
+
+
+def test_a_long_gradient_is_shortened_and_keeps_its_direction(state):
+    x, y = points(8)
+    batch = IndexedBatch(x, y, torch.arange(8))
+    weights = list(state.prior.weights(state.network).values())
+    before = [weight.detach().clone() for weight in weights]
+    weight_step(state, batch, 8, 8, QUICK)
+    long = torch.cat([weight.grad.flatten() for weight in weights])
+    with torch.no_grad():
+        for weight, value in zip(weights, before, strict=True):
+            weight.copy_(value)
+    state.step = 0
+    weight_step(state, batch, 8, 8, replace(QUICK, most_slope=float(long.norm()) / 5))
+    short = torch.cat([weight.grad.flatten() for weight in weights])
+    torch.testing.assert_close(short, long / 5, rtol=1e-4, atol=0)
+
+
+def test_rates_follow_the_size_that_weights_start_with():
+    """Adam's first step is its rate times the sign of the gradient."""
+    network = averaged()
+    config = replace(QUICK, learning_rate=1e-3, relative_to=0.2)
+    with torch.no_grad():
+        for weight in network.network.parameters():
+            if weight.dim() == 1:
+                weight.zero_()
+    state = initial_state(network, covary.Categorical(), covary.Prior(network), config)
+    set_rates(state.weight_optimiser, 0)
+    weights = state.prior.weights(network)
+    before = {name: weight.detach().clone() for name, weight in weights.items()}
+    x, y = points(8)
+    weight_step(state, IndexedBatch(x, y, torch.arange(8)), 8, 8, config)
+    for name, weight in weights.items():
+        moved = (weight.detach() - before[name]).abs().median()
+        size = before[name].pow(2).mean().sqrt()
+        expected = 1e-3 * size / 0.2 if size > 0 else torch.tensor(1e-3, dtype=size.dtype)
+        torch.testing.assert_close(moved, expected, rtol=1e-3, atol=0, msg=name)
 
 
 def test_a_weight_step_moves_weights_alone(state):

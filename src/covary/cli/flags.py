@@ -47,6 +47,7 @@ class RunFlags:
     batch_size: Annotated[int, _option("Images in a weight step.")]
     optimiser: Annotated[str, _option("adam or sgd.")]
     learning_rate: Annotated[float, _option("The weights' rate; it falls along a cosine.")]
+    warm_up: Annotated[int, _option("Epochs over which that rate rises from zero.")]
     burn_in: Annotated[int, _option("Epochs before the first hyper step.")]
     frequency: Annotated[int, _option("A hyper step every so many epochs.")]
     estimator: Annotated[str, _option("two_pass, or stochastic (a bound, few images).")]

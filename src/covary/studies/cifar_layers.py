@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from .._types import Progress
+from ..config import LAYERS
 from ..records import Claim, Study
 from ..training import versions
 from .equivariance import (
-    CPU,
     EVIDENCE,
     MAP,
     METHODS,
@@ -50,7 +50,7 @@ CLOSE = 0.02
 
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
-    "cpu": Scale(4, 2000, 32, replace(CPU, epochs=55), processes=2),
+    "cpu": Scale(4, 2000, 32, replace(LAYERS, epochs=55), processes=2),
     "paper": Scale(10, None, 32, PAPER),
 }
 

@@ -26,7 +26,6 @@ from .cells import kept
 from .invariance import learn, model, prepared, run_baseline
 
 __all__ = [
-    "CPU",
     "EVIDENCE",
     "MAP",
     "METHODS",
@@ -50,8 +49,6 @@ __all__ = [
 MAP, EVIDENCE = METHODS = ("MAP", "evidence")
 
 SMOKE = replace(LAYERS, epochs=2, batch_size=200, burn_in=1, frequency=1, hyper_data=20, hyper_steps=1, prior_steps=2)
-# Many small steps, since two cores allow few epochs; at a rate of 1e-2 narrow networks lose all their ReLUs.
-CPU = replace(LAYERS, prior_rate=0.3, final_prior_rate=0.03)
 PAPER = FitConfig(
     epochs=4000,
     batch_size=128,

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import torch
 
 from .._types import Progress
+from ..config import LAYERS
 from ..networks import build as build_network
 from ..records import Claim, Study
 from ..training import versions
 from .equivariance import (
-    CPU,
     MAP,
     PAPER,
     SMOKE,
@@ -66,7 +66,7 @@ FACTORISATIONS = {
 
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
-    "cpu": Scale(4, 2500, 16, replace(CPU, epochs=50), processes=2),
+    "cpu": Scale(4, 2500, 16, replace(LAYERS, epochs=50), processes=2),
     "paper": Scale(10, None, 32, PAPER),
 }
 

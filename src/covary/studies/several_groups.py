@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from .._types import Progress
+from ..config import LAYERS
 from ..records import Claim, Study
 from ..training import versions
 from .equivariance import (
-    CPU,
     EVIDENCE,
     MAP,
     METHODS,
@@ -49,7 +49,7 @@ GROUP_PATH = "gconv"
 # Sides of 16 pixels on two cores: four slices of each feature at 32 take four times as long.
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
-    "cpu": Scale(2, 2000, 16, replace(CPU, epochs=50), processes=2),
+    "cpu": Scale(2, 2000, 16, replace(LAYERS, epochs=50), processes=2),
     "paper": Scale(2, None, 32, PAPER),
 }
 

@@ -28,7 +28,7 @@ from ..records import Epoch
 from ..report import FitProgress
 from .checkpoint import checkpoints, load_newest, write_checkpoint
 from .result import FitRun, described, epoch_record
-from .schedule import WEIGHTS, is_hyper_epoch, is_judged_epoch, seed_for
+from .schedule import WEIGHTS, is_hyper_epoch, is_judged_epoch, seed_for, warmth
 from .shards import is_first, own, own_part, place, require_alike
 from .state import Best, FitState, initial_state, restore, snapshot
 from .steps import hyper_step, judge, set_rates, weight_step
@@ -140,7 +140,8 @@ def _weight_steps(state: FitState, job: Job, progress: FitProgress | None, told:
     for batch, size in _parts(state, job):
         _stop_if_told(state, job, told)
         progressed = (state.epoch + state.num_seen / job.num_data) / config.epochs
-        set_rates(state.weight_optimiser, progressed)
+        after = state.epoch + (state.num_seen + size) / job.num_data
+        set_rates(state.weight_optimiser, progressed, warmth(after, config))
         if config.estimator == "augerino" and state.hyper_optimiser is not None:
             set_rates(state.hyper_optimiser, progressed)
         weight_step(state, batch, size, job.num_data, config)

@@ -214,7 +214,9 @@ def _coverage(state: FitState) -> list[Coverage]:
 
 
 def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]:
-    """What each relaxed layer became, by the same curvature and noise as the judged evidence."""
+    """What each relaxed layer became, by the same curvature and noise as the judged evidence; none without learning."""
+    if state.hyper_optimiser is None:
+        return []
     seed, network = seed_for(config.seed, JUDGE), hyper_network(state.network, config)
     curvature, probe = cast(CurvatureName, config.curvature), next(iter(batches))
     found = read_layers(network, state.likelihood, state.prior, own_part(batches), curvature, seed, probe=probe)

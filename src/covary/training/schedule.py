@@ -5,7 +5,7 @@ import math
 from ..config import FitConfig
 from ..noise import fold
 
-__all__ = ["cosine", "hyper_progress", "is_hyper_epoch", "is_judged_epoch", "seed_for"]
+__all__ = ["cosine", "hyper_progress", "is_hyper_epoch", "is_judged_epoch", "seed_for", "warmth"]
 
 # Uses of a run's seed, kept apart.
 WEIGHTS, HYPER, JUDGE, SAMPLES, TEST = range(5)
@@ -14,6 +14,11 @@ WEIGHTS, HYPER, JUDGE, SAMPLES, TEST = range(5)
 def cosine(first: float | int, final: float | int, progress: float | int) -> float:
     r"""Rate :math:`f + \frac12 (r - f)(1 + \cos \pi p)` at progress p in [0, 1], from r = `first` to f = `final`."""
     return final + 0.5 * (first - final) * (1 + math.cos(math.pi * min(max(progress, 0.0), 1.0)))
+
+
+def warmth(epochs: float | int, config: FitConfig) -> float:
+    """The share of their rate that the weights take in the step that ends after so many epochs, parts included."""
+    return min(1.0, epochs / config.warm_up) if config.warm_up else 1.0
 
 
 def is_hyper_epoch(epoch: int, config: FitConfig) -> bool:

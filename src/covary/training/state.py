@@ -108,19 +108,23 @@ def _tensors(state: FitState) -> dict[str, Tensor]:
 
 
 def _weight_optimiser(model: Model, config: FitConfig) -> Optimizer:
-    weights, rate = list(model.weights.values()), config.learning_rate
-    members = [
-        (rate, [weight for weight in weights if weight.numel() > 1]),
-        (rate / SCALAR_SLOWDOWN, [weight for weight in weights if weight.numel() == 1]),
-    ]
+    weights = list(model.weights.values())
+    rates = [_rate(weight, config) for weight in weights]
     groups = [
-        {"params": parameters, "first": first, "final": min(config.final_learning_rate, first)}
-        for first, parameters in members
-        if parameters
+        {"params": [weight], "first": rate, "final": min(config.final_learning_rate, rate)}
+        for weight, rate in zip(weights, rates, strict=True)
     ]
     if config.optimiser == "sgd":
-        return SGD(groups, lr=rate, momentum=config.momentum)
-    return Adam(groups, lr=rate)
+        return SGD(groups, lr=config.learning_rate, momentum=config.momentum)
+    return Adam(groups, lr=config.learning_rate)
+
+
+def _rate(weight: Tensor, config: FitConfig) -> float:
+    """The first rate of one weight tensor."""
+    if weight.numel() == 1:
+        return config.learning_rate / SCALAR_SLOWDOWN
+    size = float(weight.detach().square().mean().sqrt())
+    return config.learning_rate * (size / config.relative_to if config.relative_to and size > 0 else 1.0)
 
 
 def _hyper_optimiser(model: Model, prior: Prior, config: FitConfig) -> Optimizer | None:

@@ -55,6 +55,8 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
     for name, weight in model.weights.items():
         pull = (shifts[name] * weight.flatten()).reshape(weight.shape).detach()
         weight.grad = pull / num_data - means[name]  # of minus the log joint: optimisers descend
+    if config.most_slope is not None:
+        nn.utils.clip_grad_norm_(model.weights.values(), config.most_slope)
     state.weight_optimiser.step()
     if joint and state.hyper_optimiser is not None:
         reward = augerino_reward(state.network, joint)
@@ -135,10 +137,10 @@ def evidence_record(terms: EvidenceTerms, curvature: str, columns: int | str) ->
     )
 
 
-def set_rates(optimiser: Optimizer, progress: float | int) -> None:
-    """The rate of each group of an optimiser, at this progress in [0, 1] of its schedule."""
+def set_rates(optimiser: Optimizer, progress: float | int, share: float | int = 1) -> None:
+    """The rate of each group of an optimiser, at this progress in [0, 1] of its schedule, or a share of that rate."""
     for group in optimiser.param_groups:
-        group["lr"] = cosine(group["first"], group["final"], progress)
+        group["lr"] = share * cosine(group["first"], group["final"], progress)
 
 
 def _stochastic_steps(state: FitState, optimiser: Optimizer, batches: Batches, config: FitConfig) -> Evidence:

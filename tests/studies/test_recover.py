@@ -5,8 +5,21 @@ from dataclasses import replace
 
 import pytest
 
-from covary.records import Evidence, Run, Symmetry
-from covary.studies.recover import EXPECTED, SCALES, VERSIONS, _claims, _speed, dominant, settings
+from covary.records import Baseline, Evidence, Run, Symmetry
+from covary.studies import recover as room
+from covary.studies.recover import (
+    CIRCLE,
+    EXPECTED,
+    FIXED,
+    LEAST,
+    SCALES,
+    VERSIONS,
+    _claims,
+    _speed,
+    dominant,
+    recover,
+    settings,
+)
 
 UNITS = {"shift_x": "half-widths", "shift_y": "half-heights", "rotation": "radians"}
 NONE = dict.fromkeys(("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear"), 0.01)
@@ -27,8 +40,13 @@ def record(version: str, factor: float = 1.0) -> Run:
     return Run(version, {}, {}, symmetries, evidence, None, [], [], [], None, [], None, TRUE[version], 100.0)
 
 
-def holding(runs: dict[str, Run], log_evidence: float = -1000.0) -> dict[str, bool]:
-    return {claim.sentence: claim.holds for claim in _claims(runs, log_evidence)}
+def trained(log_evidence: float) -> Baseline:
+    return Baseline("fixed", [], Evidence(log_evidence, 0.0, 0.0, log_evidence, 500, "kron", "exact"), None, 100.0)
+
+
+def holding(runs: dict[str, Run], circle: float = -1000.0) -> dict[str, bool]:
+    fixed = {LEAST: trained(-1000.0), CIRCLE: trained(circle)}
+    return {claim.sentence: claim.holds for claim in _claims(runs, fixed)}
 
 
 def test_all_claims_hold_for_the_true_widths():
@@ -74,6 +92,16 @@ def test_a_slow_version_fails_the_claim_on_time():
 )
 def test_the_dominant_generator_moves_points_most(widths, name):
     assert dominant(NONE | widths) == name
+
+
+def test_finished_networks_are_read_again_and_not_trained_again(tmp_path, monkeypatch):
+    done = []
+    first = recover("smoke", 0, None, lambda name, share: done.append(name), tmp_path)
+    assert done == [*VERSIONS, *FIXED]
+    assert len(list(tmp_path.iterdir())) == len(done)
+    monkeypatch.setattr(room, "learn", None)
+    monkeypatch.setattr(room, "run_baseline", None)
+    assert recover("smoke", 0, None, lambda name, share: None, tmp_path) == first
 
 
 def test_settings_of_a_version():

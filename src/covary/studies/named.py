@@ -21,7 +21,7 @@ SCALES = ("smoke", "cpu", "paper")
 # (scale, seed, data directory, progress, folder of finished cells) -> Study; short ones keep no cells.
 STUDIES: dict[str, Callable[[str, int, Path | None, Progress, Path | None], Study]] = {
     "toy": lambda scale, seed, data_dir, progress, folder: toy(scale, seed, progress),
-    "recover": lambda scale, seed, data_dir, progress, folder: recover(scale, seed, data_dir, progress),
+    "recover": recover,
     "mnist-mlp": mnist_mlp,
     "sampling": lambda scale, seed, data_dir, progress, folder: sampling(scale, seed, progress),
     "quadrant": quadrant,

@@ -6,8 +6,8 @@ that may move together. What counts is that the right generator dominates, by th
 """
 
 import math
-import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from .._types import Progress
 from ..config import IMAGES, DiscoverConfig, FitConfig
 from ..records import Baseline, Claim, Run, Study
 from ..training import versions
+from .cells import kept
 from .invariance import learn, prepared, run_baseline
 
 __all__ = ["VERSIONS", "dominant", "recover", "settings"]
@@ -32,14 +33,20 @@ EXPECTED = {
     "translated": {"shift_x", "shift_y"},
     "scaled": {"scale_x", "scale_y"},
 }
-# Widths that a network is trained with besides, for its evidence: a full circle, and the true shifts.
-FIXED = {
-    "fully rotated": {"rotation": 0.9999 * math.pi},
-    "translated": {"shift_x": 8 / 14, "shift_y": 8 / 14},
-}
 TOLERANCE = 0.15
 LEAST_FULL_ROTATION = 2.5
-FLAT = 0.01  # share of the evidence by which that of a full circle may lie above the learned one
+FLAT = 0.01  # share of the evidence by which that of a full circle may lie above that of the least rotation
+LEAST, CIRCLE, TRUE = (
+    "fully rotated, ±2.5 rad fixed",
+    "fully rotated, full circle fixed",
+    "translated, true shifts fixed",
+)
+# Networks that are trained besides with widths that stay, for their evidence: name -> version, widths.
+FIXED = {
+    LEAST: ("fully rotated", {"rotation": LEAST_FULL_ROTATION}),
+    CIRCLE: ("fully rotated", {"rotation": 0.9999 * math.pi}),
+    TRUE: ("translated", {"shift_x": 8 / 14, "shift_y": 8 / 14}),
+}
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ SCALES = {
 }
 
 
-def recover(scale: str, seed: int, data_dir: Path | None, progress: Progress) -> Study:
+def recover(scale: str, seed: int, data_dir: Path | None, progress: Progress, folder: Path | None = None) -> Study:
     """The widths learned on five versions of MNIST, against the amounts that they were made with.
 
     Arguments:
@@ -76,21 +83,21 @@ def recover(scale: str, seed: int, data_dir: Path | None, progress: Progress) ->
         seed: The seed of data and training.
         data_dir: Where MNIST is looked for first.
         progress: Told what is being done and the share of the whole that is done.
+        folder: Where finished networks are kept; None to keep none.
     """
-    started = time.perf_counter()
     runs: dict[str, Run] = {}
-    for number, version in enumerate(VERSIONS):
-        progress(version, number / (len(VERSIONS) + 1))
-        config = settings(version, scale, seed, data_dir)
-        task = prepared(config)
-        runs[version] = replace(learn(config, task).record, true_widths=task.true_widths)
     fixed: dict[str, Baseline] = {}
-    for number, (version, widths) in enumerate(FIXED.items()):
-        progress(f"{version}, fixed widths", (len(VERSIONS) + 0.5 * number) / (len(VERSIONS) + 1))
-        fixed[version] = _fixed(settings(version, scale, seed, data_dir), widths)
-    circle = fixed["fully rotated"].evidence
+    number = len(VERSIONS) + len(FIXED)
+    for done, version in enumerate(VERSIONS):
+        progress(version, done / number)
+        config = settings(version, scale, seed, data_dir)
+        runs[version] = kept(folder, version, config.as_dict(), Run, partial(_learned, config))
+    for done, (name, (version, widths)) in enumerate(FIXED.items(), start=len(VERSIONS)):
+        progress(name, done / number)
+        config = replace(settings(version, scale, seed, data_dir), baselines=("fixed",), fixed_widths=widths)
+        fixed[name] = kept(folder, name, config.as_dict(), Baseline, partial(_fixed, config))
     rows = [_row(version, run) for version, run in runs.items()]
-    rows += [_fixed_row(version, baseline) for version, baseline in fixed.items()]
+    rows += [_fixed_row(name, baseline) for name, baseline in fixed.items()]
     return Study(
         name="recover",
         scale=scale,
@@ -99,11 +106,8 @@ def recover(scale: str, seed: int, data_dir: Path | None, progress: Progress) ->
         versions=versions(),
         rows=rows,
         series={version: _series(run) for version, run in runs.items()},
-        claims=[
-            *_claims(runs, None if circle is None else circle.log_evidence),
-            *([_speed(runs)] if scale == "cpu" else []),
-        ],
-        seconds=time.perf_counter() - started,
+        claims=[*_claims(runs, fixed), *([_speed(runs)] if scale == "cpu" else [])],
+        seconds=sum(run.seconds for run in runs.values()) + sum(baseline.seconds for baseline in fixed.values()),
     )
 
 
@@ -128,14 +132,20 @@ def dominant(widths: dict[str, float]) -> str:
     return max(widths, key=lambda name: widths[name] * reach[name])
 
 
-def _fixed(config: DiscoverConfig, widths: dict[str, float]) -> Baseline:
-    """The network trained with widths that stay: is its evidence any higher than the learned one's?"""
-    return run_baseline("fixed", replace(config, baselines=("fixed",), fixed_widths=widths), prepared(config))
+def _learned(config: DiscoverConfig) -> Run:
+    """The record of the network that learns its widths, with those that were put into the data."""
+    task = prepared(config)
+    return replace(learn(config, task).record, true_widths=task.true_widths)
 
 
-def _fixed_row(version: str, baseline: Baseline) -> dict[str, Any]:
+def _fixed(config: DiscoverConfig) -> Baseline:
+    """The network trained with widths that stay."""
+    return run_baseline("fixed", config, prepared(config))
+
+
+def _fixed_row(name: str, baseline: Baseline) -> dict[str, Any]:
     return {
-        "version": f"{version}, fixed widths",
+        "version": name,
         **{symmetry.name: round(symmetry.width, 3) for symmetry in baseline.symmetries},
         "log_evidence": None if baseline.evidence is None else baseline.evidence.log_evidence,
         "accuracy": None if baseline.test is None else baseline.test.accuracy,
@@ -168,15 +178,17 @@ def _series(run: Run) -> dict[str, Any]:
     }
 
 
-def _claims(runs: dict[str, Run], circle: float | None) -> list[Claim]:
+def _claims(runs: dict[str, Run], fixed: dict[str, Baseline]) -> list[Claim]:
     claims = []
     for version, names in EXPECTED.items():
         found = dominant(_widths(runs[version]))
         claims.append(Claim(f"{version}: right generator", " or ".join(sorted(names)), found, found in names))
         if version != "fully rotated":
             claims += [_amount(version, name, runs[version]) for name in sorted(names)]
-    claims += _full_rotation(runs["fully rotated"], circle)
-    return claims
+    width = _widths(runs["fully rotated"])["rotation"]
+    bar = f"≥ {LEAST_FULL_ROTATION} rad"
+    claims.append(Claim("fully rotated: amount", bar, f"{width:.2f} rad", width >= LEAST_FULL_ROTATION))
+    return [*claims, _flat(fixed)]
 
 
 def _speed(runs: dict[str, Run]) -> Claim:
@@ -190,13 +202,14 @@ def _amount(version: str, name: str, run: Run) -> Claim:
     return Claim(f"{version}: amount of {name}", bar, f"{width:.3f}", abs(width / expected - 1) <= TOLERANCE)
 
 
-def _full_rotation(run: Run, circle: float | None) -> list[Claim]:
-    width = _widths(run)["rotation"]
-    bar = f"≥ {LEAST_FULL_ROTATION} rad"
-    claims = [Claim("fully rotated: amount", bar, f"{width:.2f} rad", width >= LEAST_FULL_ROTATION)]
-    if run.evidence is not None and circle is not None:
-        gain = circle - run.evidence.log_evidence
-        most = FLAT * abs(run.evidence.log_evidence)
-        found = f"{gain:+.0f} nats for a full circle"
-        claims.append(Claim("fully rotated: flat beyond", f"no more than {most:+.0f} nats", found, gain <= most))
-    return claims
+def _flat(fixed: dict[str, Baseline]) -> Claim:
+    """Whether networks that are trained alike have the same evidence with the least rotation and with a full circle."""
+    least, circle = (_log_evidence(fixed[name]) for name in (LEAST, CIRCLE))
+    most = FLAT * abs(least)
+    found = f"{circle - least:+.0f} nats for a full circle"
+    return Claim("fully rotated: flat beyond", f"no more than {most:+.0f} nats", found, circle - least <= most)
+
+
+def _log_evidence(baseline: Baseline) -> float:
+    assert baseline.evidence is not None, "a network with fixed widths is judged at its end"
+    return baseline.evidence.log_evidence

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._types import Progress
-from ..config import IMAGES, DiscoverConfig
+from ..config import DiscoverConfig
 from ..records import Claim, Evidence, Metrics, Study
 from ..training import versions
 from .cells import kept
@@ -68,10 +68,8 @@ def mnist_mlp(scale: str, seed: int, data_dir: Path | None, progress: Progress, 
 
 
 def _settings(version: str, scale: str, seed: int, data_dir: Path | None) -> DiscoverConfig:
-    """Those of `recover`, shorter on two cores since there are 45 networks; coefficients as in the paper."""
-    config = replace(settings(version, scale, seed, data_dir), augment="affine")
-    short = replace(IMAGES, epochs=20, burn_in=2, frequency=1, hyper_steps=4, seed=seed)
-    return replace(config, fit=short) if scale == "cpu" else config
+    """Those of `recover`; coefficients as in the paper."""
+    return replace(settings(version, scale, seed, data_dir), augment="affine")
 
 
 def _cell(version: str, method: str, config: DiscoverConfig) -> Cell:

@@ -5,7 +5,7 @@ Paper 2, Sec. 6.2, Tables 2 and 4, Figure 3. Free paths beside convolutions over
 with length-scales as weights that have a prior, and with length-scales as hyperparameters: the columns of Table 2.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ CLOSE = 0.02
 
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
-    "cpu": Scale(4, 2000, 32, replace(LAYERS, epochs=55), processes=2),
+    "cpu": Scale(6, 2500, 32, LAYERS, processes=2),
     "paper": Scale(10, None, 32, PAPER),
 }
 

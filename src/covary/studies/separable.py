@@ -5,7 +5,7 @@ plain CNN, by MAP on rotated images. Parameters are counted at the widths of the
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,7 +66,7 @@ FACTORISATIONS = {
 
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
-    "cpu": Scale(4, 2500, 16, replace(LAYERS, epochs=50), processes=2),
+    "cpu": Scale(4, 2500, 16, LAYERS, processes=2),
     "paper": Scale(10, None, 32, PAPER),
 }
 

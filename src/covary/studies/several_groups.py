@@ -5,7 +5,7 @@ with shifts and quarter turns; how far each is used is read from its relative nu
 data that are rotated, the last should be used more.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ GROUP_PATH = "gconv"
 # Sides of 16 pixels on two cores: four slices of each feature at 32 take four times as long.
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
-    "cpu": Scale(2, 2000, 16, replace(LAYERS, epochs=50), processes=2),
+    "cpu": Scale(2, 2000, 16, LAYERS, processes=2),
     "paper": Scale(2, None, 32, PAPER),
 }
 

@@ -25,6 +25,7 @@ def test_defaults_are_valid_and_plain():
         ({"most_slope": float("inf")}, "most_slope"),
         ({"columns": 0}, "columns"),
         ({"columns": "some"}, "columns"),
+        ({"judge_columns": 0}, "judge_columns"),
         ({"hyper_data": 0}, "hyper_data"),
         ({"curvature": "full", "columns": 1}, "exact"),
         ({"seed": 2**63}, "seed must be a whole number from -2"),

@@ -61,6 +61,15 @@ def _positive_or_none(name: str, value: object) -> None:
         raise StructureError(f"{name} must be a finite number above 0, or None; {value!r} came.")
 
 
+def _columns(name: str, value: object, exact_only: bool) -> None:
+    if value == "exact":
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise StructureError(f"{name} must be 'exact' or a whole number of at least 1; {value!r} came.")
+    if exact_only:
+        raise StructureError(f"curvature 'full' takes exact columns only. Pass {name}='exact', or use 'kron'.")
+
+
 @dataclass(frozen=True)
 class FitConfig:
     """How a network is trained together with its hyperparameters.
@@ -95,7 +104,8 @@ class FitConfig:
         augment_rate: Adam's rate for the hyperparameters of the network.
         prior_rate: Adam's rate for the log-precisions.
         likelihood_rate: Adam's rate for the likelihood's parameters (noise, temperature).
-        judgements: How many states after the burn-in are judged by their evidence with exact columns; the best is kept.
+        judgements: How many states after the burn-in are judged by their evidence; the best is kept.
+        judge_columns: Sketches in judgements and in the read-out of layers, or "exact"; the same ones every time.
         seed: The seed of shuffles, noise and sketches, a whole number from -2^63 to 2^63 - 1.
     """
 
@@ -125,6 +135,7 @@ class FitConfig:
     likelihood_rate: float = 0.05
     final_likelihood_rate: float = 0.005
     judgements: int = 3
+    judge_columns: int | str = "exact"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -152,11 +163,8 @@ class FitConfig:
             _positive_or_none(name, getattr(self, name))
         if not 0 <= self.momentum < 1:
             raise StructureError(f"momentum must lie in [0, 1); {self.momentum} came.")
-        if self.columns != "exact":
-            if not isinstance(self.columns, int) or self.columns < 1:
-                raise StructureError(f"columns must be 'exact' or a whole number of at least 1; {self.columns!r} came.")
-            if self.curvature == "full" and self.estimator == "two_pass":
-                raise StructureError("curvature 'full' takes exact columns only. Pass columns='exact', or use 'kron'.")
+        for name in ("columns", "judge_columns"):
+            _columns(name, getattr(self, name), self.curvature == "full" and self.estimator == "two_pass")
 
     def as_dict(self) -> dict[str, Any]:
         """The settings by name."""
@@ -184,7 +192,8 @@ IMAGES = FitConfig(
 # Relaxed layers learn by their priors alone: their steps cost next to nothing once a pass over all data has given the
 # eigenvalues, so each pass serves many of them. Rates relative to the weights' sizes: with equal ones Adam turns dense
 # paths, of many small weights, long before the convolutions beside them have learned anything. The burn-in is long for
-# the same reason: what is still useless at the first hyper step is switched off for good.
+# the same reason: what is still useless at the first hyper step is switched off for good. One judgement has nothing
+# to tell apart, so that sketches serve it.
 LAYERS = FitConfig(
     epochs=50,
     batch_size=50,
@@ -200,6 +209,7 @@ LAYERS = FitConfig(
     prior_rate=0.2,
     final_prior_rate=0.02,
     judgements=1,
+    judge_columns=8,
 )
 
 

@@ -69,6 +69,19 @@ def test_kron_counts_in_the_blocks_of_kfac():
             assert path.effective == pytest.approx(total, rel=1e-8)
 
 
+def test_sketches_estimate_the_exact_numbers():
+    network, data = relaxed_pair(), noise()
+    prior = varied_prior(network)
+    exact, few, many = (
+        [path.effective for layer in found for path in layer.paths]
+        for found in (
+            read_layers(network, covary.Categorical(), prior, data, columns=columns) for columns in ("exact", 2, 400)
+        )
+    )
+    assert many == pytest.approx(exact, rel=0.05)
+    assert few != pytest.approx(exact, rel=1e-3)
+
+
 def test_precisions_and_norms_are_those_of_the_tensors():
     network = relaxed_pair()
     prior = varied_prior(network)

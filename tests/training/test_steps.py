@@ -173,3 +173,14 @@ def test_a_gradient_that_is_not_finite_is_an_error_and_moves_nothing(state):
     with pytest.raises(NumericalError, match="augment.raw_widths"):
         _climb(parameters, state.hyper_optimiser, {"augment.raw_widths": torch.tensor([float("nan")])})
     assert torch.equal(parameters["augment.raw_widths"], before)
+
+
+def test_judgements_by_sketches_share_them(state):
+    batches, config = as_batches(points(), 8), replace(QUICK, judge_columns=2)
+    parts = state.network, state.likelihood, state.prior, points()
+    first = judge(state, batches, config)
+    assert (judge(state, batches, config), first.columns) == (first, "2")
+    seed = seed_for(config.seed, JUDGE)
+    sketched, exact = (covary.log_evidence(*parts, columns=columns, seed=seed) for columns in (2, "exact"))
+    assert first.log_evidence == pytest.approx(float(sketched.log_evidence), rel=1e-12)
+    assert first.log_evidence != pytest.approx(float(exact.log_evidence), rel=1e-6)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from .._errors import StructureError
+from .._types import Columns
 from ..batches import Data, IndexedBatch, as_batches
 from ..evidence import Factors, Model, effective_per_weight, factor_pass
 from ..evidence.choice import CurvatureName, blocks_function, check_choice
@@ -63,6 +64,7 @@ def read_layers(
     curvature: CurvatureName = "kron",
     seed: int = 0,
     *,
+    columns: Columns = "exact",
     threshold: float = THRESHOLD,
     probe: IndexedBatch | None = None,
 ) -> list[LayerReadout]:
@@ -73,8 +75,9 @@ def read_layers(
         likelihood: The likelihood.
         prior: The prior, made for this network.
         data: The training data; under a process group the shard of this process.
-        curvature: "kron", "full" or "diag", with exact columns.
-        seed: The seed of the augmentation's noise, and of the shifts.
+        curvature: "kron", "full" or "diag".
+        seed: The seed of the augmentation's noise, of sketches, and of the shifts.
+        columns: "exact", or the number of sketches.
         threshold: The share below which a tensor counts as off.
         probe: The data that equivariance errors are measured on; the first 64 by default.
     """
@@ -84,7 +87,7 @@ def read_layers(
     check_threshold(threshold)
     batches = as_batches(data)
     model = Model(network, likelihood, prior.weights(network), seed)
-    factors = curvature_factors(model, prior, batches, curvature)
+    factors = curvature_factors(model, prior, batches, curvature, columns)
     paths = path_readouts(layers, factors, prior, model.weights, threshold)
     first = next(iter(batches)) if probe is None else probe
     inputs = layer_inputs(network, IndexedBatch(*(part[:PROBE_DATA] for part in first)), layers, seed)
@@ -95,15 +98,21 @@ def read_layers(
 
 
 def curvature_factors(
-    model: Model, prior: Prior, data: Data, curvature: CurvatureName, *, with_gradient: bool = False
+    model: Model,
+    prior: Prior,
+    data: Data,
+    curvature: CurvatureName,
+    columns: Columns = "exact",
+    *,
+    with_gradient: bool = False,
 ) -> Factors:
-    """The statistics of all data that a read-out needs, with exact columns; arguments as for `log_evidence`."""
-    check_choice(curvature, "exact", prior)
+    """The statistics of all data that a read-out needs; arguments as for `log_evidence`."""
+    check_choice(curvature, columns, prior)
     if curvature == "kernel":
         raise StructureError("curvature='kernel' has no blocks of weights to read out. Use 'kron', 'full' or 'diag'.")
     batches = as_batches(data)
     check_model(model, batches)
-    return factor_pass(model, batches, blocks_function(curvature), "exact", with_gradient=with_gradient)
+    return factor_pass(model, batches, blocks_function(curvature), columns, with_gradient=with_gradient)
 
 
 def path_readouts(

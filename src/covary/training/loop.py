@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from .._errors import Interrupted, StructureError
+from .._types import Columns
 from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, read_through
 from ..config import FitConfig
 from ..evidence.choice import check_choice
@@ -128,7 +129,7 @@ def _check(batches: Batches, prior: Prior, config: FitConfig, checkpoint_every: 
     if config.hyper_data is not None and config.hyper_data < place()[1]:
         raise StructureError(f"hyper_data must be at least the number of processes, {place()[1]}; raise it.")
     if config.estimator == "two_pass" or config.judgements:
-        check_choice(config.curvature, "exact", prior)
+        check_choice(config.curvature, cast(Columns, config.judge_columns), prior)
     if checkpoint_every < 1:
         raise StructureError(f"checkpoint_every must be at least 1; {checkpoint_every} came.")
 

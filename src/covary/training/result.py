@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from .._types import SampleAveraging
+from .._types import Columns, SampleAveraging
 from ..augment import Affine2d, Augmentation, Correlated
 from ..augment import save as save_augmentation
 from ..batches import Batches, Data, as_batches, outputs_of
@@ -218,8 +218,17 @@ def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]
     if state.hyper_optimiser is None:
         return []
     seed, network = seed_for(config.seed, JUDGE), hyper_network(state.network, config)
-    curvature, probe = cast(CurvatureName, config.curvature), next(iter(batches))
-    found = read_layers(network, state.likelihood, state.prior, own_part(batches), curvature, seed, probe=probe)
+    curvature, columns = cast(CurvatureName, config.curvature), cast(Columns, config.judge_columns)
+    found = read_layers(
+        network,
+        state.likelihood,
+        state.prior,
+        own_part(batches),
+        curvature,
+        seed,
+        columns=columns,
+        probe=next(iter(batches)),
+    )
     return [Layer(layer.name, layer.learned, list(layer.paths), *layer.errors) for layer in found]
 
 

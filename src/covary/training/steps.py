@@ -102,17 +102,17 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
 
 
 def judge(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
-    """The evidence with exact columns, under the same noise whenever it is asked: states can be compared by it."""
+    """The evidence, under the same noise and sketches whenever it is asked: states can be compared by it."""
     terms = log_evidence(
         hyper_network(state.network, config),
         state.likelihood,
         state.prior,
         own_part(batches),
         _choice(config)[0],
-        "exact",
+        cast(Columns, config.judge_columns),
         seed_for(config.seed, JUDGE),
     )
-    return evidence_record(terms, config.curvature, "exact")
+    return evidence_record(terms, config.curvature, config.judge_columns)
 
 
 def hyper_network(network: nn.Module, config: FitConfig) -> nn.Module:

@@ -42,7 +42,7 @@ MOST_MINUTES = 40
 
 SCALES = {
     "smoke": Scale(1, 400, 8, SMOKE),  # all forty classes must occur
-    "cpu": Scale(4, 4000, 32, replace(LAYERS, epochs=40), processes=2),
+    "cpu": Scale(4, 4000, 32, LAYERS, processes=2),
     "paper": Scale(10, None, 32, replace(PAPER, epochs=1000)),
 }
 # At the common width, 20.6 M weights, FC alone would take longer than the whole study may.

@@ -34,6 +34,8 @@ FIXED = ("--baselines", "fixed", "--fixed-widths")
         (("--estimator", "guess"), ["estimator must be one of two_pass, stochastic", "'guess' came"]),
         (("--curvature", "flat"), ["curvature must be one of kron, full, diag"]),
         (("--curvature", "full"), ["exact columns"]),
+        (("--judge-columns", "few"), ["judge_columns", "'few' came"]),
+        (("--warm-up", "-1"), ["warm_up", "-1 came"]),
         (("--columns", "none"), ["columns", "'none' came"]),
         (("--prior", "diagonal"), ["diagonal prior", "'kron' came"]),
         (("--optimiser", "lbfgs"), ["optimiser must be one of adam, sgd"]),

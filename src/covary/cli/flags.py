@@ -53,6 +53,7 @@ class RunFlags:
     estimator: Annotated[str, _option("two_pass, or stochastic (a bound, few images).")]
     curvature: Annotated[str, _option("kron, full or diag.")]
     columns: Annotated[str, _option("Sketches in the hyper-gradient, or exact.")]
+    judge_columns: Annotated[str, _option("Sketches in judgements and read-outs, or exact.")]
     hyper_data: Annotated[int | None, _option("Images that each step on the augmentation reads.")]
     hyper_samples: Annotated[int | None, _option("Copies of each image in hyper steps.")]
     hyper_sets: Annotated[int, _option("Independent sets those copies are drawn in: 1, or 2 against bias.")]
@@ -74,7 +75,9 @@ def with_run_flags(defaults: DiscoverConfig) -> Callable[[Callable[..., None]], 
     Arguments:
         defaults: Where the defaults of these options come from.
     """
-    known = defaults.as_dict() | {"baselines": "", "fixed_widths": "", "columns": str(defaults.fit.columns)}
+    fit = defaults.fit
+    words = {"columns": str(fit.columns), "judge_columns": str(fit.judge_columns), "baselines": "", "fixed_widths": ""}
+    known = defaults.as_dict() | words
     shared = [
         inspect.Parameter(
             part.name, inspect.Parameter.KEYWORD_ONLY, annotation=part.type, default=known.get(part.name, part.default)
@@ -101,7 +104,8 @@ def settings(flags: RunFlags, base: DiscoverConfig) -> DiscoverConfig:
     """The settings of a run: those of the flags, and what they do not name as in `base`."""
     given = {part.name: getattr(flags, part.name) for part in fields(RunFlags)} | {
         "size": flags.size or None,
-        "columns": int(flags.columns) if flags.columns.isdecimal() else flags.columns,
+        "columns": _columns(flags.columns),
+        "judge_columns": _columns(flags.judge_columns),
         "baselines": tuple(dict.fromkeys(name.strip() for name in flags.baselines.split(",") if name.strip())),
         "fixed_widths": _widths(flags.fixed_widths),
     }
@@ -110,6 +114,10 @@ def settings(flags: RunFlags, base: DiscoverConfig) -> DiscoverConfig:
         for kind in (FitConfig, DiscoverConfig)
     )
     return replace(base, **whole, fit=replace(base.fit, **fit))
+
+
+def _columns(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
 
 
 def _widths(text: str) -> dict[str, float]:

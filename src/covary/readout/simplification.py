@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .._errors import StructureError
+from .._types import Columns
 from ..batches import Batches, Data, as_batches, outputs_of
 from ..evidence import EvidenceTerms, Model, evidence_terms, log_evidence
 from ..evidence.choice import CurvatureName
@@ -60,6 +61,7 @@ def simplify(
     prior: Prior,
     data: Data,
     curvature: CurvatureName = "kron",
+    columns: Columns = "exact",
     seed: int = 0,
 ) -> Simplified:
     r"""The network without switched-off paths, and what that changed; the network itself stays as it is.
@@ -75,8 +77,9 @@ def simplify(
         likelihood: The likelihood.
         prior: The prior, made for this network.
         data: The data of the evidence and of the change of outputs; under a process group this process's shard.
-        curvature: "kron", "full" or "diag", with exact columns.
-        seed: The seed of the augmentation's noise.
+        curvature: "kron", "full" or "diag".
+        columns: "exact", or the number of sketches.
+        seed: The seed of the augmentation's noise and of sketches.
     """
     check_threshold(threshold)
     layers = relaxed_layers(network)
@@ -87,7 +90,7 @@ def simplify(
         )
     batches = as_batches(data)
     model = Model(network, likelihood, prior.weights(network), seed)
-    factors = curvature_factors(model, prior, batches, curvature, with_gradient=True)
+    factors = curvature_factors(model, prior, batches, curvature, columns, with_gradient=True)
     readouts = path_readouts(layers, factors, prior, model.weights, threshold)
     simple = copy.deepcopy(network).eval()
     removed, precisions = [], dict(prior.shifts())
@@ -107,7 +110,7 @@ def simplify(
         replaced=tuple(replaced),
         num_params=carried.num_params,
         num_params_before=prior.num_params,
-        evidence=log_evidence(simple, likelihood, carried, batches, curvature, "exact", seed),
+        evidence=log_evidence(simple, likelihood, carried, batches, curvature, columns, seed),
         evidence_before=evidence_terms(factors, prior, model.weights),
         max_change=changes[0],
         mean_change=changes[1],

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from .._errors import DataError, StructureError
-from .._types import Resampling
+from .._types import Columns, Resampling
 from ..batches import as_batches
 from ..config import DiscoverConfig
 from ..data import Dataset
@@ -89,6 +89,7 @@ def _simplified(threshold: float, learned: FitRun, config: DiscoverConfig, task:
         prior=learned.prior,
         data=own_part(as_batches(task.dataset.train, fit.batch_size)),
         curvature=cast(CurvatureName, fit.curvature),
+        columns=cast(Columns, fit.judge_columns),
         seed=seed,
     )
     if is_first():
@@ -104,8 +105,8 @@ def _simplified(threshold: float, learned: FitRun, config: DiscoverConfig, task:
         replaced=list(simple.replaced),
         num_params=simple.num_params,
         num_params_before=simple.num_params_before,
-        evidence=evidence_record(simple.evidence, fit.curvature, "exact"),
-        evidence_before=evidence_record(simple.evidence_before, fit.curvature, "exact"),
+        evidence=evidence_record(simple.evidence, fit.curvature, fit.judge_columns),
+        evidence_before=evidence_record(simple.evidence_before, fit.curvature, fit.judge_columns),
         max_change=simple.max_change,
         mean_change=simple.mean_change,
         test=tested,

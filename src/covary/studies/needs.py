@@ -55,7 +55,7 @@ class Plan:
         available_bytes: What this machine has to spare now.
         epoch_seconds: One epoch of weight steps, from a probe.
         hyper_seconds: One hyper step, from a probe.
-        judge_seconds: One judgement with exact columns, from a probe.
+        judge_seconds: One judgement, from a probe.
         seconds: The whole run, without baselines.
     """
 

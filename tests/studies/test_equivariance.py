@@ -79,7 +79,8 @@ def test_map_has_neither_evidence_nor_layers_and_the_evidence_has_both(tmp_path)
 
 def test_map_climbs_the_log_joint_with_precision_one(tmp_path):
     """One step of Adam from zero moments moves each weight by its rate against the sign of the gradient."""
-    fit = replace(TINY, epochs=1, batch_size=30, learning_rate=1e-3, final_learning_rate=1e-3)
+    rates = {"learning_rate": 1e-3, "final_learning_rate": 1e-3, "relative_to": None, "most_slope": None}
+    fit = replace(TINY, epochs=1, batch_size=30, **rates)
     job = jobs(tmp_path)[0]
     job = job._replace(config=replace(job.config, fit=fit))
     found = train_all([job], None, quiet)[0]

@@ -72,5 +72,10 @@ def test_both_methods_see_the_same_settings(monkeypatch):
         ]
         assert [job.config for job in seen[::2]] == [job.config for job in seen[1::2]]
         assert {job.config.task for job in seen if job.data == BOTH} == {"quadrant"}
+        narrow = {"FC": 2} if scale == "cpu" else {}
+        assert study.config["narrower"] == narrow
+        for job in seen:
+            width = narrow.get(job.network, SCALES[scale].alpha)
+            assert job.config.network == f"relaxed:{NETWORKS[job.network]}:{width}"
         assert study.seconds == 12 * 60.0 / SCALES[scale].processes
         assert len(study.claims) == (5 if scale == "cpu" else 4)

@@ -55,6 +55,14 @@ def test_resumed_run_equals_the_uninterrupted_one(tmp_path, optimiser):
     assert_same(fit(tmp_path, config, resume=True), fit(None, config))
 
 
+def test_rates_relative_to_sizes_are_those_of_the_runs_own_start(tmp_path):
+    config = replace(CONFIG, relative_to=0.2, learning_rate=0.01)
+    with pytest.raises(Stop):
+        fit(tmp_path, config, callbacks=[stop_after(3)])
+    other = covary.fit(averaged(seed=1), points(), config=config, checkpoint_dir=tmp_path, resume=True)
+    assert_same(other, fit(None, config))
+
+
 def test_resume_is_no_new_start(tmp_path):
     with pytest.raises(Stop):
         fit(tmp_path, callbacks=[stop_after(3)])

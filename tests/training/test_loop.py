@@ -17,6 +17,7 @@ from covary.config import FitConfig
 from covary.data.tasks import rotated_arcs
 from covary.records import read_run
 from covary.training import loop
+from readout.small import noise, relaxed_pair
 from training_models import QUICK, averaged, everything, points
 
 WORKER = Path(__file__).parent / "distributed_worker.py"
@@ -179,6 +180,28 @@ def test_the_rate_falls_once_also_where_batches_have_a_size_of_their_own(monkeyp
     assert len(rates) == 4 * 8
     assert rates == sorted(rates)
     assert rates[-1] == pytest.approx(1 - 1 / 32)
+
+
+def test_rates_rise_over_the_warm_up(monkeypatch):
+    shares = []
+    monkeypatch.setattr(loop, "set_rates", lambda optimiser, progress, share: shares.append(share))
+    covary.fit(averaged(), points(), config=replace(QUICK, warm_up=2, judgements=0))
+    assert shares == pytest.approx([*(number / 6 for number in range(1, 7)), *([1.0] * 6)])
+
+
+def test_a_warm_up_that_never_ends_is_told():
+    with pytest.warns(UserWarning, match="never reached their rate"):
+        run = covary.fit(averaged(), points(), config=replace(QUICK, warm_up=4, judgements=0))
+    assert "warm-up has 4 epochs of 4" in run.record.notes[0]
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_layers_are_read_out_where_something_was_learned(learns):
+    network = relaxed_pair().float()
+    prior = covary.Prior(network).requires_grad_(learns)
+    x, y = noise()
+    run = covary.fit(network, (x.float(), y), prior=prior, config=replace(QUICK, hyper_data=None, judgements=0))
+    assert bool(run.layers) is learns
 
 
 def test_a_loader_that_shuffles_pairs_is_refused_and_one_with_identities_is_not():

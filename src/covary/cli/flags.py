@@ -53,7 +53,7 @@ class RunFlags:
     estimator: Annotated[str, _option("two_pass, or stochastic (a bound, few images).")]
     curvature: Annotated[str, _option("kron, full or diag.")]
     columns: Annotated[str, _option("Sketches in the hyper-gradient, or exact.")]
-    judge_columns: Annotated[str, _option("Sketches in judgements and read-outs, or exact.")]
+    judge_columns: Annotated[str, _option("Sketches in judgements, read-outs and simplify, or exact.")]
     hyper_data: Annotated[int | None, _option("Images that each step on the augmentation reads.")]
     hyper_samples: Annotated[int | None, _option("Copies of each image in hyper steps.")]
     hyper_sets: Annotated[int, _option("Independent sets those copies are drawn in: 1, or 2 against bias.")]

@@ -90,7 +90,7 @@ class Epoch:
         widths: The widths after it, by name.
         precisions: The prior's precisions after it, by group (the geometric mean of a group that has many).
         evidence: The estimate that the hyper step moved along, or None where there was no hyper step.
-        judged: The evidence with exact columns and common noise, by which states are compared, where it was computed.
+        judged: The evidence under common noise, by which states are compared, where it was computed.
         seconds: The time since the start of the run, over all its sessions.
         best: Whether the state after it is the best judged so far.
     """
@@ -250,7 +250,7 @@ class Run:
         evidence: The evidence of the state that was kept.
         test: Its test metrics, where there are test data.
         baselines: Other ways to train the same network, where they were run.
-        layers: What each relaxed layer became, where there are any.
+        layers: What each relaxed layer became, where there are any and something was learned.
         history: One entry per epoch.
         samples: A few images with their transforms, where the data are images.
         coverage: How each parameter enters the evidence.

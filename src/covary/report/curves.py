@@ -89,7 +89,7 @@ def evidence_figure(run: Run) -> Figure:
         _epochs(axes, run)
         marks = {
             "estimate of a hyper step": (Line2D([], [], color=MUTED), bool(estimates)),
-            "judged, exact": (Line2D([], [], color=INK, marker="o", linestyle=""), bool(judged)),
+            "judged": (Line2D([], [], color=INK, marker="o", linestyle=""), bool(judged)),
             "kept": (Line2D([], [], color=COLOURS[1], marker="*", markersize=9, linestyle=""), bool(chosen)),
         }
         shown = {label: mark for label, (mark, there) in marks.items() if there}

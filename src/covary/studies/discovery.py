@@ -147,9 +147,13 @@ def _keep_settings(config: DiscoverConfig, folder: Path, unfinished: bool) -> No
 
 def _compare(written: Mapping[str, Any], config: DiscoverConfig, out: Path) -> None:
     for name, value in json.loads(json.dumps(config.as_dict())).items():
-        if name != "data_dir" and written.get(name) != value:
+        if name not in written:
             raise StructureError(
-                f"{out} holds a run with {name} = {written.get(name)!r:.60}; {value!r:.60} came. Resume with the "
+                f"{out} holds a run of an earlier covary, which knew no {name}. Start anew in another folder."
+            )
+        if name != "data_dir" and written[name] != value:
+            raise StructureError(
+                f"{out} holds a run with {name} = {written[name]!r:.60}; {value!r:.60} came. Resume with the "
                 "same settings, or name another folder."
             )
 

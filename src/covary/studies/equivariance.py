@@ -48,7 +48,9 @@ __all__ = [
 
 MAP, EVIDENCE = METHODS = ("MAP", "evidence")
 
-SMOKE = replace(LAYERS, epochs=2, batch_size=200, burn_in=1, frequency=1, hyper_data=20, hyper_steps=1, prior_steps=2)
+SMOKE = replace(
+    LAYERS, epochs=2, batch_size=200, burn_in=1, frequency=1, hyper_data=20, hyper_steps=1, prior_steps=2, warm_up=0
+)
 PAPER = FitConfig(
     epochs=4000,
     batch_size=128,
@@ -203,7 +205,7 @@ def _trained(job: Job) -> Cell:
     evidence: Evidence | None = None
     layers: list[Layer] = []
     if job.method == MAP:
-        # no judgement: the pass with exact columns would take as long as many epochs, and nothing follows it
+        # no judgement: its pass takes as long as some epochs, and nothing follows it
         test = run_baseline("map", replace(config, fit=replace(config.fit, judgements=0)), task).test
     else:
         record = learn(config, task).record

@@ -184,7 +184,10 @@ def _config(run: Run, folder: Path, data_dir: str | None) -> DiscoverConfig:
             "`covary discover` or `covary layers`; for a network of your own, call covary.geometry.sharpness and "
             "covary.evidence.chart_evidence."
         )
-    given, training = ({name: run.config[name] for name in names[kind]} for kind in (DiscoverConfig, FitConfig))
+    # settings of training that an earlier covary did not know have their defaults, which change nothing here
+    given, training = (
+        {name: run.config[name] for name in names[kind] if name in run.config} for kind in (DiscoverConfig, FitConfig)
+    )
     given |= {"baselines": tuple(given["baselines"]), "data_dir": data_dir or given["data_dir"]}
     return DiscoverConfig(**given, fit=FitConfig(**training))
 

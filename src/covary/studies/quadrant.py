@@ -61,12 +61,9 @@ def quadrant(scale: str, seed: int, data_dir: Path | None, progress: Progress, f
     """
     chosen, data = SCALES[scale], "mnist-mini" if scale == "smoke" else "mnist"
     narrower = NARROWER.get(scale, {})
-
-    def width(network: str) -> Scale:
-        return replace(chosen, alpha=narrower.get(network, chosen.alpha))
-
+    scales = {network: replace(chosen, alpha=narrower.get(network, chosen.alpha)) for network in NETWORKS}
     jobs = [
-        Job(name, network, method, settings(variant, Version(data, task=task), width(network), seed, data_dir))
+        Job(name, network, method, settings(variant, Version(data, task=task), scales[network], seed, data_dir))
         for name, task in TASKS.items()
         for network, variant in NETWORKS.items()
         for method in METHODS
@@ -77,7 +74,7 @@ def quadrant(scale: str, seed: int, data_dir: Path | None, progress: Progress, f
         name="quadrant",
         scale=scale,
         title="A task with a symmetry and one without: strict, free and learned layers",
-        config=configuration(chosen, seed) | {"data": data},
+        config=configuration(chosen, seed) | {"data": data, "narrower": narrower},
         versions=versions(),
         rows=[row(cell) for cell in cells],
         series={"cells": [asdict(cell) for cell in cells]},

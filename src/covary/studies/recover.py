@@ -87,13 +87,13 @@ def recover(scale: str, seed: int, data_dir: Path | None, progress: Progress, fo
     """
     runs: dict[str, Run] = {}
     fixed: dict[str, Baseline] = {}
-    number = len(VERSIONS) + len(FIXED)
+    num_networks = len(VERSIONS) + len(FIXED)
     for done, version in enumerate(VERSIONS):
-        progress(version, done / number)
+        progress(version, done / num_networks)
         config = settings(version, scale, seed, data_dir)
         runs[version] = kept(folder, version, config.as_dict(), Run, partial(_learned, config))
     for done, (name, (version, widths)) in enumerate(FIXED.items(), start=len(VERSIONS)):
-        progress(name, done / number)
+        progress(name, done / num_networks)
         config = replace(settings(version, scale, seed, data_dir), baselines=("fixed",), fixed_widths=widths)
         fixed[name] = kept(folder, name, config.as_dict(), Baseline, partial(_fixed, config))
     rows = [_row(version, run) for version, run in runs.items()]
@@ -203,7 +203,7 @@ def _amount(version: str, name: str, run: Run) -> Claim:
 
 
 def _flat(fixed: dict[str, Baseline]) -> Claim:
-    """Whether networks that are trained alike have the same evidence with the least rotation and with a full circle."""
+    """Whether a full circle has no higher evidence than the least rotation, of networks that are trained alike."""
     least, circle = (_log_evidence(fixed[name]) for name in (LEAST, CIRCLE))
     most = FLAT * abs(least)
     found = f"{circle - least:+.0f} nats for a full circle"

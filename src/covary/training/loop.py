@@ -73,7 +73,7 @@ def fit(
     r"""The network trained together with its hyperparameters: weights on the log joint, the rest on the evidence.
 
     Each epoch is a pass of weight steps; after the burn-in a hyper step follows it. The state with the best evidence,
-    judged with exact columns under common noise, is the one that the network is left in. Everything random is a
+    judged under common noise, is the one that the network is left in. Everything random is a
     function of (seed, epoch, index), so a run that is killed and resumed ends bit for bit where it would have ended.
     Under an initialised `torch.distributed` process group all processes pass the same data, and each reads its shard.
 

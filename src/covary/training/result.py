@@ -65,7 +65,7 @@ class FitRun:
 
     @property
     def layers(self) -> list[Layer]:
-        """What each relaxed layer became; empty for a network without such layers."""
+        """What each relaxed layer became; empty for a network without such layers, or where nothing was learned."""
         return self.record.layers
 
     def save(self, folder: str | Path) -> Path:
@@ -169,14 +169,20 @@ def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 
 def _notes(state: FitState, config: FitConfig) -> list[str]:
     """What a reader must know, said as a warning too."""
     unmoved = all(epoch.evidence is None for epoch in state.history) and config.estimator != "augerino"
-    if state.hyper_optimiser is None or not unmoved:
-        return []
-    note = (
-        f"No hyper step was taken: the burn-in has {config.burn_in} epochs of {config.epochs}, with a step every "
-        f"{config.frequency}. Widths and prior are those that the run began with; lower burn_in or raise epochs."
-    )
-    warnings.warn(note, stacklevel=3)
-    return [note]
+    notes = []
+    if state.hyper_optimiser is not None and unmoved:
+        notes.append(
+            f"No hyper step was taken: the burn-in has {config.burn_in} epochs of {config.epochs}, with a step every "
+            f"{config.frequency}. Widths and prior are those that the run began with; lower burn_in or raise epochs."
+        )
+    if config.warm_up >= config.epochs:
+        notes.append(
+            f"The weights never reached their rate: the warm-up has {config.warm_up} epochs of {config.epochs}. Lower "
+            "warm_up or raise epochs."
+        )
+    for note in notes:
+        warnings.warn(note, stacklevel=3)
+    return notes
 
 
 def _augmentation(network: nn.Module) -> Augmentation | None:

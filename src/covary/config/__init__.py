@@ -1,0 +1,16 @@
+"""Settings as frozen records, checked here and nowhere else."""
+
+from .checks import check_seed
+from .discover import BASELINES, TRAIN_AUGMENTS, DiscoverConfig, layers_config
+from .fit import IMAGES, LAYERS, FitConfig
+
+__all__ = [
+    "BASELINES",
+    "IMAGES",
+    "LAYERS",
+    "TRAIN_AUGMENTS",
+    "DiscoverConfig",
+    "FitConfig",
+    "check_seed",
+    "layers_config",
+]

@@ -19,7 +19,8 @@ from covary.readout import load_simplified
 from covary.records import read_run
 from covary.training import measure
 
-QUICK = ("--alpha", "1", "--size", "4", "--epochs", "2", "--burn-in", "1", "--frequency", "1", "--batch-size", "20")
+SHORT = ("--epochs", "2", "--warm-up", "1", "--burn-in", "1", "--frequency", "1", "--batch-size", "20")
+QUICK = ("--alpha", "1", "--size", "4", *SHORT)
 
 
 @pytest.fixture

@@ -61,10 +61,10 @@ def test_length_scales_have_a_column_each(monkeypatch):
     study = cifar_layers("cpu", 0, None, lambda message, done: None)
     sparse = [(job.config.network, job.method) for job in seen if job.network.startswith("S-")]
     assert sparse == [
-        ("relaxed:s-fc+s-conv:4", MAP),
-        ("relaxed:s-fc+s-conv:4", EVIDENCE),
-        ("relaxed:s-fc+s-conv:4:weight", EVIDENCE),
-        ("relaxed:s-fc+s-conv:4:hyperparameter", EVIDENCE),
+        ("relaxed:s-fc+s-conv:6", MAP),
+        ("relaxed:s-fc+s-conv:6", EVIDENCE),
+        ("relaxed:s-fc+s-conv:6:weight", EVIDENCE),
+        ("relaxed:s-fc+s-conv:6:hyperparameter", EVIDENCE),
     ]
     assert {job.config.train_augment for job in seen} == {"flips+shifts"}
     learned = next(row for row in study.rows if (row["network"], row["method"]) == ("F-FC+CONV", EVIDENCE))

@@ -138,8 +138,8 @@ IMAGES = FitConfig(
 # Relaxed layers learn by their priors alone: their steps cost next to nothing once a pass over all data has given the
 # eigenvalues, so each pass serves many of them. Rates relative to the weights' sizes: with equal ones Adam turns dense
 # paths, of many small weights, long before the convolutions beside them have learned anything. The burn-in is long for
-# the same reason: what is still useless at the first hyper step is switched off for good. Sketches
-# judge: with many classes exact columns would take longer than training.
+# the same reason: what is still useless at the first hyper step is switched off for good. Sketches judge: with many
+# classes exact columns would take longer than training.
 LAYERS = FitConfig(
     epochs=50,
     batch_size=50,

@@ -15,9 +15,10 @@ from covary.curvature.columns import check_columns, root_columns
 from covary.curvature.dense import full_blocks
 from covary.curvature.diagonal import diagonal_blocks
 from covary.curvature.kronecker import kron_blocks
+from covary.curvature.traced import traced_blocks
 from covary.priors import weights_of
 
-BLOCKS = {"full": full_blocks, "diag": diagonal_blocks, "kron": kron_blocks}
+BLOCKS = {"full": full_blocks, "diag": diagonal_blocks, "kron": kron_blocks, "kron-traced": traced_blocks}
 
 
 def all_signs(num_data: int, num_outputs: int) -> torch.Tensor:

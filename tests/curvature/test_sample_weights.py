@@ -57,7 +57,7 @@ def test_kfac_of_a_deep_linear_network_is_exact_under_unequal_weights():
     assert (plain.T @ plain - weighted.T @ weighted).norm() > 0.1 * (weighted.T @ weighted).norm()
 
 
-@pytest.mark.parametrize("curvature", ["kron", "full", "diag"])
+@pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_two_passes_equal_one_graph_also_in_the_logits(curvature):
     torch.manual_seed(0)
     inner = nn.Sequential(nn.Conv2d(1, 2, 2), nn.Tanh(), nn.Flatten(), nn.Linear(8, NUM_OUTPUTS))
@@ -73,7 +73,7 @@ def test_two_passes_equal_one_graph_also_in_the_logits(curvature):
         torch.testing.assert_close(two[name], slope, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("curvature", ["kron", "full", "diag"])
+@pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_gradient_in_the_logits_is_the_central_difference(curvature):
     network, data = curved_network(), (torch.randn(5, 1, 3, 3), targets("categorical", 5))
     likelihood, prior, logits = covary.Categorical(), covary.Prior(network), network.augment.logits

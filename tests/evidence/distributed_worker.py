@@ -27,7 +27,7 @@ def results(rank: int, size: int, dtype: torch.dtype) -> dict[str, torch.Tensor]
     network, likelihood, prior, data = model(dtype)
     shard = tuple(tensor[rank::size] for tensor in data)
     found: dict[str, torch.Tensor] = {}
-    for curvature in ("kron", "full", "diag"):
+    for curvature in ("kron", "kron-traced", "full", "diag"):
         terms = covary.log_evidence(network, likelihood, prior, shard, curvature, mode_correction=True)
         found |= {f"{curvature} evidence": terms.log_evidence, f"{curvature} norm": terms.gradient_norm}
         found[f"{curvature} count"] = torch.tensor(terms.num_data)

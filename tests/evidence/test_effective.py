@@ -10,7 +10,7 @@ from covary.evidence import Model, effective_of_factors, factor_pass
 from covary.evidence.choice import blocks_function
 
 
-@pytest.mark.parametrize("curvature", ["kron", "full", "diag"])
+@pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 @pytest.mark.parametrize("structure", ["layerwise", "scalar", {"first": "0.*", "second": "2.*"}])
 def test_effective_parameters_are_the_trace_of_the_shrinkage(curvature, structure):
     network, x = CASES["linear"].make(6)

@@ -33,7 +33,7 @@ def image_model(num_samples: int = 4):
     return network, covary.Categorical(), covary.Prior(network), data
 
 
-@pytest.mark.parametrize("curvature", ["full", "kron", "kernel"])
+@pytest.mark.parametrize("curvature", ["full", "kron", "kron-traced", "kernel"])
 def test_the_linear_gaussian_evidence_is_exact(curvature):
     network, likelihood, prior, (x, y) = linear_gaussian()
     terms = covary.log_evidence(network, likelihood, prior, (x, y), curvature=curvature)

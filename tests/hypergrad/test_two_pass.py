@@ -51,7 +51,7 @@ def named_hyperparameters(network, likelihood, prior) -> dict[str, nn.Parameter]
 
 @pytest.mark.parametrize("kind", ["categorical", "gaussian"])
 @pytest.mark.parametrize("columns", ["exact", 2])
-@pytest.mark.parametrize("curvature", ["kron", "full", "diag"])
+@pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_two_passes_equal_one_graph(curvature, columns, kind):
     if curvature == "full" and columns != "exact":
         columns = "exact"
@@ -65,7 +65,7 @@ def test_two_passes_equal_one_graph(curvature, columns, kind):
     torch.testing.assert_close(two.terms.log_evidence, one.terms.log_evidence, rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize("curvature", ["kron", "full", "diag"])
+@pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_the_gradient_is_the_central_difference_of_the_evidence(curvature):
     network, likelihood, prior, data = model()
     gradient = two_pass(network, likelihood, prior, data, curvature, "exact")

@@ -51,6 +51,10 @@ def _kron(tensors: Sequence[Tensor]) -> Kron:
     return Kron(tensors[0], tensors[1], 3.5)
 
 
+def _traced(tensors: Sequence[Tensor]) -> Kron:
+    return Kron(tensors[0], tensors[1], None)
+
+
 CASES = {
     "dense": Case(lambda t: Dense(t[0]), [gram(0, 5, 5)]),
     "diagonal": Case(lambda t: Diagonal(t[0]), [normal(1, 6).square()]),
@@ -62,6 +66,10 @@ CASES = {
     "kron, one block": Case(_kron, [gram(24, 1, 2, 2), gram(25, 3, 3)]),
     "kron, A diagonal": Case(_kron, [normal(12, 4, 1, 1).square(), gram(13, 3, 3)]),
     "kron, B diagonal": Case(_kron, [gram(14, 3, 3), normal(15, 4, 1, 1).square()]),
+    "kron, traced": Case(_traced, [gram(26, 3, 3), gram(27, 4, 4)]),
+    "kron, traced, A blocked": Case(_traced, [gram(28, 3, 2, 2), gram(29, 4, 4)]),
+    "kron, traced, B blocked": Case(_traced, [gram(30, 3, 3), gram(31, 2, 2, 2)]),
+    "kron, traced, both blocked": Case(_traced, [gram(32, 3, 2, 2), gram(33, 3, 3, 3)]),
     "block": Case(
         _mixed,
         [gram(16, 3, 3), normal(17, 4).square(), gram(18, 2, 2), gram(19, 3, 3), gram(20, 2, 2, 2), gram(21, 2, 2)],

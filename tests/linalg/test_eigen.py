@@ -158,6 +158,15 @@ def test_rounding_below_zero_counts_as_zero() -> None:
         eigh_all([torch.diag(torch.tensor([-31 * eps, 1.0, 0.5]))], ["'x'"])
 
 
+def test_products_too_small_for_normal_numbers_are_rounded_absolutely() -> None:
+    """A path that is off: entries of 1e-40 in single precision have lost most of their digits."""
+    matrix = torch.diag(torch.tensor([4e-39, -2.2e-42], dtype=torch.float32))
+    (spectrum,) = eigh_all([matrix])
+    assert bool((spectrum.values >= 0).all())
+    with pytest.raises(NotPositiveDefiniteError, match=r"is -2\.200e-33"):  # the control
+        eigh_all([torch.diag(torch.tensor([4e-30, -2.2e-33], dtype=torch.float32))])
+
+
 def test_rounding_is_judged_per_matrix_of_a_stack() -> None:
     small, large = torch.diag(torch.tensor([-1e-9, 1e-3])), torch.diag(torch.tensor([1.0, 1e9]))
     with pytest.raises(NotPositiveDefiniteError):

@@ -45,6 +45,18 @@ def matrix_root(matrix: Tensor) -> Tensor:
     return (vectors * values.clamp(min=0).sqrt()) @ vectors.T
 
 
+def row_gradients(layer_outputs: Tensor, tail, roots: Tensor) -> Tensor:
+    """The gradients g of every column of Λ^½ at every row of a layer's outputs, (N, C, R, G), datum by datum.
+
+    Arguments:
+        layer_outputs: The layer's outputs, (N, R, G).
+        tail: From the layer's outputs of one datum (R, G) to its outputs (C,).
+        roots: Λ^½ of each datum, shape (N, C, C).
+    """
+    jacobians = [jacrev(tail)(outputs) for outputs in layer_outputs]
+    return torch.stack([torch.einsum("ck,crg->krg", r, j) for r, j in zip(roots, jacobians, strict=True)])
+
+
 def shared_factors(signals: Tensor, tail, roots: Tensor, approx: str):
     """KFAC factors of a layer y = W a by loops, with count.
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import covary
 from cases import CASES, NUM_OUTPUTS, targets
 from covary._errors import DataError, StructureError, UnsupportedLayerError
-from covary.curvature import diag, full, kfac
+from covary.curvature import diag, full, kfac, tkfac
 from covary.curvature.capture import capture
 from covary.networks import Averaged
 from covary.posterior import Laplace
@@ -104,14 +104,14 @@ def check_outputs(laplace: Laplace, x: Tensor) -> None:
     torch.testing.assert_close(variance, covariance.diagonal(dim1=1, dim2=2), rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("curvature", ["kron", "full", "diag"])
+@pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_function_distribution_is_the_dense_product(name, curvature):
     laplace, x, _ = posterior(name, curvature)
     check_outputs(laplace, x)
 
 
-@pytest.mark.parametrize("curvature", ["kron", "full", "diag"])
+@pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_function_distribution_of_the_last_layer_is_the_dense_product(name, curvature):
     laplace, x, _ = posterior(name, curvature, subset="last_layer")
@@ -151,10 +151,10 @@ def test_chunks_change_nothing(name, monkeypatch):
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-@pytest.mark.parametrize("curvature", ["kron", "full", "diag"])
+@pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_curvature_is_that_of_the_curvature_room(curvature, likelihood):
     laplace, x, y = posterior("linear", curvature, likelihood, batch_size=3)
-    function = {"kron": kfac, "full": full, "diag": diag}[curvature]
+    function = {"kron": kfac, "kron-traced": tkfac, "full": full, "diag": diag}[curvature]
     with torch.no_grad():
         expected = function(laplace.network, LIKELIHOODS[likelihood], (x, y)).to_dense()
     torch.testing.assert_close(laplace.curvature.to_dense(), expected, rtol=1e-9, atol=1e-12)
@@ -246,7 +246,7 @@ def test_linear_regression_is_the_closed_form(curvature, method, generator):
     torch.testing.assert_close(ours.variance, variance, **tolerance)
 
 
-@pytest.mark.parametrize("curvature", ["kron", "full", "diag"])
+@pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_weights_have_the_covariance_of_the_posterior(curvature, monkeypatch):
     """The identity as noise gives the root, whose square is the covariance."""
     laplace, _, _ = posterior("linear", curvature)
@@ -279,7 +279,7 @@ def test_a_sample_is_a_function_of_its_seed_and_number():
 
 
 @pytest.mark.parametrize("name", ["linear", "averaged linear"])
-@pytest.mark.parametrize("curvature", ["kron", "full", "diag"])
+@pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_evidence_is_that_of_the_evidence_room(name, curvature):
     laplace, x, y = posterior(name, curvature)
     expected = covary.log_evidence(laplace.network, laplace.likelihood, laplace.prior, (x, y), curvature)
@@ -307,8 +307,8 @@ def refused(**changes):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"curvature": "kernel"}, StructureError, "'kron', 'full' or 'diag'"),
-        ({"curvature": "low rank"}, StructureError, "'kron', 'full' or 'diag'"),
+        ({"curvature": "kernel"}, StructureError, "'kron', 'kron-traced', 'full' or 'diag'"),
+        ({"curvature": "low rank"}, StructureError, "'kron', 'kron-traced', 'full' or 'diag'"),
         ({"subset": "first_layer"}, StructureError, "'all' or 'last_layer'"),
         ({"prior": covary.Prior(nn.Linear(4, 3))}, StructureError, "another network"),
         ({"data": (torch.full((2, 4), torch.nan), torch.zeros(2, dtype=torch.int64))}, DataError, "not finite"),

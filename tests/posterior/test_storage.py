@@ -13,7 +13,9 @@ from covary._errors import CovaryError, DataError, StructureError
 from covary.posterior import Laplace
 from covary.posterior.storage import HEADER
 
-OPTIONS = [(curvature, subset) for curvature in ("kron", "full", "diag") for subset in ("all", "last_layer")]
+OPTIONS = [
+    (curvature, subset) for curvature in ("kron", "kron-traced", "full", "diag") for subset in ("all", "last_layer")
+]
 
 
 def posterior(curvature: str = "kron", subset: str = "all", case: str = "linear") -> tuple[Laplace, torch.Tensor]:

@@ -30,7 +30,7 @@ def simplified(network: nn.Module, prior: Prior, **settings):
     return simplify(network, likelihood=covary.Categorical(), prior=prior, data=noise(), **settings)
 
 
-@pytest.mark.parametrize("curvature", ["kron", "full", "diag"])
+@pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_a_path_that_is_off_goes_and_nothing_else_changes(curvature):
     network = switched_off()
     before, prior = copy.deepcopy(network.state_dict()), Prior(network, precision={**OFF, "*": 2.0})

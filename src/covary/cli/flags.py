@@ -51,7 +51,7 @@ class RunFlags:
     burn_in: Annotated[int, _option("Epochs before the first hyper step.")]
     frequency: Annotated[int, _option("A hyper step every so many epochs.")]
     estimator: Annotated[str, _option("two_pass, or stochastic (a bound, few images).")]
-    curvature: Annotated[str, _option("kron, full or diag.")]
+    curvature: Annotated[str, _option("kron, kron-traced, full or diag.")]
     columns: Annotated[str, _option("Sketches in the hyper-gradient, or exact.")]
     judge_columns: Annotated[str, _option("Sketches in judgements, read-outs and simplify, or exact.")]
     hyper_data: Annotated[int | None, _option("Images that each step on the augmentation reads.")]

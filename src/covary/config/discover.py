@@ -76,8 +76,11 @@ class DiscoverConfig:
         if self.simplify is not None and not 0 < self.simplify < 1:
             raise StructureError(f"simplify is a share between 0 and 1, such as 0.01; {self.simplify!r} came.")
         self._check_baselines()
-        if self.prior == "diagonal" and self.fit.curvature == "kron":
-            raise StructureError("A diagonal prior needs curvature 'diag' or 'full'; 'kron' came. Choose one of them.")
+        came = self.fit.curvature
+        if self.prior == "diagonal" and came not in ("diag", "full"):
+            raise StructureError(
+                f"A diagonal prior needs curvature 'diag' or 'full'; '{came}' came. Choose one of them."
+            )
 
     @property
     def is_relaxed(self) -> bool:

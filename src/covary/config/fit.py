@@ -11,7 +11,7 @@ __all__ = ["IMAGES", "LAYERS", "FitConfig"]
 
 OPTIMISERS = ("adam", "sgd")
 ESTIMATORS = ("two_pass", "stochastic", "augerino")
-CURVATURES = ("kron", "full", "diag")
+CURVATURES = ("kron", "kron-traced", "full", "diag")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class FitConfig:
         frequency: A hyper step follows every so many epochs.
         estimator: The gradient of the hyperparameters: "two_pass", "stochastic" (a bound from M data), or "augerino"
             (the baseline: joint descent on loss − 0.01 ‖widths‖, no evidence).
-        curvature: "kron", "full" or "diag".
+        curvature: "kron", "kron-traced" (KFAC with the partial traces of H), "full" or "diag".
         columns: Sketches in the hyper-gradient, or "exact"; "full" needs "exact".
         hyper_data: M, the data that each step on the augmentation reads; all by default.
         hyper_samples: Transformed copies of each datum in hyper steps and judgements, if other than the network's own:

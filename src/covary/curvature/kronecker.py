@@ -19,7 +19,7 @@ parameters get exact blocks.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -27,30 +27,27 @@ from torch import Tensor, nn
 
 from .._types import Batch, Columns
 from ..likelihoods import Likelihood
-from ..linalg import AbstractPSD, Block, Dense, Gram, Kron
+from ..linalg import AbstractPSD, Block, Dense, Gram
 from .accumulate import accumulate, as_block
 from .capture import Captured
 from .columns import draw_signs, root_columns
 from .coverage import select_weights
-from .dense import dense_block
-from .diagonal import diagonal_block
 from .evaluate import evaluate
-from .shares import Exact, Lookup, Outer, Share
+from .rows import (
+    DEFAULT,
+    KfacApprox,
+    Sharing,
+    called,
+    exact_blocks,
+    gradient_rows,
+    input_rows,
+    kron_product,
+    products,
+    stack,
+)
+from .shares import Exact, Lookup, Outer
 
-__all__ = ["KfacApprox", "Sharing", "kfac", "kron_blocks"]
-
-KfacApprox = Literal["expand", "reduce"]
-
-
-class Sharing(NamedTuple):
-    """How the factors treat what shares a weight: rows of one datum, elements of a group, blocks of the weight."""
-
-    rows: KfacApprox = "expand"
-    elements: KfacApprox = "reduce"
-    common_gradients: bool = False  # one B for all blocks
-
-
-DEFAULT = Sharing()
+__all__ = ["kfac", "kron_blocks"]
 
 
 def kfac(
@@ -96,25 +93,22 @@ def kron_blocks(
     captured: Captured, columns: Iterable[Float[Tensor, "N C"]], sharing: Sharing = DEFAULT
 ) -> dict[str, AbstractPSD]:
     """The blocks of the weights that were called, additive over batches by `accumulate`."""
-    inputs = {name: _input_factor(captured, name, sharing) for name in _names(captured, "kron")}
+    inputs = {name: _input_factor(captured, name, sharing) for name in called(captured, "kron")}
     partners = _partners(captured, inputs)
-    dense = [name for name in _names(captured, "dense") if name not in partners]
     outputs: dict[str, Gram] = {}
     exact: dict[str, AbstractPSD] = {}
     for gradients in captured.pull_all(columns):
         for name in inputs:
             factor = _gradient_factor(captured, name, gradients, sharing)
             outputs[name] = factor if name not in outputs else outputs[name] + factor
-        for name in dense:
-            block: AbstractPSD = dense_block(captured, (name,), gradients)
-            exact[name] = block if name not in exact else exact[name].accumulate(block)
-        for name in _names(captured, "diagonal"):
-            block = diagonal_block(captured, name, gradients)
-            exact[name] = block if name not in exact else exact[name].accumulate(block)
+        exact = accumulate(exact, exact_blocks(captured, gradients, without=partners))
         del gradients  # before the next column's are made
     exact |= {bias: Dense(outputs[weight], name=bias) for bias, weight in partners.items() if weight in outputs}
-    products = {name: _product(captured, name, inputs[name], factor) for name, factor in outputs.items()}
-    return {name: products.get(name) or exact[name] for name in captured.weights if name in products or name in exact}
+    pairs = {
+        name: kron_product(captured, name, inputs[name].gram, factor, inputs[name].num_rows)
+        for name, factor in outputs.items()
+    }
+    return {name: pairs.get(name) or exact[name] for name in captured.weights if name in pairs or name in exact}
 
 
 class InputFactor(NamedTuple):
@@ -122,10 +116,6 @@ class InputFactor(NamedTuple):
 
     gram: Gram
     num_rows: Float[Tensor, "*Q"]
-
-
-def _names(captured: Captured, structure: str) -> list[str]:
-    return [n for n in captured.weights if captured.structures[n] == structure and captured.shares[n]]
 
 
 def _partners(captured: Captured, inputs: dict[str, InputFactor]) -> dict[str, str]:
@@ -143,19 +133,11 @@ def _partners(captured: Captured, inputs: dict[str, InputFactor]) -> dict[str, s
         ):
             weights[call] = name
     biases = {}
-    for name in _names(captured, "dense"):
+    for name in called(captured, "dense"):
         call, share = captured.shares[name][0]
         if len(captured.shares[name]) == 1 and isinstance(share, Exact) and share.additive and call in weights:
             biases[name] = weights[call]
     return biases
-
-
-def _product(captured: Captured, name: str, inputs: InputFactor, gradients: Gram) -> Kron:
-    share = captured.shares[name][0].share
-    rows_are_inputs = isinstance(share, Lookup) or (isinstance(share, Outer) and share.input_rows)
-    # torch.kron(left, right) follows weight.flatten(): left indexes the weight's rows
-    left, right = (inputs.gram, gradients) if rows_are_inputs else (gradients, inputs.gram)
-    return Kron(right, left, inputs.num_rows, estimated=captured.num_sets > 1)
 
 
 def _input_factor(captured: Captured, name: str, sharing: Sharing) -> InputFactor:
@@ -166,17 +148,12 @@ def _input_factor(captured: Captured, name: str, sharing: Sharing) -> InputFacto
         return InputFactor(Gram(counts[:, None, None]), _count([sum(share.num_used for share in lookups)], counts))
     if (short := _short_input_factor(captured, name, sharing)) is not None:
         return short
-    rows: dict[int, list[Tensor]] = {}
-    for _, share in captured.shares[name]:
-        position = share.block[0] if isinstance(share, Outer) else 0
-        rows.setdefault(position, []).append(_input_rows(captured, share, sharing))
-    if sharing.rows == "reduce":
-        rows = {key: [_reduce(parts) / sum(part.shape[2] for part in parts)] for key, parts in rows.items()}
+    rows = input_rows(captured, name, sharing)
     if lookups and sharing.rows == "expand":  # positions without lookup are no rows
         num_rows = [sum(share.num_used for share in lookups)]
     else:
         num_rows = [sum(part.shape[1] * part.shape[2] for part in rows[key]) for key in sorted(rows)]
-    gram = _stack([_gram(rows[key]) for key in sorted(rows)])
+    gram = stack([products(rows[key]) for key in sorted(rows)])
     if sharing.common_gradients:
         num_rows = [number * rows[0][0].shape[3] for number in num_rows]
     return InputFactor(gram, _count(num_rows, gram.matrix))
@@ -196,81 +173,10 @@ def _short_input_factor(captured: Captured, name: str, sharing: Sharing) -> Inpu
 
 
 def _gradient_factor(captured: Captured, name: str, gradients: Sequence[Tensor], sharing: Sharing) -> Gram:
-    rows: dict[int, list[Tensor]] = {}
-    for call, share in captured.shares[name]:
-        position = share.block[0] if isinstance(share, Outer) else 0
-        rows.setdefault(position, []).append(_gradient_rows(captured, share, gradients[call], sharing))
-    if sharing.rows == "reduce":
-        rows = {key: [_reduce(parts)] for key, parts in rows.items()}
+    rows = gradient_rows(captured, name, gradients, sharing)
     if sharing.common_gradients:  # blocks count as further rows
         rows = {key: [part.flatten(2, 3)[:, :, :, None] for part in parts] for key, parts in rows.items()}
-    return _stack([_gram(rows[key]) for key in sorted(rows)])
-
-
-def _sets(captured: Captured) -> list[slice]:
-    """The samples of each independent set."""
-    size = captured.num_samples // captured.num_sets
-    return [slice(number * size, (number + 1) * size) for number in range(captured.num_sets)]
-
-
-def _input_rows(captured: Captured, share: Share, sharing: Sharing) -> Float[Tensor, "T N R Q D"]:
-    r"""The means :math:`\bar a` of each set of samples."""
-    assert not isinstance(share, Exact), "exact shares have no factors"
-    weights = captured.sample_weights
-    if isinstance(share, Lookup):
-        return _stacked([share.averaged_inputs(weights, samples=samples) for samples in _sets(captured)])
-    merge = sharing.elements == "reduce"
-    return _stacked([share.averaged_inputs(weights, samples=samples, merge=merge) for samples in _sets(captured)])
-
-
-def _gradient_rows(captured: Captured, share: Share, gradient: Tensor, sharing: Sharing) -> Float[Tensor, "T N R Q G"]:
-    r"""The sums :math:`\bar g` of each set of samples, as if it were all of them."""
-    assert not isinstance(share, Exact), "exact shares have no factors"
-    if isinstance(share, Lookup):
-        sums = [share.summed_gradients(gradient, samples=samples) for samples in _sets(captured)]
-    else:
-        merge = sharing.elements == "reduce"
-        sums = [share.summed_gradients(gradient, samples=samples, merge=merge) for samples in _sets(captured)]
-    return _stacked(sums) if captured.num_sets == 1 else captured.num_sets * _stacked(sums)
-
-
-def _stacked(sets: list[Float[Tensor, "N R Q D"]]) -> Float[Tensor, "T N R Q D"]:
-    return sets[0].unsqueeze(0) if len(sets) == 1 else torch.stack(sets)
-
-
-def _reduce(parts: list[Float[Tensor, "T N _ Q D"]]) -> Float[Tensor, "T N 1 Q D"]:
-    """The sum over the shared axis and over calls."""
-    return torch.stack([part.sum(2, keepdim=True) for part in parts]).sum(0)
-
-
-def _gram(parts: list[Float[Tensor, "T N _ Q D"]]) -> Gram:
-    """The sum of outer products over rows and calls: of the rows with themselves, or of one set's with the other's."""
-    products = [_products_of_rows(part[0], part[-1]) for part in parts]
-    matrix = torch.stack(products).sum(0) if len(products) > 1 else products[0]
-    return Gram(matrix, _few_rows(parts)) if len(parts[0]) == 1 else Gram((matrix + matrix.mT) / 2)
-
-
-def _few_rows(parts: list[Float[Tensor, "1 N _ Q D"]]) -> Float[Tensor, "Q _ D"] | None:
-    """The rows of all calls by block, where they are fewer than their entries and no graph is recorded."""
-    number = sum(part.shape[1] * part.shape[2] for part in parts)
-    if number >= parts[0].shape[4] or torch.is_grad_enabled():
-        return None
-    return torch.cat([part[0].permute(2, 0, 1, 3).flatten(1, 2) for part in parts], 1)
-
-
-def _products_of_rows(left: Float[Tensor, "N R Q D"], right: Float[Tensor, "N R Q D"]) -> Float[Tensor, "*Q D D"]:
-    _, num_shared, num_blocks, size = left.shape
-    if num_blocks > 1:
-        return torch.einsum("nrqi,nrqj->qij", left, right)
-    left, right = left.squeeze(2), right.squeeze(2)
-    if size <= num_shared:
-        # rows of a convolution are a transposed view: products per datum read it as it lies, and are the smaller tensor
-        return (left.transpose(1, 2) @ right).sum(0)
-    return left.flatten(0, 1).T @ right.flatten(0, 1)
-
-
-def _stack(grams: list[Gram]) -> Gram:
-    return grams[0] if len(grams) == 1 else Gram(torch.stack([gram.matrix for gram in grams]))
+    return stack([products(rows[key]) for key in sorted(rows)])
 
 
 def _count(counts: list[int], like: Tensor) -> Tensor:

@@ -159,10 +159,15 @@ class Lookup:
         """The number of pairs (n, r) that look a row up in at least one sample."""
         return int((self.index >= 0).any(1).sum())
 
-    def counts(self) -> Float[Tensor, " V"]:
-        """How often each row was looked up: the diagonal of the input factor where S = 1."""
-        seen = self.index[self.index >= 0]
-        return torch.bincount(seen, minlength=self.num_rows).to(self.dtype)
+    def counts(self, weights: Float[Tensor, "N FR 1"] | None = None) -> Float[Tensor, " V"]:
+        """How often each row was looked up: the diagonal of the input factor where S = 1.
+
+        Arguments:
+            weights: How often each position counts; once by default.
+        """
+        used = self.index >= 0
+        ones = used.to(self.dtype) if weights is None else used * weights.reshape(self.index.shape)
+        return ones.new_zeros(self.num_rows).index_add(0, self.index.clamp(min=0).flatten(), ones.flatten())
 
     def columns(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
         r"""The exact columns :math:`\hat J_n^\top v` of the data in `rows`."""

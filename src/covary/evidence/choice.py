@@ -14,24 +14,31 @@ from ..curvature.columns import check_columns
 from ..curvature.dense import FULL, full_blocks
 from ..curvature.diagonal import diagonal_blocks
 from ..curvature.kronecker import kron_blocks
+from ..curvature.traced import traced_blocks
 from ..linalg import AbstractPSD, Block
 from ..priors import Prior
 
-__all__ = ["BlocksFunction", "CurvatureName", "blocks_function", "check_choice", "joined", "joined_shifts"]
+__all__ = ["KRON", "BlocksFunction", "CurvatureName", "blocks_function", "check_choice", "joined", "joined_shifts"]
 
-CurvatureName = Literal["kron", "full", "diag", "kernel"]
+CurvatureName = Literal["kron", "kron-traced", "full", "diag", "kernel"]
 BlocksFunction = Callable[[Captured, Iterable[Tensor]], Mapping[str, AbstractPSD]]
-_BLOCKS: dict[str, BlocksFunction] = {"kron": kron_blocks, "full": full_blocks, "diag": diagonal_blocks}
+_BLOCKS: dict[str, BlocksFunction] = {
+    "kron": kron_blocks,
+    "kron-traced": traced_blocks,
+    "full": full_blocks,
+    "diag": diagonal_blocks,
+}
+KRON = ("kron", "kron-traced")
 
 
 def check_choice(curvature: object, columns: Columns, prior: Prior) -> None:
     """Nothing, or the reason why these choices exclude each other."""
     check_columns(columns)
-    if curvature not in ("kron", "full", "diag", "kernel"):
-        raise StructureError(f"curvature must be 'kron', 'full', 'diag' or 'kernel', got {curvature!r}.")
-    if curvature == "kron" and prior.structure == "diagonal":
+    if curvature not in (*_BLOCKS, "kernel"):
+        raise StructureError(f"curvature must be 'kron', 'kron-traced', 'full', 'diag' or 'kernel', got {curvature!r}.")
+    if curvature in KRON and prior.structure == "diagonal":
         raise StructureError(
-            "A diagonal prior with curvature 'kron' has no closed-form log-determinant. Use "
+            f"A diagonal prior with curvature '{curvature}' has no closed-form log-determinant. Use "
             "Prior(structure='layerwise') or 'scalar' with 'kron', or curvature='diag' or 'full' with the diagonal "
             "prior."
         )

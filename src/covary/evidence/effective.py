@@ -47,7 +47,7 @@ def effective_parameters(
 ) -> list[EffectiveParameters]:
     """The effective numbers of parameters of the prior's groups, in their order, with exact columns.
 
-    Arguments as for `log_evidence`; curvature "kron", "full" or "diag".
+    Arguments as for `log_evidence`; curvature "kron", "kron-traced", "full" or "diag".
     """
     check_choice(curvature, "exact", prior)
     if curvature == "kernel":

@@ -62,7 +62,7 @@ def two_pass(
         likelihood: The likelihood.
         prior: The prior, made for this network.
         data: A pair of tensors, a `Dataset`, or an iterable of batches.
-        curvature: "kron", "full" or "diag".
+        curvature: "kron", "kron-traced", "full" or "diag".
         columns: The number of sketches of the root of Λ, or "exact"; the terms' log-volume is that of the sketches.
         seed: The seed of the augmentation's noise, of the sketches, and of the choice of the M data.
         num_data: M, how many data (of each process) the second pass reads; all by default.

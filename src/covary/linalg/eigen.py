@@ -133,8 +133,9 @@ def _with_zeros(values: Float[Tensor, "*Qs m"], matrix: Float[Tensor, "*Q n n"])
 def eigh_all(matrices: Sequence[Tensor], labels: Sequence[str] = (), estimated: Sequence[bool] = ()) -> list[Spectrum]:
     r"""Spectra :math:`M = V \mathrm{diag}(\lambda) V^\top` of positive semi-definite matrices, without graph.
 
-    Eigenvalues in :math:`[-t |\lambda|_{\max}, 0)` with t = 10 · size · eps count as zero: Gram matrices are positive
-    semi-definite by construction, and this is the accuracy of `eigh`. A lower one raises
+    Eigenvalues in :math:`[-t |\lambda|_{\max}, 0)` with t = 10 · size · eps, or below zero by less than normal numbers
+    are, count as zero: Gram matrices are positive semi-definite by construction, and this is their accuracy and that
+    of `eigh`. A lower one raises
     `NotPositiveDefiniteError`, or counts as zero too in an estimate. The number of threads of the caller is the same
     afterwards.
 
@@ -256,10 +257,14 @@ def _single_threaded(label: str) -> Iterator[None]:
 
 def _without_rounding(values: Float[Tensor, "*Q n"], label: str, estimated: bool) -> Float[Tensor, "*Q n"]:
     """The eigenvalues, those that are negative within rounding (in an estimate: within its noise) set to zero."""
-    tolerance = 10 * values.shape[-1] * torch.finfo(values.dtype).eps * values.abs().amax(-1, keepdim=True)
-    if not estimated and bool((values < -tolerance).any()):
+    kind = torch.finfo(values.dtype)
+    # a path that is off has products below the smallest normal number, which are rounded absolutely
+    tolerance = 10 * values.shape[-1] * (kind.eps * values.abs().amax(-1, keepdim=True) + kind.tiny)
+    beyond = values < -tolerance
+    if not estimated and bool(beyond.any()):
         raise NotPositiveDefiniteError(
-            f"The smallest eigenvalue of {label} is {values.min().item():.3e}, below zero by more than rounding; "
-            "a positive semi-definite matrix was expected. Build it as a Gram matrix, or compute it in float64."
+            f"The smallest eigenvalue of {label} is {values[beyond].min().item():.3e}, below zero by more than "
+            "rounding; a positive semi-definite matrix was expected. Build it as a Gram matrix, or compute it in "
+            "float64."
         )
     return values.clamp_min(0.0)

@@ -24,12 +24,15 @@ class Kron(AbstractPSD):
 
     Rows follow `weight.flatten()` of a weight (Q · G, D). With eigenvalues :math:`a_{qi}, b_{qj}` of the factors,
     those of H are :math:`\lambda_{qji} = b_{qj} a_{qi} / c`: exact, and cubic in D and G instead of their product.
-    A, B and c are sums over data. No data, c = 0 with A = B = 0, is the zero matrix.
+    A, B and c are sums over data. No data, c = 0 with A = B = 0, is the zero matrix. Where A and B are the partial
+    traces of a matrix, :math:`c_q = \mathrm{tr} A_q = \mathrm{tr} B_q` gives the product that has the same ones: the
+    count is then no statistic of its own, and derivatives go through it.
 
     Arguments:
         input_cov: The factor A, (D, D), shared by all blocks, or (Q, D, D); or the sum that it is.
         grad_cov: The factor B, (G, G), shared by all blocks, or (Q, G, G); or the sum that it is.
-        count: The number c of terms in each sum, one for all blocks or (Q,).
+        count: The number c of terms in each sum, one for all blocks or (Q,); None for the trace that A and B, as
+            partial traces, have in common: of each block, or of the factor that all blocks share.
         estimated: Whether A and B are unbiased estimates of positive semi-definite matrices (cross products of
             independent samples), whose eigenvalues below zero are noise and count as zero.
         name: How messages call the matrix.
@@ -39,7 +42,7 @@ class Kron(AbstractPSD):
         self,
         input_cov: Float[Tensor, "..."] | Gram,
         grad_cov: Float[Tensor, "..."] | Gram,
-        count: float | int | Float[Tensor, "*Q"] = 1.0,
+        count: float | int | Float[Tensor, "*Q"] | None = 1.0,
         *,
         estimated: bool = False,
         name: str = "",
@@ -49,12 +52,15 @@ class Kron(AbstractPSD):
         check_factor(self.input_cov, (2, 3), describe(name, "input_cov"))
         check_factor(self.grad_cov, (2, 3), describe(name, "grad_cov"))
         _check_blocks(self.input_cov, self.grad_cov, describe(name))
-        self.count = torch.as_tensor(count, dtype=self.input_cov.dtype, device=self.input_cov.device)
+        self.traced = count is None
+        given = self._traced_factor.diagonal(dim1=-2, dim2=-1).sum(-1) if count is None else count
+        self.count = torch.as_tensor(given, dtype=self.input_cov.dtype, device=self.input_cov.device)
         self.estimated = estimated
         self.name = name
         stacks = [Gram(self._stack(gram.matrix), gram.rows) for gram in self.grams]
         self.factors = Factors(dict(zip(("input_cov", "grad_cov"), stacks, strict=True)), estimated=estimated)
-        _check_count(self.count, self._shape[0], self.tensors, describe(name))
+        if not self.traced:
+            _check_count(self.count, self._shape[0], self.tensors, describe(name))
 
     @property
     def size(self) -> int:
@@ -134,6 +140,13 @@ class Kron(AbstractPSD):
         half = 0.5 * self._scale[:, None, None] / self._shifted(shift)
         weights_a = (half * b.values[:, :, None]).sum(1)
         weights_b = (half * a.values[:, None, :]).sum(2)
+        if self.traced:
+            # a larger trace makes all of H smaller: d log c = tr dF / c for the factor F that it is the trace of
+            less = self._scale * (weights_a * a.values).sum(-1).sum_to_size(self._scale.shape)
+            if self._traced_factor is self.input_cov:
+                weights_a = weights_a.sum_to_size(a.values.shape) - less[:, None]
+            else:
+                weights_b = weights_b.sum_to_size(b.values.shape) - less[:, None]
         return (
             _cotangent(a, weights_a).reshape(self.input_cov.shape),
             _cotangent(b, weights_b).reshape(self.grad_cov.shape),
@@ -142,15 +155,22 @@ class Kron(AbstractPSD):
     def map(self, function: TensorMap) -> "Kron":
         """The same structure with the function applied to A, B and the count."""
         input_cov, grad_cov = (gram.map(function) for gram in self.grams)
-        return Kron(input_cov, grad_cov, function(self.count), estimated=self.estimated, name=self.name)
+        count = None if self.traced else function(self.count)
+        return Kron(input_cov, grad_cov, count, estimated=self.estimated, name=self.name)
 
     def accumulate(self, other: AbstractPSD) -> "Kron":
         """The value of all the data: A, B and count add up, the matrices do not."""
         check_matching(self, other, lambda value: [tuple(t.shape) for t in value.tensors if isinstance(t, Tensor)])
         assert isinstance(other, Kron)
+        if self.traced != other.traced:
+            raise StructureError(
+                f"{describe(self.name)} cannot join the statistics of plain factors and of partial traces. Make both "
+                "halves with the same curvature."
+            )
         input_cov, grad_cov = (mine + theirs for mine, theirs in zip(self.grams, other.grams, strict=True))
         estimated = self.estimated or other.estimated
-        return Kron(input_cov, grad_cov, self.count + other.count, estimated=estimated, name=self.name)
+        count = None if self.traced else self.count + other.count
+        return Kron(input_cov, grad_cov, count, estimated=estimated, name=self.name)
 
     def __add__(self, other: object) -> AbstractPSD:
         """Refusal: the structure is not closed under sums."""
@@ -173,11 +193,16 @@ class Kron(AbstractPSD):
         return num_blocks, self.grad_cov.shape[-1], self.input_cov.shape[-1]
 
     @property
+    def _traced_factor(self) -> Float[Tensor, "*Q n n"]:
+        """The factor whose trace is that of the matrix that both are partial traces of."""
+        return self.input_cov if self.input_cov.ndim == 2 or self.grad_cov.ndim == 3 else self.grad_cov
+
+    @property
     def _scale(self) -> Float[Tensor, " Qs"]:
         """The numbers 1 / c, or 0 without data; one where all blocks share it."""
         count = self.count.reshape(-1)
-        empty = (count == 0).to(self.dtype)
-        return (1 - empty) / (count + empty)
+        empty = count <= 0  # below zero by the noise of an estimate alone
+        return torch.where(empty, 0.0, 1 / torch.where(empty, 1.0, count))
 
     @staticmethod
     def _stack(factor: Float[Tensor, "*Q n n"]) -> Float[Tensor, "Qs n n"]:

@@ -22,7 +22,7 @@ from .last_layer import last_layer_weights
 
 __all__ = ["CURVATURES", "SUBSETS", "Fitted", "check_options", "fit", "fitted_map", "posterior_shifts"]
 
-CURVATURES = ("kron", "full", "diag")
+CURVATURES = ("kron", "kron-traced", "full", "diag")
 SUBSETS = ("all", "last_layer")
 
 
@@ -30,7 +30,7 @@ class Fitted(NamedTuple):
     r"""What a pass over all data leaves of the posterior :math:`N(\theta, (H + \delta)^{-1})`.
 
     Arguments:
-        curvature: The structure of H, "kron", "full" or "diag".
+        curvature: The structure of H, "kron", "kron-traced", "full" or "diag".
         subset: The weights, "all" or "last_layer".
         seed: The seed of an averaged network's noise.
         mean: The weights θ by name.
@@ -48,8 +48,8 @@ def check_options(curvature: str, subset: str, prior: Prior) -> None:
     """Nothing, or the reason why no posterior can be made of these choices."""
     if curvature not in CURVATURES:
         raise StructureError(
-            f"The curvature of a posterior must be 'kron', 'full' or 'diag'; {curvature!r} came. (The kernel is a "
-            "curvature over data and has no distribution of weights.)"
+            f"The curvature of a posterior must be 'kron', 'kron-traced', 'full' or 'diag'; {curvature!r} came. (The "
+            "kernel is a curvature over data and has no distribution of weights.)"
         )
     if subset not in SUBSETS:
         raise StructureError(f"subset must be 'all' or 'last_layer'; {subset!r} came. Choose one of these.")

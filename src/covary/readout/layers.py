@@ -75,7 +75,7 @@ def read_layers(
         likelihood: The likelihood.
         prior: The prior, made for this network.
         data: The training data; under a process group the shard of this process.
-        curvature: "kron", "full" or "diag".
+        curvature: "kron", "kron-traced", "full" or "diag".
         seed: The seed of the augmentation's noise, of sketches, and of the shifts.
         columns: "exact", or the number of sketches.
         threshold: The share below which a tensor counts as off.

@@ -77,7 +77,7 @@ def simplify(
         likelihood: The likelihood.
         prior: The prior, made for this network.
         data: The data of the evidence and of the change of outputs; under a process group this process's shard.
-        curvature: "kron", "full" or "diag".
+        curvature: "kron", "kron-traced", "full" or "diag".
         columns: "exact", or the number of sketches.
         seed: The seed of the augmentation's noise and of sketches.
     """

@@ -46,7 +46,7 @@ class Evidence:
         log_volume: The log-volume of the posterior.
         log_evidence: The sum.
         num_data: How many data it is the evidence of.
-        curvature: "kron", "full", "diag" or "kernel".
+        curvature: "kron", "kron-traced", "full", "diag" or "kernel".
         columns: "exact", or the number of sketches as a word.
         gradient_norm: The norm of the gradient of the log joint: zero at a mode. None where it was not computed.
     """

@@ -20,7 +20,7 @@ from .._types import Columns, Resampling
 from ..batches import Batches, IndexedBatch, outputs_of
 from ..config import FitConfig
 from ..evidence import EvidenceTerms, Model, factor_pass, log_evidence
-from ..evidence.choice import CurvatureName, blocks_function, joined_shifts
+from ..evidence.choice import KRON, CurvatureName, blocks_function, joined_shifts
 from ..evidence.reduce import all_sum
 from ..hypergrad import factor_cotangents, model_gradient, prior_gradient, stochastic
 from ..hypergrad.hyperparameters import model_hyperparameters, slopes
@@ -120,7 +120,7 @@ def hyper_network(network: nn.Module, config: FitConfig) -> nn.Module:
     if config.hyper_samples is None or not isinstance(network, Resampling):
         return network
     # independent sets serve Kronecker factors alone
-    return network.with_samples(config.hyper_samples, config.hyper_sets if config.curvature == "kron" else 1)
+    return network.with_samples(config.hyper_samples, config.hyper_sets if config.curvature in KRON else 1)
 
 
 def evidence_record(terms: EvidenceTerms, curvature: str, columns: int | str) -> Evidence:

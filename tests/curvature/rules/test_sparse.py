@@ -109,7 +109,7 @@ def test_kfac_of_a_deep_linear_network_is_exact(num_samples):
         assert_blocks_close(reduced, ggn(network, x, loss_of("gaussian", y, 0.5), list(ours.blocks)))
 
 
-@pytest.mark.parametrize("curvature", ["kron", "full", "diag"])
+@pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_gradient_of_a_length_scale(curvature):
     """Two passes, one graph and central differences agree on what the evidence says about ω."""
     network, likelihood = deep("hyperparameter"), covary.Categorical()

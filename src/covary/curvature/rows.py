@@ -1,0 +1,184 @@
+r"""The rows that a Kronecker product is made of: what one datum adds to each factor.
+
+With :math:`\bar a = \sum_s w_s a` and :math:`\bar g = \sum_s g` (g carries :math:`w_s`, the weight of its sample in
+f̂, as a rule 1/S), of shapes (T, N, R, Q, D) and (T, N, R, Q, G): the T independent sets that samples were drawn as,
+data, what shares the weight inside a datum, blocks of the weight, features. Over S a row is always a mean or a sum
+(paper 1, Eq. (19)), and over group elements as well unless asked otherwise; over R where `Sharing` says so.
+"""
+
+from collections.abc import Container, Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..linalg import AbstractPSD, Gram, Kron
+from .capture import Captured
+from .dense import dense_block
+from .diagonal import diagonal_block
+from .shares import Exact, Lookup, Outer, Share
+
+__all__ = [
+    "DEFAULT",
+    "KfacApprox",
+    "Rows",
+    "Sharing",
+    "called",
+    "exact_blocks",
+    "gradient_rows",
+    "input_rows",
+    "kron_product",
+    "products",
+    "stack",
+]
+
+KfacApprox = Literal["expand", "reduce"]
+# The rows of each call of a weight, by the block of the parameter that the call fills.
+Rows = dict[int, list[Float[Tensor, "T N _ Q _"]]]
+
+
+class Sharing(NamedTuple):
+    """How the factors treat what shares a weight: rows of one datum, elements of a group, blocks of the weight."""
+
+    rows: KfacApprox = "expand"
+    elements: KfacApprox = "reduce"
+    common_gradients: bool = False  # one B for all blocks
+
+
+DEFAULT = Sharing()
+
+
+def called(captured: Captured, structure: str) -> list[str]:
+    """The weights that were called and whose blocks have this structure."""
+    return [n for n in captured.weights if captured.structures[n] == structure and captured.shares[n]]
+
+
+def exact_blocks(
+    captured: Captured, gradients: Sequence[Tensor], without: Container[str] = ()
+) -> dict[str, AbstractPSD]:
+    """The blocks of small parameters for one column, dense or diagonal.
+
+    Arguments:
+        captured: The captured pass.
+        gradients: What the column left at each call.
+        without: Weights whose blocks are known already.
+    """
+    dense = [name for name in called(captured, "dense") if name not in without]
+    blocks: dict[str, AbstractPSD] = {name: dense_block(captured, (name,), gradients) for name in dense}
+    return blocks | {name: diagonal_block(captured, name, gradients) for name in called(captured, "diagonal")}
+
+
+def kron_product(captured: Captured, name: str, inputs: Gram, gradients: Gram, count: Tensor | None) -> Kron:
+    """The product of both factors of a weight, in the order of `weight.flatten()`; the count as `Kron` takes it."""
+    share = captured.shares[name][0].share
+    rows_are_inputs = isinstance(share, Lookup) or (isinstance(share, Outer) and share.input_rows)
+    # torch.kron(left, right) follows weight.flatten(): left indexes the weight's rows
+    left, right = (inputs, gradients) if rows_are_inputs else (gradients, inputs)
+    return Kron(right, left, count, estimated=captured.num_sets > 1)
+
+
+def input_rows(captured: Captured, name: str, sharing: Sharing) -> Rows:
+    r"""The rows :math:`\bar a` of a weight; reduced, their mean over all that shares it in one datum."""
+    rows: Rows = {}
+    for _, share in captured.shares[name]:
+        rows.setdefault(_position(share), []).append(_input_rows(captured, share, sharing))
+    if sharing.rows == "reduce":
+        return {key: [_reduce(parts) / sum(part.shape[2] for part in parts)] for key, parts in rows.items()}
+    return rows
+
+
+def gradient_rows(captured: Captured, name: str, gradients: Sequence[Tensor], sharing: Sharing) -> Rows:
+    r"""The rows :math:`\bar g` of a weight for one column; reduced, their sum over all that shares it in one datum."""
+    rows: Rows = {}
+    for call, share in captured.shares[name]:
+        rows.setdefault(_position(share), []).append(_gradient_rows(captured, share, gradients[call], sharing))
+    return {key: [_reduce(parts)] for key, parts in rows.items()} if sharing.rows == "reduce" else rows
+
+
+def products(
+    parts: Sequence[Float[Tensor, "T N _ Q D"]], weights: Sequence[Float[Tensor, "N _ Q"]] | None = None
+) -> Gram:
+    """The sum of outer products over rows and calls: of the rows with themselves, or of one set's with the other's.
+
+    Arguments:
+        parts: The rows of each call.
+        weights: How often each row counts; once by default.
+    """
+    heavy = [part[0] for part in parts]
+    if weights is not None:
+        heavy = [part * weight[..., None] for part, weight in zip(heavy, weights, strict=True)]
+    found = [_products(left, part[-1]) for left, part in zip(heavy, parts, strict=True)]
+    matrix = torch.stack(found).sum(0) if len(found) > 1 else found[0]
+    if len(parts[0]) > 1:
+        return Gram((matrix + matrix.mT) / 2)
+    return Gram(matrix, _few_rows(parts, weights))
+
+
+def stack(grams: Sequence[Gram]) -> Gram:
+    """The factors of several blocks as one."""
+    return grams[0] if len(grams) == 1 else Gram(torch.stack([gram.matrix for gram in grams]))
+
+
+def _position(share: Share) -> int:
+    return share.block[0] if isinstance(share, Outer) else 0
+
+
+def _sets(captured: Captured) -> list[slice]:
+    """The samples of each independent set."""
+    size = captured.num_samples // captured.num_sets
+    return [slice(number * size, (number + 1) * size) for number in range(captured.num_sets)]
+
+
+def _input_rows(captured: Captured, share: Share, sharing: Sharing) -> Float[Tensor, "T N R Q D"]:
+    r"""The means :math:`\bar a` of each set of samples."""
+    assert not isinstance(share, Exact), "exact shares have no factors"
+    weights = captured.sample_weights
+    if isinstance(share, Lookup):
+        return _stacked([share.averaged_inputs(weights, samples=samples) for samples in _sets(captured)])
+    merge = sharing.elements == "reduce"
+    return _stacked([share.averaged_inputs(weights, samples=samples, merge=merge) for samples in _sets(captured)])
+
+
+def _gradient_rows(captured: Captured, share: Share, gradient: Tensor, sharing: Sharing) -> Float[Tensor, "T N R Q G"]:
+    r"""The sums :math:`\bar g` of each set of samples, as if it were all of them."""
+    assert not isinstance(share, Exact), "exact shares have no factors"
+    if isinstance(share, Lookup):
+        sums = [share.summed_gradients(gradient, samples=samples) for samples in _sets(captured)]
+    else:
+        merge = sharing.elements == "reduce"
+        sums = [share.summed_gradients(gradient, samples=samples, merge=merge) for samples in _sets(captured)]
+    return _stacked(sums) if captured.num_sets == 1 else captured.num_sets * _stacked(sums)
+
+
+def _stacked(sets: list[Float[Tensor, "N R Q D"]]) -> Float[Tensor, "T N R Q D"]:
+    return sets[0].unsqueeze(0) if len(sets) == 1 else torch.stack(sets)
+
+
+def _reduce(parts: list[Float[Tensor, "T N _ Q D"]]) -> Float[Tensor, "T N 1 Q D"]:
+    """The sum over the shared axis and over calls."""
+    return torch.stack([part.sum(2, keepdim=True) for part in parts]).sum(0)
+
+
+def _few_rows(
+    parts: Sequence[Float[Tensor, "1 N _ Q D"]], weights: Sequence[Float[Tensor, "N _ Q"]] | None
+) -> Float[Tensor, "Q _ D"] | None:
+    """The rows of all calls by block, where they are fewer than their entries and no graph is recorded."""
+    number = sum(part.shape[1] * part.shape[2] for part in parts)
+    if number >= parts[0].shape[4] or torch.is_grad_enabled():
+        return None
+    rows = [part[0] for part in parts]
+    if weights is not None:
+        rows = [part * weight.sqrt()[..., None] for part, weight in zip(rows, weights, strict=True)]
+    return torch.cat([part.permute(2, 0, 1, 3).flatten(1, 2) for part in rows], 1)
+
+
+def _products(left: Float[Tensor, "N R Q D"], right: Float[Tensor, "N R Q D"]) -> Float[Tensor, "*Q D D"]:
+    _, num_shared, num_blocks, size = left.shape
+    if num_blocks > 1:
+        return torch.einsum("nrqi,nrqj->qij", left, right)
+    left, right = left.squeeze(2), right.squeeze(2)
+    if size <= num_shared:
+        # rows of a convolution are a transposed view: products per datum read it as it lies, and are the smaller tensor
+        return (left.transpose(1, 2) @ right).sum(0)
+    return left.flatten(0, 1).T @ right.flatten(0, 1)

@@ -4,25 +4,19 @@
 start from the same weights, and see the same data in the same order for as many epochs.
 """
 
-import os
 import statistics
-import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import torch
 
 from .._types import Progress
 from ..config import LAYERS, DiscoverConfig, FitConfig, layers_config
 from ..priors import Prior
 from ..records import Claim, Evidence, Layer, Metrics
-from .cells import kept
+from .cells import kept, made
 from .invariance import learn, model, prepared, run_baseline
 
 __all__ = [
@@ -157,37 +151,15 @@ def train_all(jobs: Sequence[Job], folder: Path | None, progress: Progress, proc
     Arguments:
         jobs: The jobs, in the order in which they are begun.
         folder: Where finished cells are kept; None to keep none.
-        progress: Told what was done last and the share of the whole that is done.
-        processes: How many are trained at a time, with one thread each: layers this small gain little from a second.
+        progress: As in `made`.
+        processes: How many are trained at a time.
     """
-    if processes == 1:
-        cells = []
-        for number, job in enumerate(jobs):
-            progress(_name(job), number / len(jobs))
-            cells.append(_cell(job, folder))
-        return cells
-    # spawned: a forked child would share the parent's threads, which do not survive the fork
-    with ProcessPoolExecutor(processes, get_context("spawn"), _alone) as pool:
-        waiting = {pool.submit(_cell, job, folder): job for job in jobs}
-        try:
-            for number, done in enumerate(as_completed(waiting), start=1):
-                done.result()
-                progress(_name(waiting[done]), number / len(jobs))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # what has begun ends by itself, the rest never begins
-            raise
-        return [done.result() for done in waiting]
+    return made({_name(job): partial(_cell, job, folder) for job in jobs}, progress, processes)
 
 
 def spent(cells: Sequence[Cell], scale: Scale) -> float:
     """The seconds that all cells take with every process busy, over all sessions of a study."""
     return sum(cell.seconds for cell in cells) / scale.processes
-
-
-def _alone() -> None:
-    """One thread, and no progress bars of several fits on one terminal."""
-    torch.set_num_threads(1)
-    sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - open as long as the process
 
 
 def _name(job: Job) -> str:

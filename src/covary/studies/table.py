@@ -13,7 +13,7 @@ from .._types import Progress
 from ..config import DiscoverConfig
 from ..records import Claim, Evidence, Metrics, Study
 from ..training import versions
-from .cells import kept
+from .cells import kept, made
 from .invariance import learn, prepared, run_baseline
 from .recover import VERSIONS, settings
 
@@ -21,6 +21,7 @@ __all__ = ["mnist_mlp"]
 
 METHODS = ("plain", "augerino", "learned")
 NUM_SEEDS = {"smoke": 1, "cpu": 3, "paper": 3}
+PROCESSES = {"smoke": 1, "cpu": 2, "paper": 1}
 CLOSE = 0.003  # how far below Augerino the learned network may lie on fully rotated digits
 
 
@@ -47,12 +48,14 @@ def mnist_mlp(scale: str, seed: int, data_dir: Path | None, progress: Progress, 
         folder: Where finished cells are kept; None to keep none.
     """
     seeds = range(seed, seed + NUM_SEEDS[scale])
-    jobs = [(version, number, method) for number in seeds for version in VERSIONS for method in METHODS]
-    cells = []
-    for done, (version, number, method) in enumerate(jobs):
-        name, config = f"{version}, {method}, seed {number}", _settings(version, scale, number, data_dir)
-        progress(name, done / len(jobs))
-        cells.append(kept(folder, name, config.as_dict(), Cell, partial(_cell, version, method, config)))
+    jobs = {
+        f"{version}, {method}, seed {number}": (version, method, _settings(version, scale, number, data_dir))
+        for number in seeds
+        for version in VERSIONS
+        for method in METHODS
+    }
+    work = {name: partial(_kept, folder, name, *job) for name, job in jobs.items()}
+    cells = made(work, progress, PROCESSES[scale])
     rows = [_row(version, method, cells) for version in VERSIONS for method in METHODS]
     return Study(
         name="mnist-mlp",
@@ -63,13 +66,17 @@ def mnist_mlp(scale: str, seed: int, data_dir: Path | None, progress: Progress, 
         rows=rows,
         series={"cells": [_as_dict(cell) for cell in cells]},
         claims=_claims(cells),
-        seconds=sum(cell.seconds for cell in cells),
+        seconds=sum(cell.seconds for cell in cells) / PROCESSES[scale],
     )
 
 
 def _settings(version: str, scale: str, seed: int, data_dir: Path | None) -> DiscoverConfig:
     """Those of `recover`; coefficients as in the paper."""
     return replace(settings(version, scale, seed, data_dir), augment="affine")
+
+
+def _kept(folder: Path | None, name: str, version: str, method: str, config: DiscoverConfig) -> Cell:
+    return kept(folder, name, config.as_dict(), Cell, partial(_cell, version, method, config))
 
 
 def _cell(version: str, method: str, config: DiscoverConfig) -> Cell:

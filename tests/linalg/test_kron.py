@@ -1,5 +1,7 @@
 """Kronecker products: their order, their blocks, their count."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -76,6 +78,21 @@ def test_no_data_is_the_zero_matrix() -> None:
     value = Kron(torch.zeros(2, 2), torch.zeros(3, 3), 0.0)
     assert value.to_dense().count_nonzero() == 0
     torch.testing.assert_close(value.logdet(2.0), 6 * torch.tensor(2.0).log())
+
+
+def test_traces_too_small_to_divide_by_are_those_of_no_data() -> None:
+    """A path that is off, in single precision: its partial traces are products of four tiny numbers."""
+    tiny = 1e-30 * gram(5, 2, 2, 2).float()
+    tiny[0] = gram(6, 2, 2).float()
+    input_cov, grad_cov = (tiny.clone().requires_grad_() for _ in range(2))
+    value = Kron(input_cov, grad_cov, None)
+    logdet = value.logdet(2.0)
+    alone = Kron(tiny[0], tiny[0], None).logdet(2.0)
+    torch.testing.assert_close(logdet.detach(), alone + 4 * math.log(2.0))
+    slopes = torch.autograd.grad(logdet, [input_cov, grad_cov])
+    for slope, cotangent in zip(slopes, value.half_logdet_cotangents(2.0), strict=True):
+        assert bool(slope.isfinite().all())
+        torch.testing.assert_close(cotangent, slope / 2, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,8 @@ class Kron(AbstractPSD):
     def _scale(self) -> Float[Tensor, " Qs"]:
         """The numbers 1 / c, or 0 without data; one where all blocks share it."""
         count = self.count.reshape(-1)
-        empty = count <= 0  # below zero by the noise of an estimate alone
+        # a trace may be below zero by the noise of an estimate, or, of a path that is off, too small to divide by
+        empty = count < torch.finfo(self.dtype).tiny ** 0.5
         return torch.where(empty, 0.0, 1 / torch.where(empty, 1.0, count))
 
     @staticmethod

@@ -32,7 +32,7 @@ FIXED = ("--baselines", "fixed", "--fixed-widths")
         ((*FIXED, "rotation=nan"), ["rotation", "nan"]),
         ((*FIXED, "wobble=1"), ["'wobble' is no transform", "rotation"]),
         (("--estimator", "guess"), ["estimator must be one of two_pass, stochastic", "'guess' came"]),
-        (("--curvature", "flat"), ["curvature must be one of kron, full, diag"]),
+        (("--curvature", "flat"), ["curvature must be one of kron, kron-traced, full, diag"]),
         (("--curvature", "full"), ["exact columns"]),
         (("--judge-columns", "few"), ["judge_columns", "'few' came"]),
         (("--warm-up", "-1"), ["warm_up", "-1 came"]),

@@ -6,9 +6,9 @@ from torch import Tensor, nn
 
 import covary
 from cases import CASES, NUM_OUTPUTS, targets
-from covary.curvature import diag, full, kfac
+from covary.curvature import diag, full, kfac, tkfac
 
-CURVATURES = {"full": full, "diag": diag, "kfac": kfac}
+CURVATURES = {"full": full, "diag": diag, "kfac": kfac, "tkfac": tkfac}
 STEP = 1e-6
 
 

@@ -19,7 +19,7 @@ from torch.func import functional_call
 
 import covary
 from cases import diagonal_blocks, targets
-from covary.curvature import diag, full, kfac
+from covary.curvature import diag, full, kfac, tkfac
 from covary.layers import Bias, Scale
 from covary.linalg import Kron
 from covary.noise import normal, uniform
@@ -391,22 +391,35 @@ class Rows:
     a: Tensor
     g: Tensor
 
+    def weights_of_a(self, traced: bool) -> Tensor:
+        """How often each row a counts, (R, Q)."""
+        return self.g.square().sum((0, 3)) if traced else torch.ones(self.a.shape[:2])
+
+    def weights_of_g(self, traced: bool) -> Tensor:
+        """How often each row g counts, (R, Q)."""
+        return self.a.square().sum(2) if traced else torch.ones(self.a.shape[:2])
+
     def reduced(self) -> "Rows":
         return Rows(self.a.mean(0, keepdim=True), self.g.sum(1, keepdim=True))
 
 
-def kfac_by_definition(problem: Problem, approx: str, index: Tensor, seed: int) -> dict[str, Tensor]:
-    """The Kronecker product of every weight matrix that is multiplied with something, dense."""
+def kfac_by_definition(
+    problem: Problem, approx: str, index: Tensor, seed: int, traced: bool = False
+) -> dict[str, Tensor]:
+    """The Kronecker product of every weight matrix that is multiplied with something, dense; plain or traced."""
     layers = {f"{name}.weight": layer for name, layer in problem.network.named_modules() if multiplies(layer)}
     products: dict[str, Tensor] = {}
     data = [rows_of_datum(problem, n, layers, index, seed) for n in range(problem.num_data)]
     for name, layer in layers.items():
         rows = [datum[name].reduced() if approx == "reduce" else datum[name] for datum in data]
-        a_factor = sum(torch.einsum("rqd,rqe->qde", r.a, r.a) for r in rows)
-        g_factor = sum(torch.einsum("crqg,crqh->qgh", r.g, r.g) for r in rows)
+        a_factor = sum(torch.einsum("rq,rqd,rqe->qde", r.weights_of_a(traced), r.a, r.a) for r in rows)
+        g_factor = sum(torch.einsum("rq,crqg,crqh->qgh", r.weights_of_g(traced), r.g, r.g) for r in rows)
         factors = (a_factor, g_factor) if rows_are_inputs(layer) else (g_factor, a_factor)
-        count = sum(len(r.a) for r in rows)
-        products[name] = torch.block_diag(*(torch.kron(*pair) / count for pair in zip(*factors, strict=True)))
+        counts = [a.trace() for a in a_factor] if traced else [sum(len(r.a) for r in rows)] * len(a_factor)
+        # without curvature, such as behind units that are off, the product is zero whatever the count
+        pairs = zip(*(factor.contiguous() for factor in factors), counts, strict=True)
+        blocks = [torch.kron(left, right) / (count or 1) for left, right, count in pairs]
+        products[name] = torch.block_diag(*blocks)
     return products
 
 
@@ -532,15 +545,16 @@ def test_whatever_is_exact_is_the_brute_force_ggn(layer, data):
 
 @pytest.mark.parametrize("layer", KRON_LAYERS)
 @examples(share=4)
-@given(data=st.data(), approx=st.sampled_from(("expand", "reduce")), seed=st.integers(0, 9))
-def test_kfac_is_its_definition(layer, data, approx, seed):
+@given(data=st.data(), approx=st.sampled_from(("expand", "reduce")), seed=st.integers(0, 9), traced=st.booleans())
+def test_kfac_is_its_definition(layer, data, approx, seed, traced):
     problem = data.draw(problems(layer))
     assume(not any(isinstance(module, nn.MultiheadAttention) for module in problem.network.modules()))
     index = torch.tensor(data.draw(st.permutations(range(problem.num_data))))
     batch = problem.x, problem.y
     with torch.no_grad():
-        ours = kfac(problem.network, problem.likelihood, batch, kfac_approx=approx, index=index, seed=seed)
-    expected = kfac_by_definition(problem, approx, index, seed)
+        curvature = tkfac if traced else kfac
+        ours = curvature(problem.network, problem.likelihood, batch, kfac_approx=approx, index=index, seed=seed)
+    expected = kfac_by_definition(problem, approx, index, seed, traced)
     assert {name for name, block in ours.blocks.items() if isinstance(block, Kron)} == set(expected)
     largest = max(product.max() for product in expected.values())
     for name, product in expected.items():
@@ -549,7 +563,7 @@ def test_kfac_is_its_definition(layer, data, approx, seed):
 
 @pytest.mark.parametrize("layer", LAYERS)
 @examples(share=8)
-@given(data=st.data(), curvature=st.sampled_from((full, diag, kfac)))
+@given(data=st.data(), curvature=st.sampled_from((full, diag, kfac, tkfac)))
 @torch.no_grad()
 def test_parts_of_the_data_in_any_order_add_up(layer, data, curvature):
     problem = data.draw(problems(layer, min_data=2))

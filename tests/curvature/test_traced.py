@@ -57,6 +57,15 @@ def test_the_partial_traces_of_a_table_are_those_of_the_full_ggn():
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
 
 
+def test_with_several_rows_a_datum_the_traces_are_not_those_of_h():
+    """The control: products of different positions are in H, and in no sum over rows."""
+    network, x = CASES["conv2d"].make(6)
+    y = targets("categorical", 6)
+    ours = tkfac(network, covary.Categorical(), (x, y))["0.weight"].trace()
+    exact = full(network, covary.Categorical(), (x, y), weights=["0.weight"]).trace()
+    assert abs(ours - exact) > 0.05 * exact
+
+
 @pytest.mark.parametrize("approx", ["expand", "reduce"])
 def test_convolution_factors_are_their_definition_by_loops(approx):
     torch.manual_seed(0)

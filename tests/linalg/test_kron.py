@@ -80,6 +80,14 @@ def test_no_data_is_the_zero_matrix() -> None:
     torch.testing.assert_close(value.logdet(2.0), 6 * torch.tensor(2.0).log())
 
 
+def test_noise_cannot_cancel_the_trace_of_an_estimate() -> None:
+    """Eigenvalues below zero count as zero, in the trace as well: else a small trace would make a large matrix."""
+    a, b = torch.diag(torch.tensor([1.0, -0.999])), torch.diag(torch.tensor([0.5, -0.499]))
+    value = Kron(a, b, None, estimated=True)
+    torch.testing.assert_close(value.logdet(1.0), torch.tensor(1.5).log())
+    torch.testing.assert_close(Kron(-a, -b, None, estimated=True).logdet(1.0), torch.tensor(1.499).log())
+
+
 def test_traces_too_small_to_divide_by_are_those_of_no_data() -> None:
     """A path that is off, in single precision: its partial traces are products of four tiny numbers."""
     tiny = 1e-30 * gram(5, 2, 2, 2).float()

@@ -60,6 +60,21 @@ def test_a_state_replaces_a_posterior():
     check_same(other, laplace, x, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("num_sets", [1, 2])
+def test_traces_are_those_of_the_factors_again(tmp_path, num_sets):
+    """A group of channels that is always dark has no trace: nothing to divide by, and nothing to store."""
+    torch.manual_seed(0)
+    inner = nn.Sequential(nn.Conv2d(2, 4, 2, groups=2), nn.Tanh(), nn.Flatten(), nn.Linear(36, 3))
+    network = covary.Averaged(inner, covary.augment.Affine2d(initial_width=0.3), 4, num_sets=num_sets)
+    x, y = torch.randn(6, 2, 4, 4) * torch.tensor([1.0, 0.0])[:, None, None], targets("categorical", 6)
+    prior = covary.Prior(network, precision=0.7)
+    laplace = Laplace(network, covary.Categorical(), prior, (x, y), "kron-traced")
+    laplace.save(tmp_path / "posterior.safetensors")
+    loaded = Laplace.load(tmp_path / "posterior.safetensors", network, laplace.likelihood, prior)
+    assert loaded.curvature["network.0.weight"].traced
+    check_same(loaded, laplace, x, rtol=0, atol=0)
+
+
 def test_a_network_in_single_precision_gets_the_posterior_in_it(tmp_path):
     laplace, x = posterior()
     laplace.save(tmp_path / "posterior.safetensors")

@@ -1,12 +1,13 @@
 """Finished cells of a study: read instead of made again, refused where they are not what was asked for."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from covary._errors import DataError, StructureError
-from covary.studies.cells import discard, kept, require_fresh
+from covary.studies.cells import discard, kept, made, require_fresh
 
 SETTINGS = {"epochs": 3, "widths": (1, 2), "data_dir": "here"}
 
@@ -17,7 +18,7 @@ class Count:
     values: list[float]
 
 
-def made(folder: Path | None, settings: dict | None = None, *, value: float = 1.5) -> Count:
+def a_cell(folder: Path | None, settings: dict | None = None, *, value: float = 1.5) -> Count:
     return kept(folder, "Digit, F-FC+CONV, ω", settings or SETTINGS, Count, lambda: Count("first", [value]))
 
 
@@ -25,20 +26,41 @@ def never() -> Count:
     raise AssertionError("a finished cell is not made again")
 
 
+def square(number: int) -> int:
+    if number < 0:
+        raise DataError(f"{number} came")
+    return number**2
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_work_comes_back_in_its_order_with_any_number_of_processes(processes):
+    told: list[tuple[str, float]] = []
+    work = {str(number): partial(square, number) for number in (3, 1, 2)}
+    assert made(work, lambda name, share: told.append((name, share)), processes) == [9, 1, 4]
+    assert {name for name, _ in told} == {"3", "1", "2"}
+    assert [share for _, share in told] == [(i + (processes > 1)) / 3 for i in range(3)]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_first_error_ends_the_work(processes):
+    with pytest.raises(DataError, match="-1 came"):
+        made({"first": partial(square, -1), "second": partial(square, 2)}, lambda name, share: None, processes)
+
+
 def test_a_finished_cell_is_read_and_not_made_again(tmp_path):
-    first = made(tmp_path / "cells")
+    first = a_cell(tmp_path / "cells")
     assert kept(tmp_path / "cells", "Digit, F-FC+CONV, ω", SETTINGS, Count, never) == first
     assert [path.name for path in (tmp_path / "cells").iterdir()] == ["digit-f-fc+conv-.json"]
 
 
 def test_without_a_folder_every_cell_is_made(tmp_path):
-    assert made(None, value=1.0).values == [1.0]
-    assert made(None, value=2.0).values == [2.0]
+    assert a_cell(None, value=1.0).values == [1.0]
+    assert a_cell(None, value=2.0).values == [2.0]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_another_cell_is_made(tmp_path):
-    made(tmp_path)
+    a_cell(tmp_path)
     assert kept(tmp_path, "digit, CONV", SETTINGS, Count, lambda: Count("second", [])) == Count("second", [])
 
 
@@ -49,25 +71,25 @@ def test_a_cell_whose_making_fails_is_not_kept(tmp_path):
 
 
 def test_other_settings_are_refused_but_for_where_data_lie(tmp_path):
-    first = made(tmp_path)
-    assert made(tmp_path, SETTINGS | {"data_dir": "there"}, value=9.0) == first
+    first = a_cell(tmp_path)
+    assert a_cell(tmp_path, SETTINGS | {"data_dir": "there"}, value=9.0) == first
     for other in (SETTINGS | {"epochs": 4}, SETTINGS | {"more": 1}, {"epochs": 3}):
         with pytest.raises(StructureError, match="Resume with the same settings"):
-            made(tmp_path, other)
+            a_cell(tmp_path, other)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"settings": {}}'])
 def test_a_broken_file_is_named(tmp_path, text):
-    made(tmp_path)
+    a_cell(tmp_path)
     path = next(tmp_path.iterdir())
     path.write_text(text)
     with pytest.raises(DataError, match=r"digit-f-fc\+conv-.json is no finished cell"):
-        made(tmp_path)
+        a_cell(tmp_path)
 
 
 def test_an_unfinished_study_is_refused_unless_it_is_resumed(tmp_path):
     require_fresh(tmp_path / "cells", False)
-    made(tmp_path / "cells")
+    a_cell(tmp_path / "cells")
     require_fresh(tmp_path / "cells", True)
     with pytest.raises(StructureError, match="--resume"):
         require_fresh(tmp_path / "cells", False)

@@ -36,7 +36,7 @@ class FitConfig:
         frequency: A hyper step follows every so many epochs.
         estimator: The gradient of the hyperparameters: "two_pass", "stochastic" (a bound from M data), or "augerino"
             (the baseline: joint descent on loss − 0.01 ‖widths‖, no evidence).
-        curvature: "kron", "kron-traced" (KFAC with the partial traces of H), "full" or "diag".
+        curvature: "kron", "kron-traced" (KFAC with partial traces), "full" or "diag".
         columns: Sketches in the hyper-gradient, or "exact"; "full" needs "exact".
         hyper_data: M, the data that each step on the augmentation reads; all by default.
         hyper_samples: Transformed copies of each datum in hyper steps and judgements, if other than the network's own:

@@ -1,7 +1,6 @@
 r"""KFAC: one Kronecker product per weight, summed over data as factors.
 
-With :math:`\bar a = \sum_s w_s a` and :math:`\bar g = \sum_s g` (g carries :math:`w_s`, the weight of its sample in
-f̂, as a rule 1/S), of shapes (N, R, Q, D) and (N, R, Q, G),
+With the rows :math:`\bar a` and :math:`\bar g` of `rows.py`,
 
 .. math:: H \approx A \otimes B / c, \quad A = \sum \bar a \bar a^\top, \quad B = \sum_k \sum \bar g \bar g^\top.
 
@@ -18,7 +17,7 @@ has its own B, with count N, or all share their sum with count N·Q (paper 2, Se
 parameters get exact blocks.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -27,27 +26,18 @@ from torch import Tensor, nn
 
 from .._types import Batch, Columns
 from ..likelihoods import Likelihood
-from ..linalg import AbstractPSD, Block, Dense, Gram
+from ..linalg import AbstractPSD, Block, Dense, Gram, Kron
 from .accumulate import accumulate, as_block
 from .capture import Captured
 from .columns import draw_signs, root_columns
 from .coverage import select_weights
+from .dense import dense_block
+from .diagonal import diagonal_block
 from .evaluate import evaluate
-from .rows import (
-    DEFAULT,
-    KfacApprox,
-    Sharing,
-    called,
-    exact_blocks,
-    gradient_rows,
-    input_rows,
-    kron_product,
-    products,
-    stack,
-)
+from .rows import DEFAULT, KfacApprox, Sharing, called, gradient_rows, input_rows, products, stack
 from .shares import Exact, Lookup, Outer
 
-__all__ = ["kfac", "kron_blocks"]
+__all__ = ["exact_blocks", "kfac", "kron_blocks", "kron_product"]
 
 
 def kfac(
@@ -109,6 +99,30 @@ def kron_blocks(
         for name, factor in outputs.items()
     }
     return {name: pairs.get(name) or exact[name] for name in captured.weights if name in pairs or name in exact}
+
+
+def exact_blocks(
+    captured: Captured, gradients: Sequence[Tensor], without: Container[str] = ()
+) -> dict[str, AbstractPSD]:
+    """The blocks of small parameters for one column, dense or diagonal.
+
+    Arguments:
+        captured: The captured pass.
+        gradients: What the column left at each call.
+        without: Weights whose blocks are known already.
+    """
+    dense = [name for name in called(captured, "dense") if name not in without]
+    blocks: dict[str, AbstractPSD] = {name: dense_block(captured, (name,), gradients) for name in dense}
+    return blocks | {name: diagonal_block(captured, name, gradients) for name in called(captured, "diagonal")}
+
+
+def kron_product(captured: Captured, name: str, inputs: Gram, gradients: Gram, count: Tensor | None) -> Kron:
+    """The product of both factors of a weight, in the order of `weight.flatten()`; the count as `Kron` takes it."""
+    share = captured.shares[name][0].share
+    rows_are_inputs = isinstance(share, Lookup) or (isinstance(share, Outer) and share.input_rows)
+    # torch.kron(left, right) follows weight.flatten(): left indexes the weight's rows
+    left, right = (inputs, gradients) if rows_are_inputs else (gradients, inputs)
+    return Kron(right, left, count, estimated=captured.num_sets > 1)
 
 
 class InputFactor(NamedTuple):

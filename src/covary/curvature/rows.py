@@ -6,17 +6,15 @@ data, what shares the weight inside a datum, blocks of the weight, features. Ove
 (paper 1, Eq. (19)), and over group elements as well unless asked otherwise; over R where `Sharing` says so.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..linalg import AbstractPSD, Gram, Kron
+from ..linalg import Gram
 from .capture import Captured
-from .dense import dense_block
-from .diagonal import diagonal_block
 from .shares import Exact, Lookup, Outer, Share
 
 __all__ = [
@@ -25,10 +23,8 @@ __all__ = [
     "Rows",
     "Sharing",
     "called",
-    "exact_blocks",
     "gradient_rows",
     "input_rows",
-    "kron_product",
     "products",
     "stack",
 ]
@@ -52,30 +48,6 @@ DEFAULT = Sharing()
 def called(captured: Captured, structure: str) -> list[str]:
     """The weights that were called and whose blocks have this structure."""
     return [n for n in captured.weights if captured.structures[n] == structure and captured.shares[n]]
-
-
-def exact_blocks(
-    captured: Captured, gradients: Sequence[Tensor], without: Container[str] = ()
-) -> dict[str, AbstractPSD]:
-    """The blocks of small parameters for one column, dense or diagonal.
-
-    Arguments:
-        captured: The captured pass.
-        gradients: What the column left at each call.
-        without: Weights whose blocks are known already.
-    """
-    dense = [name for name in called(captured, "dense") if name not in without]
-    blocks: dict[str, AbstractPSD] = {name: dense_block(captured, (name,), gradients) for name in dense}
-    return blocks | {name: diagonal_block(captured, name, gradients) for name in called(captured, "diagonal")}
-
-
-def kron_product(captured: Captured, name: str, inputs: Gram, gradients: Gram, count: Tensor | None) -> Kron:
-    """The product of both factors of a weight, in the order of `weight.flatten()`; the count as `Kron` takes it."""
-    share = captured.shares[name][0].share
-    rows_are_inputs = isinstance(share, Lookup) or (isinstance(share, Outer) and share.input_rows)
-    # torch.kron(left, right) follows weight.flatten(): left indexes the weight's rows
-    left, right = (inputs, gradients) if rows_are_inputs else (gradients, inputs)
-    return Kron(right, left, count, estimated=captured.num_sets > 1)
 
 
 def input_rows(captured: Captured, name: str, sharing: Sharing) -> Rows:

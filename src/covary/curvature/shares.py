@@ -166,8 +166,11 @@ class Lookup:
             weights: How often each position counts; once by default.
         """
         used = self.index >= 0
-        ones = used.to(self.dtype) if weights is None else used * weights.reshape(self.index.shape)
-        return ones.new_zeros(self.num_rows).index_add(0, self.index.clamp(min=0).flatten(), ones.flatten())
+        seen = self.index[used]
+        if weights is None:  # integers, which do not round
+            return torch.bincount(seen, minlength=self.num_rows).to(self.dtype)
+        counted = weights.reshape(self.index.shape)[used]
+        return counted.new_zeros(self.num_rows).index_add(0, seen, counted)
 
     def columns(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
         r"""The exact columns :math:`\hat J_n^\top v` of the data in `rows`."""

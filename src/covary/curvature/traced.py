@@ -1,15 +1,18 @@
-r"""KFAC with the partial traces of H: one Kronecker product per weight whose size and marginals are right.
+r"""KFAC with partial traces: one Kronecker product per weight that knows which inputs go with which gradients.
 
 KFAC multiplies a mean over data of a aᵀ by one of g gᵀ, as if both were independent. In a trained network they are
 not: where activations are large the outputs are certain, and the curvature is small. The product that has the same
-partial traces as :math:`H = \sum_k \sum_i (g_{ki} \otimes a_i)(g_{ki} \otimes a_i)^\top`, i running over the rows of
-KFAC (`rows.py`), is
+partial traces as the sum :math:`R = \sum_k \sum_i (g_{ki} \otimes a_i)(g_{ki} \otimes a_i)^\top` over the rows i of
+KFAC (`rows.py`), which is H where a datum is one row, is
 
 .. math:: H \approx A \otimes B / t, \quad A = \sum_i \Big(\sum_k \|g_{ki}\|^2\Big) a_i a_i^\top, \quad
     B = \sum_i \|a_i\|^2 \sum_k g_{ki} g_{ki}^\top, \quad t = \mathrm{tr} A = \mathrm{tr} B,
 
-per block. It is exact wherever KFAC is, its trace is that of H's rows always, and A and B are sums over data and
-columns, so batches, processes and sketches add them up. Other parameters have the exact blocks of KFAC.
+per block. It is exact wherever KFAC is, and A and B are sums over data and columns, so batches, processes and sketches
+add them up. What KFAC leaves out of R, the products of different samples or positions of one datum, is left out here
+too. Of two independent sets of samples the cross products are taken; inputs and gradients of one set share their
+samples, so that a bias of the order 1/S remains where they vary together. Other parameters have the exact blocks of
+KFAC.
 """
 
 from collections.abc import Iterable
@@ -26,19 +29,8 @@ from .capture import Captured
 from .columns import draw_signs, root_columns
 from .coverage import select_weights
 from .evaluate import evaluate
-from .rows import (
-    DEFAULT,
-    KfacApprox,
-    Rows,
-    Sharing,
-    called,
-    exact_blocks,
-    gradient_rows,
-    input_rows,
-    kron_product,
-    products,
-    stack,
-)
+from .kronecker import exact_blocks, kron_product
+from .rows import DEFAULT, KfacApprox, Rows, Sharing, called, gradient_rows, input_rows, products, stack
 from .shares import Lookup
 
 __all__ = ["tkfac", "traced_blocks"]
@@ -60,7 +52,7 @@ def tkfac(
     kfac_approx: KfacApprox = "expand",
     group_approx: KfacApprox = "reduce",
 ) -> Block:
-    """The GGN of a batch as Kronecker products of its partial traces, one block per weight, sum over data.
+    """The GGN of a batch as Kronecker products of partial traces, one block per weight, sum over data.
 
     Arguments as for `kfac`; blocks of grouped and factored weights always have gradient factors of their own.
     """
@@ -77,8 +69,8 @@ def traced_blocks(
     captured: Captured, columns: Iterable[Float[Tensor, "N C"]], sharing: Sharing = DEFAULT
 ) -> dict[str, AbstractPSD]:
     """The blocks of the weights that were called, additive over batches by `accumulate`."""
-    inputs = {name: _inputs(captured, name, sharing) for name in called(captured, "kron")}
-    input_squares = {name: _squares(rows) for name, rows in inputs.items()}
+    # rows are made twice, and never those of two weights at a time: all layers' patches would outlast every column
+    input_squares = {name: _squares(_inputs(captured, name, sharing)) for name in called(captured, "kron")}
     gradient_squares: dict[str, Squares] = {}
     outputs: dict[str, Gram] = {}
     exact: dict[str, AbstractPSD] = {}
@@ -92,7 +84,7 @@ def traced_blocks(
         del gradients  # before the next column's are made
     blocks = dict(exact)
     for name, gradient_factor in outputs.items():
-        input_factor = _input_factor(captured, name, inputs[name], gradient_squares[name], sharing)
+        input_factor = _input_factor(captured, name, gradient_squares[name], sharing)
         blocks[name] = kron_product(captured, name, input_factor, gradient_factor, None)
     return {name: blocks[name] for name in captured.weights if name in blocks}
 
@@ -113,10 +105,10 @@ def _inputs(captured: Captured, name: str, sharing: Sharing) -> Rows:
     return {0: [part.reshape(1, len(captured.outputs), -1, 1, 1) for part in used]}
 
 
-def _input_factor(captured: Captured, name: str, rows: Rows, squares: Squares, sharing: Sharing) -> Gram:
+def _input_factor(captured: Captured, name: str, squares: Squares, sharing: Sharing) -> Gram:
     lookups = _one_hot(captured, name, sharing)
     if not lookups:
-        return _factor(rows, squares)
+        return _factor(_inputs(captured, name, sharing), squares)
     counts = [share.counts(weights) for share, weights in zip(lookups, squares[0], strict=True)]
     return Gram(torch.stack(counts).sum(0)[:, None, None])
 

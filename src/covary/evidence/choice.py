@@ -39,13 +39,13 @@ def check_choice(curvature: object, columns: Columns, prior: Prior) -> None:
     if curvature in KRON and prior.structure == "diagonal":
         raise StructureError(
             f"A diagonal prior with curvature '{curvature}' has no closed-form log-determinant. Use "
-            "Prior(structure='layerwise') or 'scalar' with 'kron', or curvature='diag' or 'full' with the diagonal "
-            "prior."
+            f"Prior(structure='layerwise') or 'scalar' with '{curvature}', or curvature='diag' or 'full' with the "
+            "diagonal prior."
         )
     if curvature in ("full", "kernel") and columns != "exact":
         raise StructureError(
             f"curvature={curvature!r} takes exact columns only: {columns} sketches would bias its log-determinant. Use "
-            "columns='exact', or curvature='kron' or 'diag' with sketches."
+            "columns='exact', or curvature='kron', 'kron-traced' or 'diag' with sketches."
         )
 
 

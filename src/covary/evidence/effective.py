@@ -51,7 +51,9 @@ def effective_parameters(
     """
     check_choice(curvature, "exact", prior)
     if curvature == "kernel":
-        raise StructureError("curvature='kernel' has no blocks of weights to count in. Use 'kron', 'full' or 'diag'.")
+        raise StructureError(
+            "curvature='kernel' has no blocks of weights to count in. Use 'kron', 'kron-traced', 'full' or 'diag'."
+        )
     model = Model(network, likelihood, prior.weights(network), seed)
     batches = as_batches(data, batch_size)
     check_model(model, batches)

@@ -44,7 +44,7 @@ def log_evidence(
         likelihood: The likelihood.
         prior: The prior, made for this network; the weights it leaves out are not integrated over.
         data: A pair of tensors, a `Dataset`, or an iterable of batches.
-        curvature: "kron" (KFAC), "kron-traced" (KFAC with the partial traces of H), "full", "diag", or "kernel" (the
+        curvature: "kron" (KFAC), "kron-traced" (KFAC with partial traces), "full", "diag", or "kernel" (the
             full curvature by its dual, for few data).
         columns: "exact", or a number of sketches: cheaper, with a log-determinant that comes out too small.
         seed: The seed of the augmentation's noise and of the sketches.

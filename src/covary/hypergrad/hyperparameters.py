@@ -70,6 +70,6 @@ def refuse_kernel(curvature: str, name: str) -> None:
     """Nothing, or the way to the gradient of the kernel's evidence."""
     if curvature == "kernel":
         raise StructureError(
-            f"hypergrad.{name} takes curvature 'kron', 'full' or 'diag'; for 'kernel' use hypergrad.stochastic, which "
-            "differentiates the kernel of a minibatch."
+            f"hypergrad.{name} takes curvature 'kron', 'kron-traced', 'full' or 'diag'; for 'kernel' use "
+            "hypergrad.stochastic, which differentiates the kernel of a minibatch."
         )

@@ -133,11 +133,10 @@ def _with_zeros(values: Float[Tensor, "*Qs m"], matrix: Float[Tensor, "*Q n n"])
 def eigh_all(matrices: Sequence[Tensor], labels: Sequence[str] = (), estimated: Sequence[bool] = ()) -> list[Spectrum]:
     r"""Spectra :math:`M = V \mathrm{diag}(\lambda) V^\top` of positive semi-definite matrices, without graph.
 
-    Eigenvalues in :math:`[-t |\lambda|_{\max}, 0)` with t = 10 · size · eps, or below zero by less than normal numbers
-    are, count as zero: Gram matrices are positive semi-definite by construction, and this is their accuracy and that
-    of `eigh`. A lower one raises
-    `NotPositiveDefiniteError`, or counts as zero too in an estimate. The number of threads of the caller is the same
-    afterwards.
+    Eigenvalues in :math:`[-t\,(|\lambda|_{\max} \epsilon + m), 0)`, with t = 10 · size and the relative accuracy ε and
+    smallest normal number m of the type, count as zero: Gram matrices are positive semi-definite by construction, and
+    this is the accuracy of their entries and of `eigh`. A lower one raises `NotPositiveDefiniteError`, or counts as
+    zero too in an estimate. The number of threads of the caller is the same afterwards.
 
     Arguments:
         matrices: Symmetric matrices, each (n, n) or a stack (Q, n, n).

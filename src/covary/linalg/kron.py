@@ -25,14 +25,14 @@ class Kron(AbstractPSD):
     Rows follow `weight.flatten()` of a weight (Q · G, D). With eigenvalues :math:`a_{qi}, b_{qj}` of the factors,
     those of H are :math:`\lambda_{qji} = b_{qj} a_{qi} / c`: exact, and cubic in D and G instead of their product.
     A, B and c are sums over data. No data, c = 0 with A = B = 0, is the zero matrix. Where A and B are the partial
-    traces of a matrix, :math:`c_q = \mathrm{tr} A_q = \mathrm{tr} B_q` gives the product that has the same ones: the
-    count is then no statistic of its own, and derivatives go through it.
+    traces of a matrix, :math:`c_q = \mathrm{tr} A_q = \mathrm{tr} B_q` gives the product that has the same ones
+    (*traced*): the count is then no statistic of its own, and derivatives go through it.
 
     Arguments:
         input_cov: The factor A, (D, D), shared by all blocks, or (Q, D, D); or the sum that it is.
         grad_cov: The factor B, (G, G), shared by all blocks, or (Q, G, G); or the sum that it is.
         count: The number c of terms in each sum, one for all blocks or (Q,); None for the trace that A and B, as
-            partial traces, have in common: of each block, or of the factor that all blocks share.
+            partial traces, have in common. It is read off A, block by block, or off B where all blocks share B alone.
         estimated: Whether A and B are unbiased estimates of positive semi-definite matrices (cross products of
             independent samples), whose eigenvalues below zero are noise and count as zero.
         name: How messages call the matrix.
@@ -52,15 +52,19 @@ class Kron(AbstractPSD):
         check_factor(self.input_cov, (2, 3), describe(name, "input_cov"))
         check_factor(self.grad_cov, (2, 3), describe(name, "grad_cov"))
         _check_blocks(self.input_cov, self.grad_cov, describe(name))
-        self.traced = count is None
-        given = self._traced_factor.diagonal(dim1=-2, dim2=-1).sum(-1) if count is None else count
-        self.count = torch.as_tensor(given, dtype=self.input_cov.dtype, device=self.input_cov.device)
+        kind, place = self.input_cov.dtype, self.input_cov.device
+        self.count = None if count is None else torch.as_tensor(count, dtype=kind, device=place)
         self.estimated = estimated
         self.name = name
         stacks = [Gram(self._stack(gram.matrix), gram.rows) for gram in self.grams]
         self.factors = Factors(dict(zip(("input_cov", "grad_cov"), stacks, strict=True)), estimated=estimated)
-        if not self.traced:
+        if self.count is not None:
             _check_count(self.count, self._shape[0], self.tensors, describe(name))
+
+    @property
+    def traced(self) -> bool:
+        """Whether the factors are partial traces, and their trace the count."""
+        return self.count is None
 
     @property
     def size(self) -> int:
@@ -86,13 +90,13 @@ class Kron(AbstractPSD):
     def matvec(self, vectors: Float[Tensor, "*batch P"]) -> Float[Tensor, "*batch P"]:
         r"""Products :math:`B_q X_q A_q^\top / c`, where the rows of the matrices :math:`X_q` make up v."""
         a, b = self._stack(self.input_cov), self._stack(self.grad_cov)
-        return (self._scale[:, None, None] * (b @ self._folded(vectors) @ a.mT)).reshape(vectors.shape)
+        return (self.scale[:, None, None] * (b @ self._folded(vectors) @ a.mT)).reshape(vectors.shape)
 
     def to_dense(self) -> Float[Tensor, "P P"]:
         """All entries of :math:`H`."""
         num_blocks = self._shape[0]
         a = self._stack(self.input_cov).expand(num_blocks, -1, -1)
-        b = self._stack(self.grad_cov).expand(num_blocks, -1, -1) * self._scale[:, None, None]
+        b = self._stack(self.grad_cov).expand(num_blocks, -1, -1) * self.scale[:, None, None]
         dense: Tensor = torch.block_diag(*(torch.kron(b[q], a[q]) for q in range(num_blocks)))
         return dense
 
@@ -106,7 +110,7 @@ class Kron(AbstractPSD):
         r"""The trace :math:`\sum_q \mathrm{tr} B_q \, \mathrm{tr} A_q / c`."""
         a = self._stack(self.input_cov).diagonal(dim1=-2, dim2=-1).sum(-1)
         b = self._stack(self.grad_cov).diagonal(dim1=-2, dim2=-1).sum(-1)
-        return (self._scale * b * a).sum()
+        return (self.scale * b * a).sum()
 
     def logdet(self, shift: Shifts = 0.0) -> Float[Tensor, ""]:
         r"""The log-determinant :math:`\sum_{qji} \log(b_{qj} a_{qi} / c + \delta)`; the shift is one number."""
@@ -134,15 +138,16 @@ class Kron(AbstractPSD):
         r"""Derivatives with respect to (A, B), without graph.
 
         With :math:`R = 1 / (\lambda + \delta)` and eigenvectors V of :math:`A_q`, that of :math:`A_q` is
-        :math:`\tfrac12 V \mathrm{diag}_i(\sum_j R_{qji} b_{qj} / c) V^\top`, summed over q where A is shared.
+        :math:`\tfrac12 V \mathrm{diag}_i(\sum_j R_{qji} b_{qj} / c) V^\top`, summed over q where A is shared. Where c
+        is the trace of A, :math:`-\tfrac{1}{2c} (\sum_{ji} R_{qji} \lambda_{qji}) I` comes to it: a larger trace makes
+        all of H smaller.
         """
         a, b = self._spectra()
-        half = 0.5 * self._scale[:, None, None] / self._shifted(shift)
+        half = 0.5 * self.scale[:, None, None] / self._shifted(shift)
         weights_a = (half * b.values[:, :, None]).sum(1)
         weights_b = (half * a.values[:, None, :]).sum(2)
         if self.traced:
-            # a larger trace makes all of H smaller: d log c = tr dF / c for the factor F that it is the trace of
-            less = self._scale * (weights_a * a.values).sum(-1).sum_to_size(self._scale.shape)
+            less = self.scale * (weights_a * a.values).sum(-1).sum_to_size(self.scale.shape)
             if self._traced_factor is self.input_cov:
                 weights_a = weights_a.sum_to_size(a.values.shape) - less[:, None]
             else:
@@ -153,13 +158,13 @@ class Kron(AbstractPSD):
         )
 
     def map(self, function: TensorMap) -> "Kron":
-        """The same structure with the function applied to A, B and the count."""
+        """The same structure with the function applied to A, B and the count, where there is one."""
         input_cov, grad_cov = (gram.map(function) for gram in self.grams)
-        count = None if self.traced else function(self.count)
+        count = None if self.count is None else function(self.count)
         return Kron(input_cov, grad_cov, count, estimated=self.estimated, name=self.name)
 
     def accumulate(self, other: AbstractPSD) -> "Kron":
-        """The value of all the data: A, B and count add up, the matrices do not."""
+        """The value of all the data: A, B and the count, where there is one, add up, the matrices do not."""
         check_matching(self, other, lambda value: [tuple(t.shape) for t in value.tensors if isinstance(t, Tensor)])
         assert isinstance(other, Kron)
         if self.traced != other.traced:
@@ -169,7 +174,7 @@ class Kron(AbstractPSD):
             )
         input_cov, grad_cov = (mine + theirs for mine, theirs in zip(self.grams, other.grams, strict=True))
         estimated = self.estimated or other.estimated
-        count = None if self.traced else self.count + other.count
+        count = None if self.count is None or other.count is None else self.count + other.count
         return Kron(input_cov, grad_cov, count, estimated=estimated, name=self.name)
 
     def __add__(self, other: object) -> AbstractPSD:
@@ -198,12 +203,20 @@ class Kron(AbstractPSD):
         return self.input_cov if self.input_cov.ndim == 2 or self.grad_cov.ndim == 3 else self.grad_cov
 
     @property
-    def _scale(self) -> Float[Tensor, " Qs"]:
+    def scale(self) -> Float[Tensor, " Qs"]:
         """The numbers 1 / c, or 0 without data; one where all blocks share it."""
-        count = self.count.reshape(-1)
-        # a trace may be below zero by the noise of an estimate, or, of a path that is off, too small to divide by
-        empty = count < torch.finfo(self.dtype).tiny ** 0.5
+        count = (self._trace() if self.count is None else self.count).reshape(-1)
+        # the trace of a path that is off may be too small to divide by
+        empty = count < torch.finfo(self.dtype).tiny ** 0.5 if self.traced else count == 0
         return torch.where(empty, 0.0, 1 / torch.where(empty, 1.0, count))
+
+    def _trace(self) -> Float[Tensor, "*Q"]:
+        """The trace of both factors; of an estimate that of the eigenvalues that count, which noise cannot cancel."""
+        factor = self._traced_factor
+        if not self.estimated:
+            return factor.diagonal(dim1=-2, dim2=-1).sum(-1)
+        a, b = self.factors.values(self.name)
+        return (a if factor is self.input_cov else b).sum(-1)
 
     @staticmethod
     def _stack(factor: Float[Tensor, "*Q n n"]) -> Float[Tensor, "Qs n n"]:
@@ -217,7 +230,7 @@ class Kron(AbstractPSD):
 
     def _products(self, a: Float[Tensor, "Qa D"], b: Float[Tensor, "Qb G"]) -> Float[Tensor, "Q G D"]:
         """The numbers :math:`b_{qj} a_{qi} / c`."""
-        return self._scale[:, None, None] * b[:, :, None] * a[:, None, :]
+        return self.scale[:, None, None] * b[:, :, None] * a[:, None, :]
 
     def _spectra(self) -> tuple[Spectrum, Spectrum]:
         """The spectra of A and B, each with a block axis."""

@@ -227,8 +227,7 @@ def _rows_pair(
 def _inverse_values(block: Kron, shift: Tensor) -> Float[Tensor, "G D"]:
     r"""The numbers :math:`R_{ji} = 1 / (b_j a_i / c + \delta)`."""
     a, b = block.factors.spectra(block.name)
-    values = torch.outer(b.values[0], a.values[0])
-    return 1 / (values / (block.count + (block.count == 0)) + shift)  # no data: c = 0 and values of zero
+    return 1 / (block.scale * torch.outer(b.values[0], a.values[0]) + shift)
 
 
 def _head_variance(captured: Captured, name: str, block: AbstractPSD, shift: Tensor) -> Float[Tensor, "n C"]:

@@ -44,7 +44,7 @@ class Laplace:
         likelihood: The likelihood.
         prior: The prior, made for this network.
         data: The training data: a pair of tensors, a `Dataset`, or an iterable of batches.
-        curvature: "kron" (KFAC), "kron-traced" (KFAC with the partial traces of H), "full" or "diag".
+        curvature: "kron" (KFAC), "kron-traced" (KFAC with partial traces), "full" or "diag".
         subset: "all" weights, or those of the "last_layer": of the module that is called last; the others are
             constants. With "kron" the cost then does not grow with the number of outputs times weights.
         seed: The seed of an averaged network's noise.

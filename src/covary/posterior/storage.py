@@ -26,8 +26,12 @@ __all__ = ["from_state", "read_state", "to_state", "write_state"]
 
 VERSION = 1
 HEADER = "covary_posterior"  # the key of the header, in a state and in a file's metadata
-STATISTICS = {"Kron": ("input_cov", "grad_cov", "count"), "Dense": ("matrix",), "Diagonal": ("values",)}
-STRUCTURES: dict[str, type[AbstractPSD]] = {"Kron": Kron, "Dense": Dense, "Diagonal": Diagonal}
+STATISTICS = {
+    "Kron": ("input_cov", "grad_cov", "count"),
+    "Kron, traced": ("input_cov", "grad_cov"),
+    "Dense": ("matrix",),
+    "Diagonal": ("values",),
+}
 FIELDS = {"version": int, "curvature": str, "subset": str, "seed": int, "num_data": int, "likelihood": str}
 
 
@@ -42,7 +46,7 @@ def to_state(fitted: Fitted, likelihood: Likelihood, prior: Prior) -> dict[str, 
         "num_data": factors.num_data,
         "likelihood": type(likelihood).__name__,
         "names": list(fitted.mean),
-        "blocks": {name: type(block).__name__ for name, block in factors.curvature.blocks.items()},
+        "blocks": {name: _kind(block) for name, block in factors.curvature.blocks.items()},
         "estimated": [
             n for n, block in factors.curvature.blocks.items() if isinstance(block, Kron) and block.estimated
         ],
@@ -53,7 +57,7 @@ def to_state(fitted: Fitted, likelihood: Likelihood, prior: Prior) -> dict[str, 
     state |= {f"mean/{name}": value for name, value in fitted.mean.items()}
     state |= {f"gradient/{name}": value for name, value in (factors.gradient or {}).items()}
     for name, block in factors.curvature.blocks.items():
-        for statistic in STATISTICS[type(block).__name__]:
+        for statistic in STATISTICS[_kind(block)]:
             state[f"block/{name}/{statistic}"] = getattr(block, statistic)
     state |= _context(list(fitted.mean), likelihood, prior)
     return state
@@ -155,10 +159,20 @@ def _keys(header: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"likelihood/{name}" for name in header["parameters"])
 
 
+def _kind(block: AbstractPSD) -> str:
+    """What a header calls the structure of a block."""
+    return "Kron, traced" if isinstance(block, Kron) and block.traced else type(block).__name__
+
+
 def _block(name: str, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> AbstractPSD:
     kind = header["blocks"][name]
-    statistics = [tensors[f"block/{name}/{statistic}"] for statistic in STATISTICS[kind]]
-    return Kron(*statistics, estimated=name in header["estimated"]) if kind == "Kron" else STRUCTURES[kind](*statistics)
+    first, *others = (tensors[f"block/{name}/{statistic}"] for statistic in STATISTICS[kind])
+    if kind == "Dense":
+        return Dense(first)
+    if kind == "Diagonal":
+        return Diagonal(first)
+    count = others[1] if kind == "Kron" else None
+    return Kron(first, others[0], count, estimated=name in header["estimated"])
 
 
 @torch.no_grad()

@@ -109,7 +109,9 @@ def curvature_factors(
     """The statistics of all data that a read-out needs; arguments as for `log_evidence`."""
     check_choice(curvature, columns, prior)
     if curvature == "kernel":
-        raise StructureError("curvature='kernel' has no blocks of weights to read out. Use 'kron', 'full' or 'diag'.")
+        raise StructureError(
+            "curvature='kernel' has no blocks of weights to read out. Use 'kron', 'kron-traced', 'full' or 'diag'."
+        )
     batches = as_batches(data)
     check_model(model, batches)
     return factor_pass(model, batches, blocks_function(curvature), columns, with_gradient=with_gradient)

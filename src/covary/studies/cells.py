@@ -76,8 +76,8 @@ def kept(
         return _read(path, plain, kind)
     record: Any = make()
     write_text(path, json.dumps({"settings": plain, "record": asdict(record)}, allow_nan=False) + "\n")
-    made: Record = record
-    return made
+    finished: Record = record
+    return finished
 
 
 def require_fresh(folder: Path, resume: bool) -> None:

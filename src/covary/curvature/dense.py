@@ -10,8 +10,7 @@ from .._types import Batch, Columns
 from ..likelihoods import Likelihood
 from ..linalg import Dense
 from .capture import Captured
-from .columns import draw_signs, root_columns
-from .evaluate import evaluate
+from .evaluate import evaluate, summed_blocks
 from .jacobian import row_slices, weight_columns
 
 __all__ = ["FULL", "dense_block", "full", "full_blocks"]
@@ -42,12 +41,9 @@ def full(
         index: The identity of each datum, for the noise of an averaged network; its position by default.
         seed: The seed of that noise.
     """
-    total: Dense | None = None
-    for captured in evaluate(network, likelihood, batch, weights, index, seed):
-        signs = draw_signs(columns, captured.outputs, generator)
-        part = full_blocks(captured, root_columns(likelihood, captured.outputs, signs))[FULL]
-        total = part if total is None else total.accumulate(part)
-    assert total is not None, "a batch has at least one datum"
+    parts = evaluate(network, likelihood, batch, weights, index, seed)
+    total = summed_blocks(parts, full_blocks, likelihood, columns, generator)[FULL]
+    assert isinstance(total, Dense), "a full GGN is one dense block"
     return total
 
 

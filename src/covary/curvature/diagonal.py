@@ -8,12 +8,11 @@ from torch import Tensor, nn
 
 from .._types import Batch, Columns
 from ..likelihoods import Likelihood
-from ..linalg import AbstractPSD, Block, Diagonal
-from .accumulate import accumulate, as_block
+from ..linalg import Block, Diagonal
+from .accumulate import as_block
 from .capture import Captured
-from .columns import draw_signs, root_columns
 from .coverage import select_weights
-from .evaluate import evaluate
+from .evaluate import evaluate, summed_blocks
 from .jacobian import row_slices, weight_columns
 
 __all__ = ["diag", "diagonal_block", "diagonal_blocks"]
@@ -42,10 +41,8 @@ def diag(
         index: The identity of each datum, for the noise of an averaged network; its position by default.
         seed: The seed of that noise.
     """
-    blocks: dict[str, AbstractPSD] = {}
-    for captured in evaluate(network, likelihood, batch, weights, index, seed):
-        signs = draw_signs(columns, captured.outputs, generator)
-        blocks = accumulate(blocks, diagonal_blocks(captured, root_columns(likelihood, captured.outputs, signs)))
+    parts = evaluate(network, likelihood, batch, weights, index, seed)
+    blocks = summed_blocks(parts, diagonal_blocks, likelihood, columns, generator)
     return as_block(blocks, select_weights(network, weights))
 
 

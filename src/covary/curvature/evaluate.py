@@ -1,19 +1,22 @@
-"""The public edge of the curvature functions: one checked forward pass of one batch."""
+"""The public edge of the curvature functions: checked passes over one batch, and what their blocks add up to."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from .._errors import DataError, UnsupportedLayerError
-from .._types import Batch, SampleAveraging
+from .._types import Batch, Columns, SampleAveraging
 from ..likelihoods import Likelihood
+from ..linalg import AbstractPSD
+from .accumulate import accumulate
 from .capture import Captured, capture
+from .columns import draw_signs, root_columns
 from .coverage import require_coverage, select_weights
 from .jacobian import weight_columns
 
-__all__ = ["check_shares", "evaluate", "part_slices"]
+__all__ = ["check_shares", "evaluate", "part_slices", "summed_blocks"]
 
 ROWS_AT_ONCE = 2048  # rows of the inner batch in one pass without graph
 
@@ -42,6 +45,29 @@ def evaluate(
         captured = capture(network, x[rows], selected, index=index[rows], seed=seed)
         likelihood.check(captured.outputs, y[rows])
         yield captured
+
+
+def summed_blocks(
+    parts: Iterable[Captured],
+    blocks_of: Callable[[Captured, Iterable[Tensor]], Mapping[str, AbstractPSD]],
+    likelihood: Likelihood,
+    columns: Columns,
+    generator: torch.Generator | None,
+) -> dict[str, AbstractPSD]:
+    """The blocks of all captured passes of a batch.
+
+    Arguments:
+        parts: The passes, by `evaluate`.
+        blocks_of: The structure: from a pass and the columns of a root of Λ to blocks.
+        likelihood: The likelihood, whose Λ it is.
+        columns: "exact", or a number of random sketches.
+        generator: Where the sketches' signs come from.
+    """
+    blocks: dict[str, AbstractPSD] = {}
+    for captured in parts:
+        signs = draw_signs(columns, captured.outputs, generator)
+        blocks = accumulate(blocks, blocks_of(captured, root_columns(likelihood, captured.outputs, signs)))
+    return blocks
 
 
 def part_slices(network: nn.Module, num_data: int) -> list[slice]:

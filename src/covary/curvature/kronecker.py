@@ -18,6 +18,7 @@ parameters get exact blocks.
 """
 
 from collections.abc import Container, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -29,11 +30,10 @@ from ..likelihoods import Likelihood
 from ..linalg import AbstractPSD, Block, Dense, Gram, Kron
 from .accumulate import accumulate, as_block
 from .capture import Captured
-from .columns import draw_signs, root_columns
 from .coverage import select_weights
 from .dense import dense_block
 from .diagonal import diagonal_block
-from .evaluate import evaluate
+from .evaluate import evaluate, summed_blocks
 from .rows import DEFAULT, KfacApprox, Sharing, called, gradient_rows, input_rows, products, stack
 from .shares import Exact, Lookup, Outer
 
@@ -70,12 +70,9 @@ def kfac(
         common_gradients: Whether the blocks of a grouped or factored weight share one gradient factor, as in paper 2;
             by default each has its own, which is closer to the GGN where channels differ.
     """
-    sharing = Sharing(kfac_approx, group_approx, common_gradients)
-    blocks: dict[str, AbstractPSD] = {}
-    for captured in evaluate(network, likelihood, batch, weights, index, seed):
-        signs = draw_signs(columns, captured.outputs, generator)
-        part = kron_blocks(captured, root_columns(likelihood, captured.outputs, signs), sharing)
-        blocks = accumulate(blocks, part)
+    blocks_of = partial(kron_blocks, sharing=Sharing(kfac_approx, group_approx, common_gradients))
+    parts = evaluate(network, likelihood, batch, weights, index, seed)
+    blocks = summed_blocks(parts, blocks_of, likelihood, columns, generator)
     return as_block(blocks, select_weights(network, weights))
 
 

@@ -16,6 +16,7 @@ KFAC.
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -26,9 +27,8 @@ from ..likelihoods import Likelihood
 from ..linalg import AbstractPSD, Block, Gram
 from .accumulate import accumulate, as_block
 from .capture import Captured
-from .columns import draw_signs, root_columns
 from .coverage import select_weights
-from .evaluate import evaluate
+from .evaluate import evaluate, summed_blocks
 from .kronecker import exact_blocks, kron_product
 from .rows import DEFAULT, KfacApprox, Rows, Sharing, called, gradient_rows, input_rows, products, stack
 from .shares import Lookup
@@ -56,12 +56,9 @@ def tkfac(
 
     Arguments as for `kfac`; blocks of grouped and factored weights always have gradient factors of their own.
     """
-    sharing = Sharing(kfac_approx, group_approx)
-    blocks: dict[str, AbstractPSD] = {}
-    for captured in evaluate(network, likelihood, batch, weights, index, seed):
-        signs = draw_signs(columns, captured.outputs, generator)
-        part = traced_blocks(captured, root_columns(likelihood, captured.outputs, signs), sharing)
-        blocks = accumulate(blocks, part)
+    blocks_of = partial(traced_blocks, sharing=Sharing(kfac_approx, group_approx))
+    parts = evaluate(network, likelihood, batch, weights, index, seed)
+    blocks = summed_blocks(parts, blocks_of, likelihood, columns, generator)
     return as_block(blocks, select_weights(network, weights))
 
 

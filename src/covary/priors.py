@@ -16,24 +16,34 @@ from torch import Tensor, nn
 from ._errors import DataError, StructureError
 from ._types import Weights
 
-__all__ = ["Prior", "hyperparameters_of", "weights_of"]
+__all__ = ["Prior", "hyperparameters_of", "mean_precisions", "unmarked_of", "weights_of"]
 
 Patterns = str | Sequence[str]
 
 
 def weights_of(network: nn.Module) -> dict[str, nn.Parameter]:
-    """Weights of a network: its parameters with `requires_grad`, each once, except those marked as hyperparameters.
+    """Weights of a network: its parameters with `requires_grad`, each once, except those marked as hyperparameters."""
+    return {name: parameter for name, parameter in unmarked_of(network).items() if parameter.requires_grad}
+
+
+def unmarked_of(network: nn.Module) -> dict[str, nn.Parameter]:
+    """Parameters of a network, frozen ones among them, each once, except those marked as hyperparameters.
 
     A module marks them by an attribute `hyperparameters`, a tuple with names of its own parameters, or of child modules
     all of whose parameters are hyperparameters.
     """
     marked = {id(parameter) for module in network.modules() for parameter in _marked(module)}
-    return {n: p for n, p in network.named_parameters() if p.requires_grad and id(p) not in marked}
+    return {name: parameter for name, parameter in network.named_parameters() if id(parameter) not in marked}
 
 
 def hyperparameters_of(network: nn.Module, weights: Weights) -> dict[str, nn.Parameter]:
     """Hyperparameters of a network: every parameter with `requires_grad` that is not among its weights."""
     return {n: p for n, p in network.named_parameters() if p.requires_grad and n not in weights}
+
+
+def mean_precisions(prior: "Prior") -> dict[str, float]:
+    """The precision of each tensor, by its name; of one that has many, their geometric mean."""
+    return {name: float(shift.detach().double().log().mean().exp()) for name, shift in prior.shifts().items()}
 
 
 class Prior(nn.Module):

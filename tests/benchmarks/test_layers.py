@@ -14,7 +14,7 @@ from covary.priors import Prior
 KEYS = {"workload", "columns", "seconds", "ratio", "reach", "peak_mb"}
 SHAPES = (((2, 4, 4), (3, 2, 2)), ((3, 2, 2), (2, 4, 4)))
 SMALL = (
-    Setting("f-fc+conv", 1, 6, 4, {"hyper step, one sketch": 5, "hyper step, exact": 14}),
+    Setting("f-fc+conv", 1, 6, 4, {"hyper step, one sketch": 5, "hyper step, exact": 14}, 1536),
     Setting("f-fc+conv+gconv", 1, 3, 3, {"hyper step, one sketch": 4}),
 )
 
@@ -42,6 +42,7 @@ def test_rows_carry_time_memory_bias_and_bar(rows):
     assert [row["columns"] for row in rows] == [None, 1, "exact", None, 1, None, None]
     assert [row["reach"] for row in rows] == [None, 5, 14, None, 4, None, 1.5]
     assert [row["growth_mb"] for row in rows if "growth_mb" in row] == [0.0, 2.0, 2.0, 0.0, 2.0]
+    assert [row.get("growth_reach_mb") for row in rows] == [None, 1536, None, None, None, None, None]
     assert all(("logdet_bias" in row) == (row["columns"] == 1) for row in rows)
     assert all(-1 < row["logdet_bias"] < 1 for row in rows if row["columns"] == 1)
     assert [row["ratio"] for row in rows if row["pass"] in ("training", "by hand")] == [1.0, 1.0, 1.0]

@@ -14,7 +14,7 @@ from covary.config import LAYERS, layers_config
 from covary.data import load, resized
 from covary.likelihoods import Categorical
 from covary.networks import Averaged, Standardised, build
-from covary.priors import weights_of
+from covary.priors import Prior, weights_of
 from covary.readout import load_simplified
 from covary.records import read_run
 from covary.training import measure
@@ -200,5 +200,7 @@ def test_the_simpler_network_can_be_loaded(run, small, images, undrawn, augmente
     assert sum(weight.numel() for weight in weights_of(simple).values()) == record.simplified.num_params
     found = measure(simple, Categorical(), resized(load(str(images)), 4).test)
     assert found == record.simplified.test
+    assert set(Prior(simple).names) == record.simplified.precisions.keys()
+    assert len(set(record.simplified.precisions.values())) > 1, "each tensor has its own"
     whole = measure(network.eval(), Categorical(), resized(load(str(images)), 4).test)
     assert whole.nll != found.nll, "the control: the network that came is left as it was"

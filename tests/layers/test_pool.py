@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch.nn.functional import max_pool2d
 
-from covary._errors import ShapeError
-from covary.groups import P4, cyclic, lift, permute_slices, square_group, turn_slices
+from covary._errors import ShapeError, StructureError
+from covary.groups import P4, P4M, cyclic, lift, permute_slices, square_group, turn_slices
 from covary.layers import Conv, GroupConv, PolyphasePool
 from covary.layers import pool as pool_module
 from shifted import digits, distance, rolled
@@ -127,22 +127,26 @@ def test_phases_that_are_copies_of_one_another(generator):
     assert distance(shifted, PolyphasePool((1, 2))(mirrored)) > 0.1
 
 
+@pytest.mark.parametrize("group", [P4, P4M], ids=str)
 @pytest.mark.parametrize("kind", ["digits", "noise"])
-def test_slices_of_a_group_share_a_grid_of_the_image(kind, generator):
+def test_slices_of_a_group_share_a_grid_of_the_image(kind, group, generator):
     images = digits(6) if kind == "digits" else torch.randn(6, 1, 32, 32, generator=generator)
-    layer, pool = GroupConv(1, 2, group=P4, lift=True, generator=generator), PolyphasePool(2, P4)
+    layer, pool = GroupConv(1, 2, group=group, lift=True, generator=generator), PolyphasePool(2, group)
 
-    def in_fixed_frame(pool, x):
-        return turn_slices(pool(layer(x).detach()), P4, range(4))
+    def fixed(features):
+        return turn_slices(features, group, range(group.size))
 
-    expected = in_fixed_frame(pool, images)
-    assert distance(in_fixed_frame(pool, rolled(images, SHIFTS)), expected) < STRICT
-    for turn in range(1, 4):
-        turned = turn_slices(permute_slices(pool(layer(images).detach()), P4, turn), P4, range(4))
-        assert distance(in_fixed_frame(pool, images.rot90(turn, (2, 3))), turned) < STRICT
+    def pooled(pool, x):
+        return pool(layer(x).detach())
+
+    expected = pooled(pool, images)
+    assert distance(fixed(pooled(pool, rolled(images, SHIFTS))), fixed(expected)) < STRICT
+    for element in range(1, group.size):
+        moved = permute_slices(expected, group, element)
+        assert distance(fixed(pooled(pool, group.act(images, element))), fixed(moved)) < STRICT
     # The control: one phase number for all slices is a different grid of the image in each.
     plain = PolyphasePool(2)
-    assert distance(in_fixed_frame(plain, rolled(images, SHIFTS)), in_fixed_frame(plain, images)) > 0.1
+    assert distance(fixed(pooled(plain, rolled(images, SHIFTS))), fixed(pooled(plain, images))) > 0.1
 
 
 def test_group_that_leaves_pixels_alone_is_channels(generator):
@@ -183,6 +187,14 @@ def test_passes_nan_on():
 def test_sizes_that_do_not_fit(make, message):
     with pytest.raises(ShapeError, match=message):
         make()
+
+
+def test_a_group_that_moves_phases_otherwise_than_pixels_is_refused():
+    """A roll by half the width moves the pixels of a 2×2 image to other phases, those of a 4×4 image to their own."""
+    halves = cyclic(2, lambda x: x.roll(x.shape[-1] // 2, -1))
+    with pytest.raises(StructureError, match="moves the phases of an image as it moves pixels"):
+        PolyphasePool(2, halves)
+    assert PolyphasePool(1, halves)(torch.zeros(1, 2, 4, 4)).shape == (1, 2, 4, 4)
 
 
 def test_print():

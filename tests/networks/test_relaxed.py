@@ -184,17 +184,18 @@ def test_length_scale_is_passed_on(length_scale):
 
 
 @pytest.mark.parametrize(
-    ("variant", "alpha", "shape", "error", "message"),
+    ("variant", "alpha", "shape", "outputs", "error", "message"),
     [
-        ("conv+fc", 2, (1, 8, 8), StructureError, "called 'conv\\+fc': expected one of fc, conv, .*gconv-pointwise"),
-        ("conv", 0, (1, 8, 8), ShapeError, "1 or more .*alpha=0"),
-        ("conv", 1, (1, 0, 8), ShapeError, "not empty"),
-        ("gconv-full", 1, (1, 8, 6), ShapeError, "must be square; 8×6 came"),
+        ("conv+fc", 2, (1, 8, 8), 3, StructureError, "called 'conv\\+fc': expected one of fc, conv, .*gconv-pointwise"),
+        ("conv", 0, (1, 8, 8), 3, ShapeError, "1 or more, .*alpha=0"),
+        ("conv", 1, (1, 0, 8), 3, ShapeError, "not empty"),
+        ("conv", 1, (1, 8, 8), 0, ShapeError, "an output or more, .* 0 outputs"),
+        ("gconv-full", 1, (1, 8, 6), 3, ShapeError, "must be square; 8×6 came"),
     ],
 )
-def test_networks_that_cannot_be(variant, alpha, shape, error, message):
+def test_networks_that_cannot_be(variant, alpha, shape, outputs, error, message):
     with pytest.raises(error, match=message):
-        relaxed_network(variant, alpha, shape, 3)
+        relaxed_network(variant, alpha, shape, outputs)
 
 
 def learned_scale(variant):

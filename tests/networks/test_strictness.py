@@ -1,5 +1,7 @@
 """Networks whose relaxing paths are off keep their symmetry strictly: pools, padding and all."""
 
+from itertools import product
+
 import pytest
 import torch
 from torch import nn
@@ -26,9 +28,9 @@ STRICT_PATHS = {
 OVER_TURNS = [variant for variant in STRICT_PATHS if "gconv" in variant]
 
 
-def strict_network(variant, generator, keep=None):
+def strict_network(variant, generator, keep=None, alpha=2):
     """A network with all weights awake, biases too, except in paths that are not strict: there all are zero."""
-    network = relaxed_network(variant, 2, (1, 32, 32), 4, generator=generator)
+    network = relaxed_network(variant, alpha, (1, 32, 32), 4, generator=generator)
     keep = keep or (STRICT_PATHS[variant],)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
@@ -90,7 +92,39 @@ def test_single_precision(variant, generator):
 def test_an_example_does_not_see_its_batch(variant, generator):
     network, x = strict_network(variant, generator), images("digits", generator)
     with torch.no_grad():
-        torch.testing.assert_close(torch.cat([network(example) for example in x.split(1)]), network(x))
+        alone = torch.cat([network(example) for example in x.split(1)])
+        torch.testing.assert_close(alone, network(x), rtol=0, atol=STRICT)
+
+
+@pytest.mark.parametrize("variant", ["conv", "gconv-full"])
+def test_every_shift(variant, generator):
+    """All 1,024 shifts of one digit, one after the other in a batch."""
+    network, x = strict_network(variant, generator, alpha=1), images("digits", generator)
+    every = torch.stack([x[0].roll(shift, (-2, -1)) for shift in product(range(32), range(32))])
+    with torch.no_grad():
+        outputs, spread = network(every), network(x).std(0).mean()
+    assert (outputs - outputs[0]).abs().max() / spread < STRICT
+
+
+class OnePhasePerSlice(PolyphasePool):
+    """Each slice chooses its own grid, as a turned copy of the image does."""
+
+    def forward(self, input):
+        slices = input.unflatten(1, (-1, 4)).transpose(1, 2).flatten(0, 1)
+        return super().forward(slices).unflatten(0, (-1, 4)).transpose(1, 2).flatten(1, 2)
+
+
+@torch.no_grad()
+def test_pointwise_is_the_average_over_turns_where_each_turn_pools_by_itself(generator):
+    network, x = strict_network("gconv-pointwise", generator), images("digits", generator)
+    plain = relaxed_network("conv", 2, (1, 32, 32), 4, generator=generator)
+    shared = zip(plain.parameters(), network.parameters(), strict=True)
+    for parameter, other in shared:
+        parameter.copy_(other.view_as(parameter))
+    average = torch.stack([plain(x.rot90(turn, (2, 3))) for turn in range(4)]).mean(0)
+    assert (network(x) - average).abs().max() > 1e-3  # the control: one grid for all slices is another network
+    with_pools(OnePhasePerSlice)(network)
+    torch.testing.assert_close(network(x), average, rtol=0, atol=STRICT)
 
 
 def test_images_with_a_turn_of_their_own(generator):

@@ -8,9 +8,9 @@ from torch import nn
 
 import covary
 from covary._errors import DataError, StructureError
-from covary.priors import Prior
+from covary.priors import Prior, mean_precisions
 from covary.readout import load_simplified, save_simplified, simplify
-from covary.records import Evidence, Run, Simplification, write_run
+from covary.records import Evidence, Run, Simplification, read_run, write_run
 from readout.small import noise, relaxed_pair
 from readout.test_simplification import OFF, sparse_pair, switched_off
 
@@ -25,9 +25,9 @@ def written(folder: Path, network: nn.Module, prior: Prior) -> nn.Module:
     evidence = Evidence(0.0, 0.0, 0.0, 0.0, 6, "kron", "exact")
     counts = (simple.num_params, simple.num_params_before)
     changes = (simple.max_change, simple.mean_change)
-    done = Simplification(
-        0.01, list(simple.removed), list(simple.replaced), *counts, evidence, evidence, *changes, None
-    )
+    paths = (list(simple.removed), list(simple.replaced))
+    precisions = mean_precisions(simple.prior)
+    done = Simplification(0.01, *paths, *counts, evidence, evidence, *changes, None, precisions)
     save_simplified(simple.network, folder)
     write_run(record_of(done), folder / "run.json")
     return simple.network
@@ -48,6 +48,19 @@ def test_a_network_without_its_removed_paths_comes_back(tmp_path):
     assert torch.equal(loaded(noise()[0]), simple(noise()[0]))
     assert list(built[0].paths) == ["fc", "conv"]  # left as it came
     assert not torch.allclose(built(noise()[0]), simple(noise()[0]))
+
+
+def test_the_prior_comes_back_with_the_network(tmp_path):
+    network = sparse_pair(1e-6)
+    prior = Prior(network)
+    with torch.no_grad():
+        prior.log_precision.add_(torch.linspace(-1, 1, len(prior.log_precision)))
+    expected = simplify(network, likelihood=covary.Categorical(), prior=prior, data=noise())
+    written(tmp_path, network, prior)
+    loaded = load_simplified(sparse_pair(1.0), tmp_path)
+    again = Prior(loaded, precision=read_run(tmp_path).simplified.precisions)
+    found = covary.log_evidence(loaded, covary.Categorical(), again, noise())
+    assert float(found.log_evidence) == pytest.approx(float(expected.evidence.log_evidence), rel=1e-12)
 
 
 def test_stationary_maps_come_back(tmp_path):

@@ -92,8 +92,37 @@ def test_excluded_tensors_stay_excluded():
     network = switched_off()
     prior = Prior(network, precision={**OFF, "*": 1.0}, exclude=("0.paths.fc.bias", "*.read.bias"))
     found = simplified(network, prior)
-    assert found.removed == ("0.fc",)
+    assert found.removed == ("0.fc",), "the excluded bias is zero"
     assert "2.paths.f-fc.read.bias" not in found.prior.names
+
+
+def freeze(path: nn.Module) -> tuple[str, ...]:
+    path.requires_grad_(False)
+    return ()
+
+
+def wake_bias(path: nn.Module) -> tuple[str, ...]:
+    nn.init.ones_(path.bias)
+    return ("0.paths.fc.bias",)
+
+
+@pytest.mark.parametrize("leave_out", [freeze, wake_bias, lambda _: ("0.paths.fc.*",)], ids=["frozen", "bias", "all"])
+def test_a_path_with_a_live_tensor_that_the_prior_leaves_out_stays(leave_out):
+    network = switched_off()
+    exclude = leave_out(network[0].paths["fc"])
+    patterns = {} if len(exclude) == 0 or "*" in exclude[0] else OFF
+    found = simplified(network, Prior(network, precision={**patterns, "*": 1.0}, exclude=exclude))
+    assert found.removed == ()
+    assert found.max_change == 0
+
+
+def test_nothing_goes_where_the_data_decide_nothing():
+    """With one class the likelihood is 1 whatever the weights: every γ is 0, and no share is small."""
+    paths = {name: Conv(1, 2, generator=generator(seed)) for seed, name in enumerate(("one", "other"))}
+    network = nn.Sequential(Relaxed(paths, PolyphasePool(4)), nn.Flatten(), nn.Linear(2, 1))
+    x, y = noise()
+    found = simplify(network, likelihood=covary.Categorical(), prior=Prior(network), data=(x, torch.zeros_like(y)))
+    assert found.removed == ()
 
 
 def sparse_pair(omega: float) -> nn.Sequential:
@@ -121,7 +150,7 @@ def test_a_sparse_path_without_length_becomes_the_stationary_map():
 
 def test_one_with_a_length_stays_sparse():
     network = sparse_pair(1.0)
-    found = simplified(network, Prior(network))
+    found = simplified(network, Prior(network), threshold=0.9)
     assert found.replaced == ()
     assert isinstance(found.network[0].paths["s-fc"], SparseDense)
 

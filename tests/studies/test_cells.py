@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from covary._errors import DataError, StructureError
-from covary.studies.cells import discard, kept, made, require_fresh
+from covary.studies.cells import discard, kept, made, require_fresh, wall_time
 
 SETTINGS = {"epochs": 3, "widths": (1, 2), "data_dir": "here"}
 
@@ -96,3 +96,12 @@ def test_an_unfinished_study_is_refused_unless_it_is_resumed(tmp_path):
     discard(tmp_path / "cells")
     require_fresh(tmp_path / "cells", False)
     discard(tmp_path / "cells")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "processes", "expected"),
+    [([3.0, 1.0, 1.0, 5.0], 1, 10.0), ([3.0, 1.0, 1.0, 5.0], 2, 7.0), ([2.0], 2, 2.0), ([], 2, 0.0)],
+)
+def test_the_time_of_all_counts_who_waits_for_the_last(seconds, processes, expected):
+    """With two at a time 3 stands beside 1 + 1, and 5 follows the latter."""
+    assert wall_time(seconds, processes) == expected

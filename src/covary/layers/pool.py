@@ -5,16 +5,19 @@ The phases of an image under a stride (s, t) are its s·t subsampled grids; phas
 quarter turn permutes and turns them.
 """
 
+from itertools import product
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .._errors import ShapeError
+from .._errors import ShapeError, StructureError
 from ..groups import Group
 
 __all__ = ["PolyphasePool"]
 
 TIE = 1e-9  # relative difference of maxima below which phases tie
+REPEATS = (2, 3)  # numbers of copies of the table of phases, on which an action shows how it moves them
 ROUNDING = 64  # the same in machine epsilons, where that is more: what layers before the pool may have rounded
 
 
@@ -37,8 +40,8 @@ class PolyphasePool(nn.Module):
 
     Over a group, slice h is turned back by h, so one grid of the image is another phase of each slice: :math:`h`,
     acting on the s×t table of phase numbers, moves the slice's phase to the image's. All slices share one grid of the
-    image, and the pool commutes with the group. For a group that acts on phases as on pixels, as symmetries of the
-    square do.
+    image, and the pool commutes with the group. The group must act on phases as on pixels, as symmetries of the square
+    do; any other is refused.
 
     Arguments:
         stride: The stride of both axes, or (s, t); it must divide H and W.
@@ -55,6 +58,8 @@ class PolyphasePool(nn.Module):
             raise ShapeError(f"A stride must be 1 or more; {stride} came. Pass for example 2, or (2, 1).")
         numbers = torch.arange(self.stride[0] * self.stride[1]).view(self.stride)
         self.register_buffer("phases", _turned(numbers, group), persistent=False)
+        if group is not None:
+            _check_action(self.stride, group)
 
     def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ _ _"]:
         """The pooled features, (N, C, H/s, W/t)."""
@@ -118,9 +123,22 @@ def _turned(numbers: Int[Tensor, "s t"], group: Group | None) -> Int[Tensor, "G 
     if group is None:
         return numbers.flatten()[None]
     try:
-        return torch.stack([group.act(numbers, element).flatten() for element in range(group.size)])
+        turned = torch.stack([group.act(numbers, element) for element in range(group.size)])
     except (ShapeError, RuntimeError) as error:
         raise ShapeError(
             f"PolyphasePool over {group} needs equal strides: its elements exchange rows and columns; "
             f"{tuple(numbers.shape)} came."
         ) from error
+    return turned.flatten(1)
+
+
+def _check_action(stride: tuple[int, int], group: Group) -> None:
+    """Nothing, or an error for an action that does not move the phases of larger images as those of the smallest."""
+    numbers = torch.arange(stride[0] * stride[1], device="cpu").view(stride)  # "meta" has no numbers to compare
+    for element, number in product(range(group.size), REPEATS):
+        table = group.act(numbers, element).repeat(number, number)
+        if not torch.equal(group.act(numbers.repeat(number, number), element), table):
+            raise StructureError(
+                f"PolyphasePool over {group} needs an action that moves the phases of an image as it moves pixels, as "
+                "turns and mirrors do; this one does not. Pool without the group, or over symmetries of the square."
+            )

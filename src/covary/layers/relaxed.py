@@ -5,7 +5,7 @@ is left keeps the symmetry that all remaining paths keep (paper 2, Eq. (4), (8) 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float
@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from .._errors import ShapeError, StructureError
 from ..groups import Group, turn_slices
 from .dense import Conv
+from .group import GroupConv
+from .pool import PolyphasePool
 from .sparse import SparseConv
 
 __all__ = ["FixedFrame", "Path", "Relaxed"]
@@ -42,7 +44,9 @@ class Relaxed(nn.Module):
     their sum is then the mean of theirs.
 
     A path is off when all of its tensors are zero, biases included. The parameters of path "conv" are named
-    `paths.conv.weight` and so on, in the order of the mapping.
+    `paths.conv.weight` and so on, in the order of the mapping. The group that the features are over, and whether the
+    inputs are plain images that a path lifts, are `group` and `lifts`: the layer is still over that group when the
+    paths that know it have been taken out.
 
     Arguments:
         paths: The paths by name; a name has no dots, and is no attribute of `nn.ModuleDict`. They are changed in place
@@ -58,6 +62,7 @@ class Relaxed(nn.Module):
         for path in _rescalable(paths):
             path.rescale_(1 / math.sqrt(len(paths)))
         self.paths, self.pool = nn.ModuleDict(paths), pool
+        self.group, self.lifts = _group_of(paths.values(), pool)
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
         """The sum, (N, C', H', W')."""
@@ -112,6 +117,14 @@ class FixedFrame(nn.Module):
     def rescale_(self, factor: float) -> None:
         """Nothing; the layer's output is multiplied by `factor` from here on."""
         self.conv.rescale_(factor)
+
+
+def _group_of(paths: Iterable[nn.Module], pool: nn.Module | None) -> tuple[Group | None, bool]:
+    """The group that a layer's outputs are over, and whether its inputs are plain images that it lifts."""
+    over = [path for path in paths if isinstance(path, GroupConv | FixedFrame)]
+    if not over:
+        return pool.group if isinstance(pool, PolyphasePool) else None, False
+    return over[0].group, any(isinstance(path, GroupConv) and path.lift for path in over)
 
 
 def _check_names(paths: Mapping[str, nn.Module]) -> None:

@@ -101,9 +101,12 @@ def relaxed_network(
     averages logits over the turns. "conv" is strictly invariant to shifts, the "gconv-" variants to quarter turns
     too; each sum is, when all its other paths are off.
 
-    Weights start normal, of variance 2 / fan-in over the number of paths, biases zero: the second moment of every
-    block's output, of all variants at α = 8, is that of the images within a factor of ten, the scatter of few random
-    filters included.
+    Weights start normal, biases at zero, each path as its class says, so that its output has twice the second moment of
+    its input (what a ReLU halves again), over the number of paths: the second moment of every block's output, of all
+    variants at α = 8, is that of the images within a factor of ten, the scatter of few random filters included.
+
+    "gconv-pointwise" is not quite "conv" averaged over the turned images, as paper 2, App. F.3, has it of layers
+    without pools: there each turned copy would choose its own grid, here all slices share one.
 
     Arguments:
         variant: A name in `VARIANTS`. "gconv" in a sum is pointwise; "gconv-full" and so on are those of Table 7.
@@ -114,7 +117,7 @@ def relaxed_network(
             there are none.
         generator: The source of the initial weights; None leaves them to torch's global seed.
     """
-    _check(variant, alpha, image_shape)
+    _check(variant, alpha, image_shape, num_outputs)
     _check_length_scale(variant, length_scale)
     group = P4 if "gconv" in VARIANTS[variant] else None
     size = 1 if group is None else group.size
@@ -129,13 +132,13 @@ def relaxed_network(
     return RelaxedNetwork(blocks, head, group)
 
 
-def _check(variant: str, alpha: int, image_shape: tuple[int, int, int]) -> None:
+def _check(variant: str, alpha: int, image_shape: tuple[int, int, int], num_outputs: int) -> None:
     if variant not in VARIANTS:
         raise StructureError(f"No relaxed network is called '{variant}': expected one of {', '.join(VARIANTS)}.")
-    if alpha < 1 or min(image_shape) < 1:
+    if min(alpha, num_outputs, *image_shape) < 1:
         raise ShapeError(
-            f"A relaxed network needs a width alpha of 1 or more and images that are not empty; alpha={alpha} and "
-            f"images of shape {image_shape} came."
+            "A relaxed network needs a width alpha of 1 or more, an output or more, and images that are not empty; "
+            f"alpha={alpha}, {num_outputs} outputs and images of shape {image_shape} came."
         )
     if "gconv" in VARIANTS[variant] and image_shape[1] != image_shape[2]:
         raise ShapeError(

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..batches import IndexedBatch, outputs_of
 from ..groups import Group, permute_slices, turn_slices
-from ..layers import FixedFrame, GroupConv, PolyphasePool, Relaxed
+from ..layers import Relaxed
 from ..noise import Stream, uniform
 
 __all__ = ["EquivarianceErrors", "equivariance_errors", "layer_inputs"]
@@ -45,7 +45,7 @@ def equivariance_errors(
         seed: The seed of the shifts.
         num_shifts: How many shifts are drawn.
     """
-    group, lifts = _group_of(layer)
+    group, lifts = layer.group, layer.lifts
     outputs: Tensor = layer(features)
     shifted = (
         (_shift(features, None if lifts else group, by), [_shift(outputs, group, coarse) for coarse in induced])
@@ -72,14 +72,6 @@ def layer_inputs(network: nn.Module, batch: IndexedBatch, layers: dict[str, Rela
 
 def _noting(seen: dict[str, Tensor], name: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
     return lambda _module, inputs: seen.__setitem__(name, inputs[0])
-
-
-def _group_of(layer: Relaxed) -> tuple[Group | None, bool]:
-    """The group that a layer's outputs are over, and whether its inputs are plain images that it lifts."""
-    found = [path for path in layer.paths.values() if isinstance(path, GroupConv | FixedFrame)]
-    if not found:  # what is left of a layer whose group paths were taken out: its pool knows
-        return layer.pool.group if isinstance(layer.pool, PolyphasePool) else None, False
-    return found[0].group, any(isinstance(path, GroupConv) and path.lift for path in found)
 
 
 def _shifts(

@@ -5,7 +5,7 @@ With eigenvalues λ of the curvature of a tensor and its prior precision δ, :ma
 its relative number is γ/P divided by the sum of γ/P over the paths of the layer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -19,7 +19,7 @@ from ..evidence.choice import CurvatureName, blocks_function, check_choice
 from ..evidence.passes import check_model
 from ..layers import Relaxed
 from ..likelihoods import Likelihood
-from ..priors import Prior
+from ..priors import Prior, mean_precisions, unmarked_of
 from ..records import LayerPath
 from .equivariance import EquivarianceErrors, equivariance_errors, layer_inputs
 
@@ -28,6 +28,7 @@ __all__ = [
     "LayerReadout",
     "check_threshold",
     "curvature_factors",
+    "largest",
     "path_readouts",
     "read_layers",
     "relaxed_layers",
@@ -47,7 +48,12 @@ class LayerReadout(NamedTuple):
     @property
     def learned(self) -> str:
         """The path with the largest relative number: the type that the layer has become (paper 2, Table 4)."""
-        return max(self.paths, key=lambda path: path.relative).name
+        return largest(self.paths)
+
+
+def largest(paths: Sequence[LayerPath]) -> str:
+    """The path with the largest relative number; of equal ones the last, by custom the one that keeps most symmetry."""
+    return max(reversed(paths), key=lambda path: path.relative).name
 
 
 def relaxed_layers(network: nn.Module) -> dict[str, Relaxed]:
@@ -79,7 +85,8 @@ def read_layers(
         seed: The seed of the augmentation's noise, of sketches, and of the shifts.
         columns: "exact", or the number of sketches.
         threshold: The share below which a tensor counts as off.
-        probe: The data that equivariance errors are measured on; the first 64 by default.
+        probe: The data that equivariance errors are measured on, of which up to 64 are read; the first batch by
+            default.
     """
     layers = relaxed_layers(network)
     if not layers:
@@ -126,6 +133,9 @@ def path_readouts(
 ) -> dict[str, tuple[LayerPath, ...]]:
     """The paths of each layer, by the layer's name.
 
+    A tensor that the prior does not cover, frozen or excluded, has no share; its path is on unless it is zero. Where
+    the data decide nothing of a layer (all γ are 0) no path is off, since none has a share to be small.
+
     Arguments:
         layers: The layers by name.
         factors: The statistics of all data.
@@ -134,22 +144,23 @@ def path_readouts(
         threshold: The share below which a tensor counts as off.
     """
     gamma = {name: float(value) for name, value in effective_per_weight(factors.curvature, prior, weights).items()}
-    shifts = prior.shifts()
+    shifts = mean_precisions(prior)
     found = {}
     for layer, module in layers.items():
         members = {path: _members(f"{layer}.paths.{path}.", weights) for path in module.paths}
         normalised = {path: _ratio(gamma, tensors) for path, tensors in members.items()}
-        total = sum(normalised.values()) or 1.0
+        total = sum(normalised.values())
         found[layer] = tuple(
             LayerPath(
                 name=path,
                 num_params=sum(weight.numel() for weight in tensors.values()),
-                precisions={_last(name, layer, path): _mean_precision(shifts[name]) for name in tensors},
+                precisions={_last(name, layer, path): shifts[name] for name in tensors},
                 weight_norm=float(sum(weight.double().square().sum() for weight in tensors.values())) ** 0.5,
-                effective=sum(gamma[name] for name in tensors),
+                effective=sum((gamma[name] for name in tensors), 0.0),
                 normalised=normalised[path],
-                relative=normalised[path] / total,
-                off=all(gamma[name] / weight.numel() < threshold * total for name, weight in tensors.items()),
+                relative=normalised[path] / total if total else 0.0,
+                off=not _has_uncovered(module.paths[path], tensors)
+                and all(gamma[name] / weight.numel() < threshold * total for name, weight in tensors.items()),
             )
             for path, tensors in members.items()
         )
@@ -166,6 +177,12 @@ def _members(prefix: str, weights: Mapping[str, nn.Parameter]) -> dict[str, nn.P
     return {name: weight for name, weight in weights.items() if name.startswith(prefix)}
 
 
+def _has_uncovered(path: nn.Module, tensors: Mapping[str, nn.Parameter]) -> bool:
+    """Whether a path has a tensor beside those of the prior that is not zero."""
+    covered = {id(tensor) for tensor in tensors.values()}
+    return any(bool(tensor.any()) for tensor in unmarked_of(path).values() if id(tensor) not in covered)
+
+
 def _last(name: str, layer: str, path: str) -> str:
     return name.removeprefix(f"{layer}.paths.{path}.")
 
@@ -173,7 +190,3 @@ def _last(name: str, layer: str, path: str) -> str:
 def _ratio(gamma: Mapping[str, float], tensors: Mapping[str, Tensor]) -> float:
     entries = sum(tensor.numel() for tensor in tensors.values())
     return sum(gamma[name] for name in tensors) / entries if entries else 0.0
-
-
-def _mean_precision(shift: Tensor) -> float:
-    return float(shift.detach().double().log().mean().exp())

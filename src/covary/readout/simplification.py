@@ -17,9 +17,11 @@ from ..evidence.reduce import all_max, all_sum
 from ..layers import Relaxed, SparseConv, SparseDense, stationary
 from ..likelihoods import Likelihood
 from ..priors import Prior, weights_of
-from .layers import THRESHOLD, check_threshold, curvature_factors, path_readouts, relaxed_layers
+from .layers import THRESHOLD, check_threshold, curvature_factors, largest, path_readouts, relaxed_layers
 
 __all__ = ["Simplified", "simplify"]
+
+CONSTANT = 1e-2  # how far from 1 a basis function that counts as constant may fall
 
 
 class Simplified(NamedTuple):
@@ -68,8 +70,8 @@ def simplify(
 
     A path of a relaxed layer is off when the share of every one of its tensors, biases included, is below the threshold
     (`records.LayerPath`); the largest path of a layer stays in any case. A sparse path whose basis has become constant,
-    :math:`1 - \phi_j(x) <` threshold everywhere, is replaced by the stationary map that it is at :math:`\omega = 0`;
-    the tensors of that map have the variance under the prior that they had as sums and products before.
+    :math:`1 - \phi_j(x) < 0.01` everywhere, is replaced by the stationary map that it is at :math:`\omega = 0`; the
+    tensors of that map have the variance under the prior that they had as sums and products before.
 
     Arguments:
         network: The trained network, averaged or plain.
@@ -95,11 +97,11 @@ def simplify(
     simple = copy.deepcopy(network).eval()
     removed, precisions = [], dict(prior.shifts())
     for name, paths in readouts.items():
-        largest = max(paths, key=lambda path: path.relative).name
-        for path in (path.name for path in paths if path.off and path.name != largest):
+        kept = largest(paths)
+        for path in (path.name for path in paths if path.off and path.name != kept):
             del _layer(simple, name).paths[path]
             removed.append(f"{name}.{path}")
-    replaced = [path for name in layers for path in _made_stationary(simple, name, precisions, threshold)]
+    replaced = [path for name in layers for path in _made_stationary(simple, name, precisions)]
     carried = _carried(prior, simple, precisions)
     changes = _changes(network, simple, batches, seed)
     return Simplified(
@@ -123,12 +125,12 @@ def _layer(network: nn.Module, name: str) -> Relaxed:
     return layer
 
 
-def _made_stationary(network: nn.Module, name: str, precisions: dict[str, Tensor], threshold: float) -> list[str]:
+def _made_stationary(network: nn.Module, name: str, precisions: dict[str, Tensor]) -> list[str]:
     """The sparse paths of a layer that were replaced; the precisions of their new tensors are added."""
     layer, replaced = _layer(network, name), []
     for path, module in list(layer.paths.items()):
         prefix = f"{name}.paths.{path}."
-        if not isinstance(module, SparseConv | SparseDense) or not _is_constant(module, threshold):
+        if not isinstance(module, SparseConv | SparseDense) or not _is_constant(module):
             continue
         found = _stationary_precisions(module, prefix, precisions)
         if found is None:
@@ -139,9 +141,9 @@ def _made_stationary(network: nn.Module, name: str, precisions: dict[str, Tensor
     return replaced
 
 
-def _is_constant(path: SparseConv | SparseDense, threshold: float) -> bool:
+def _is_constant(path: SparseConv | SparseDense) -> bool:
     parts = (path,) if isinstance(path, SparseConv) else (path.read, path.write)
-    return all(bool((part.basis() > 1 - threshold).all()) for part in parts)
+    return all(bool((part.basis() > 1 - CONSTANT).all()) for part in parts)
 
 
 def _stationary_precisions(

@@ -224,6 +224,8 @@ class Simplification:
         max_change: The largest change of an output on the training data.
         mean_change: The mean absolute change.
         test: How the simple network predicts the test data, where there are any.
+        precisions: The prior precision of each tensor that is left, by its name (the geometric mean of one that has
+            many): `Prior(network, precision=precisions)` is the prior again.
     """
 
     threshold: float
@@ -236,6 +238,7 @@ class Simplification:
     max_change: float
     mean_change: float
     test: Metrics | None
+    precisions: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

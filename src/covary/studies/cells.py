@@ -5,9 +5,10 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
+from heapq import heapreplace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from .._errors import DataError, StructureError
 from .._types import Progress
 from ..records import from_plain, write_text
 
-__all__ = ["discard", "kept", "made", "require_fresh"]
+__all__ = ["discard", "kept", "made", "require_fresh", "wall_time"]
 
 Record = TypeVar("Record")
 
@@ -48,6 +49,19 @@ def made(work: Mapping[str, Callable[[], Record]], progress: Progress, processes
             pool.shutdown(wait=False, cancel_futures=True)  # what has begun ends by itself, the rest never begins
             raise
         return [done.result() for done in waiting]
+
+
+def wall_time(seconds: Iterable[float], processes: int) -> float:
+    """The seconds from the first start to the last end of work that is begun in its order, by whoever is free.
+
+    Arguments:
+        seconds: What each piece took, over all sessions of a study.
+        processes: How many are at work at a time.
+    """
+    ends = [0.0] * processes
+    for spent in seconds:
+        heapreplace(ends, ends[0] + spent)  # the least of a heap is its first
+    return max(ends)
 
 
 def _alone() -> None:

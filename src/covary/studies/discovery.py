@@ -13,6 +13,7 @@ from ..batches import as_batches
 from ..config import DiscoverConfig
 from ..data import Dataset
 from ..evidence.choice import CurvatureName
+from ..priors import mean_precisions
 from ..readout import relaxed_layers, save_simplified, simplify
 from ..records import Pictures, Run, Simplification, read_run, write_text
 from ..training import FitRun, checkpoints, is_first, measure
@@ -110,6 +111,7 @@ def _simplified(threshold: float, learned: FitRun, config: DiscoverConfig, task:
         max_change=simple.max_change,
         mean_change=simple.mean_change,
         test=tested,
+        precisions=mean_precisions(simple.prior),
     )
 
 

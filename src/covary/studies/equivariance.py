@@ -16,7 +16,7 @@ from .._types import Progress
 from ..config import LAYERS, DiscoverConfig, FitConfig, layers_config
 from ..priors import Prior
 from ..records import Claim, Evidence, Layer, Metrics
-from .cells import kept, made
+from .cells import kept, made, wall_time
 from .invariance import learn, model, prepared, run_baseline
 
 __all__ = [
@@ -158,8 +158,8 @@ def train_all(jobs: Sequence[Job], folder: Path | None, progress: Progress, proc
 
 
 def spent(cells: Sequence[Cell], scale: Scale) -> float:
-    """The seconds that all cells take with every process busy, over all sessions of a study."""
-    return sum(cell.seconds for cell in cells) / scale.processes
+    """The seconds that all cells take, as many at a time as the scale says, over all sessions of a study."""
+    return wall_time((cell.seconds for cell in cells), scale.processes)
 
 
 def _name(job: Job) -> str:

@@ -13,7 +13,7 @@ from .._types import Progress
 from ..config import DiscoverConfig
 from ..records import Claim, Evidence, Metrics, Study
 from ..training import versions
-from .cells import kept, made
+from .cells import kept, made, wall_time
 from .invariance import learn, prepared, run_baseline
 from .recover import VERSIONS, settings
 
@@ -66,7 +66,7 @@ def mnist_mlp(scale: str, seed: int, data_dir: Path | None, progress: Progress, 
         rows=rows,
         series={"cells": [_as_dict(cell) for cell in cells]},
         claims=_claims(cells),
-        seconds=sum(cell.seconds for cell in cells) / PROCESSES[scale],
+        seconds=wall_time((cell.seconds for cell in cells), PROCESSES[scale]),
     )
 
 

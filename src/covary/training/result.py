@@ -22,7 +22,7 @@ from ..evidence import parametrisation_of
 from ..evidence.choice import CurvatureName
 from ..likelihoods import Likelihood
 from ..posterior import ece
-from ..priors import Prior
+from ..priors import Prior, mean_precisions
 from ..readout import SIMPLIFIED, read_layers
 from ..records import Coverage, Epoch, Evidence, Layer, Metrics, Pictures, Run, Symmetry, write_run
 from ..report import meaning, run_text, write_page
@@ -206,7 +206,7 @@ def _precisions(prior: Prior) -> dict[str, float]:
     """The precision of each group; of a group with many, their geometric mean."""
     if prior.structure != "diagonal":
         return dict(zip(prior.groups, prior.precision.tolist(), strict=True))
-    return {name: float(shift.detach().log().mean().exp()) for name, shift in prior.shifts().items()}
+    return mean_precisions(prior)
 
 
 def _correlation(network: nn.Module) -> list[list[float]] | None:

@@ -6,7 +6,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from covary.layers import Bias, Scale
+from covary.groups import P4
+from covary.layers import (
+    Bias,
+    Conv,
+    Dense,
+    FactoredDense,
+    GroupConv,
+    GroupPool,
+    PolyphasePool,
+    Relaxed,
+    Scale,
+    SparseConv,
+    SparseDense,
+)
 
 NUM_OUTPUTS = 3
 
@@ -181,6 +194,29 @@ CASES: dict[str, Case] = {
     "encoder layer": Case(encoder_layer, (3, 4)),
     "folded batch": Case(Folded, (2, 2)),
     "unused layers": Case(Unused, (4,)),
+    "dense": Case(lambda: sequential(Dense((2, 2, 2), (1, 2, 1)), nn.Tanh(), flat=2), (2, 2, 2)),
+    "circular convolution": Case(lambda: sequential(Conv(1, 2), nn.Tanh(), flat=18), (1, 3, 3)),
+    "factored dense": Case(lambda: sequential(FactoredDense((2, 2, 2), (3, 2, 1)), nn.Tanh(), flat=6), (2, 2, 2)),
+    "sparse convolution": Case(
+        lambda: sequential(SparseConv(1, 2, length_scale="weight"), nn.Tanh(), flat=18), (1, 3, 3)
+    ),
+    "sparse dense": Case(
+        lambda: sequential(SparseDense((1, 2, 2), (2, 2, 1), length_scale="weight"), nn.Tanh(), flat=4), (1, 2, 2)
+    ),
+    "group convolution": Case(
+        lambda: sequential(GroupConv(1, 2, 2, group=P4, lift=True), nn.Tanh(), GroupPool(P4), flat=18), (1, 3, 3)
+    ),
+    "separable group convolution": Case(
+        lambda: sequential(GroupConv(2, 1, 2, group=P4, factorisation="separable"), nn.Tanh(), flat=16), (8, 2, 2)
+    ),
+    "relaxed": Case(
+        lambda: sequential(
+            Relaxed({"f-fc": FactoredDense((1, 4, 4), (2, 2, 2)), "conv": Conv(1, 2)}, PolyphasePool(2)),
+            nn.Tanh(),
+            flat=8,
+        ),
+        (1, 4, 4),
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from covary.augment import Affine2d, Composed, Correlated, FiniteGroup
 from covary.augment.export import load as load_augmentation
 from covary.config import DiscoverConfig
 from covary.records import read_run
+from covary.report import page
 
 DIGITS = ("--data", "mnist-mini", "--limit", "60", "--network", "mlp:8", "--samples", "2", "--epochs", "3")
 CODE = """
@@ -107,7 +109,8 @@ def test_baselines(run, quick, undrawn):
     code, out, _ = run("discover", *quick, *arguments)
     assert code == 0
     assert all(name in out for name in names)
-    plain, fixed, augerino = read_run(Path("a")).baselines
+    record = read_run(Path("a"))
+    plain, fixed, augerino = record.baselines
     assert (plain.name, fixed.name, augerino.name) == names
     assert plain.symmetries == []
     assert {symmetry.name: round(symmetry.width, 5) for symmetry in fixed.symmetries if symmetry.width} == {
@@ -117,6 +120,9 @@ def test_baselines(run, quick, undrawn):
     assert augerino.evidence is None
     assert plain.evidence is not None
     assert all(baseline.test.num_data == 20 for baseline in (plain, fixed, augerino))
+    report = page(replace(record, history=[], samples=None))  # without figures that take a while
+    assert "averages over 2 transformed copies where there are transforms" in report
+    assert "not fair" not in report
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,13 @@ def test_the_augmentation_loads_back_to_the_learned_widths(discovered):
     assert learned["rotation"] != 0.05, "it was learned"
 
 
+def test_parts_keep_their_flow_and_their_correlation(discovered):
+    record = read_run(discovered("a", "--augment", "flips+correlated:rotation,shift_x"))
+    assert [len(matrix) for matrix in record.samples.matrices] == [9] * (record.samples.shape[1] - 1)
+    assert [row[:3] for row in record.correlation[:3]] == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert len(record.correlation) == 5
+
+
 def test_json_is_all_that_is_printed(run, quick, undrawn):
     code, out, err = run("discover", *quick, "--out", "a", "--json")
     printed = json.loads(out)

@@ -139,7 +139,7 @@ def test_a_network_without_transforms_is_compared_fairly_with_any_number_of_copi
     [
         ("no history", "The run recorded no epochs"),
         ("no samples", "The run kept no images"),
-        ("no matrices", "The transforms are not affine"),
+        ("no matrices", "Not all of the transforms are known to be affine"),
         ("no test", "The run has no test data."),
         ("regression", "No baselines were run"),
         ("no evidence", "The run computed no evidence"),

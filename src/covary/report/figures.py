@@ -122,7 +122,7 @@ def _images(samples: Pictures) -> np.ndarray:
 def flow_figure(run: Run) -> Figure:
     """Where each sampled transform moves the points of the first image: from an arrow's foot to its head."""
     if run.samples is None or not run.samples.matrices:
-        return empty_figure("The transforms are not affine: no flow to draw.")
+        return empty_figure("Not all transforms are known to be affine: no flow.")
     matrices = run.samples.matrices[:MOST_FLOWS]
     image = _images(run.samples)[0, 0]
     num_columns = min(3, len(matrices))

@@ -23,6 +23,7 @@ FIXED = ("--baselines", "fixed", "--fixed-widths")
         (("--symmetrise", "rotate:270"), ["rotate:270", "at most 180"]),
         (("--limit", "41"), ["between 1 and the 40", "41 came"]),
         (("--limit", "0"), ["limit", "at least 1"]),
+        (("--limit", "1"), ["limited to 1, has no training image of class", "is enough"]),
         (("--samples", "0"), ["num_samples", "at least 1"]),
         (("--baselines", "plane"), ["baseline must be one of plain, fixed, augerino, map, conv", "'plane' came"]),
         (("--baselines", "fixed"), ["'fixed' needs widths"]),

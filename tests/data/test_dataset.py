@@ -129,9 +129,7 @@ def test_limited_is_the_start_of_one_shuffle():
 def test_limited_loses_no_class_in_silence(seed):
     """Three images of a rare class among fifty: too small a limit is refused, and the one it names is enough."""
     rare = numbered(50)._replace(y_train=(torch.arange(50) < 3).long())
-    with pytest.raises(
-        DataError, match=r"numbered, limited to 1, has no training image of class"
-    ) as caught:
+    with pytest.raises(DataError, match=r"numbered, limited to 1, has no training image of class") as caught:
         limited(rare, 1, seed)
     enough = int(re.search(r"\((\d+) is enough\)", str(caught.value))[1])
     assert limited(rare, enough, seed).y_train.unique().tolist() == [0, 1]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from .._types import Columns, SampleAveraging
@@ -23,7 +23,7 @@ from ..likelihoods import Likelihood
 from ..posterior import ece
 from ..priors import Prior
 from ..readout import SIMPLIFIED, read_layers
-from ..records import Coverage, Epoch, Evidence, Layer, Metrics, Run, Symmetry, write_run
+from ..records import Coverage, Epoch, Evidence, Layer, Metrics, Run, Symmetry, write_run, write_whole
 from ..report import meaning, run_text, write_page
 from .pictures import pictures_of
 from .schedule import JUDGE, TEST, seed_for
@@ -76,7 +76,7 @@ class FitRun:
         folder.mkdir(parents=True, exist_ok=True)
         tensors = tensors_of(self.network, self.likelihood, self.prior)
         plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-        save_file(plain, folder / "model.safetensors")
+        write_whole(folder / "model.safetensors", save(plain))
         augment = _augmentation(self.network)
         if augment is not None:
             save_augmentation(augment, folder / "augment.json")

@@ -37,6 +37,8 @@ FIXED = ("--baselines", "fixed", "--fixed-widths")
         (("--curvature", "full"), ["exact columns"]),
         (("--judge-columns", "few"), ["judge_columns", "'few' came"]),
         (("--warm-up", "-1"), ["warm_up", "-1 came"]),
+        (("--judgements", "-1"), ["judgements", "-1 came"]),
+        (("--momentum", "1"), ["momentum must lie in [0, 1)", "1.0 came"]),
         (("--columns", "none"), ["columns", "'none' came"]),
         (("--prior", "diagonal"), ["diagonal prior", "'kron' came"]),
         (("--optimiser", "lbfgs"), ["optimiser must be one of adam, sgd"]),

@@ -1,7 +1,8 @@
 import pytest
 
 from covary._errors import StructureError
-from covary.config import IMAGES, LAYERS, DiscoverConfig, FitConfig, layers_config
+from covary.config import IMAGES, LAYERS, DiscoverConfig, FitConfig, discover, layers_config
+from covary.data import resize
 
 
 def test_defaults_are_valid_and_plain():
@@ -78,6 +79,11 @@ def test_the_settings_of_layers_name_the_network_and_its_training():
     for alpha in (0, -3, 100_000, 10**20):
         with pytest.raises(StructureError, match=f"alpha must be a whole number from 1 to 1,000; {alpha} came"):
             layers_config("s-fc", alpha)
+
+
+def test_settings_and_data_agree_on_the_least_side():
+    """Neither room may import the other, so each has the number."""
+    assert discover.LEAST_SIDE == resize.LEAST_SIDE
 
 
 def test_seeds_of_64_bits_are_taken():

@@ -17,7 +17,7 @@ from report.runs import bare_run, full_run
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")))
 NAMES = st.text(st.characters(categories=("L", "N", "P", "S")))
-EVIDENCES = st.builds(Evidence, FINITE, FINITE, FINITE, FINITE, st.integers(0, 10**9), WORDS, WORDS, st.none() | FINITE)
+EVIDENCES = st.builds(Evidence, FINITE, FINITE, FINITE, FINITE, st.integers(1, 10**9), WORDS, WORDS, st.none() | FINITE)
 SETTINGS = st.dictionaries(NAMES, st.none() | st.booleans() | st.integers() | FINITE | WORDS | st.lists(FINITE))
 
 
@@ -95,6 +95,12 @@ def test_field_with_a_default_may_be_missing(path, name):
         (lambda run: run["history"][7].update(epoch=1.5), ".history[7].epoch must be int; 1.5 came"),
         (lambda run: run["history"][7]["widths"].update(shear=None), ".history[7].widths.shear must be float"),
         (lambda run: run["evidence"].pop("log_prior"), ".evidence lacks the field 'log_prior'"),
+        (lambda run: run["evidence"].update(num_data=0), ".evidence.num_data must be at least 1; 0 came"),
+        (lambda run: run["baselines"][0]["evidence"].update(num_data=0), ".baselines[0].evidence.num_data must be at"),
+        (
+            lambda run: run["symmetries"][1].update(width=-1e5),
+            ".symmetries[1].width must be at least 0; -100000.0",
+        ),
         (lambda run: run["symmetries"].append("rotation"), ".symmetries[6] must be Symmetry"),
         (lambda run: run["layers"].append({}), ".layers[4] lacks the field 'name'"),
         (lambda run: run["layers"][1]["paths"][0].update(off=0), ".layers[1].paths[0].off must be bool; 0 came"),

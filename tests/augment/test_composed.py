@@ -4,7 +4,7 @@ from torch import nn
 
 from covary import Averaged
 from covary._errors import ShapeError, StructureError
-from covary.augment import Affine2d, Augmentation, Composed, FiniteGroup
+from covary.augment import Affine2d, Augmentation, Composed, Correlated, FiniteGroup
 from covary.groups import act
 from covary.networks import mlp
 from covary.priors import hyperparameters_of, weights_of
@@ -38,6 +38,17 @@ def test_copies_go_through_every_part_in_order(generator):
             torch.testing.assert_close(copies[n, s], expected[0, 0])
     swapped = Composed(affine, group)
     assert not torch.allclose(swapped.apply(x, noise[..., [1, 2, 0]]), copies)
+
+
+def test_correlations_of_parts_lie_in_an_identity():
+    group, affine = parts()
+    assert Composed(group, affine).correlation is None
+    mixed = Correlated(affine, torch.tensor([[0.3, 0.0], [0.4, 0.3]]))
+    found = Composed(group, mixed).correlation
+    torch.testing.assert_close(found[3:, 3:], mixed.correlation)
+    torch.testing.assert_close(found[:3, :3], torch.eye(3))
+    assert found[3, 4] > 0.5
+    assert (found[:3, 3:] == 0).all()
 
 
 def test_weights_are_those_of_the_parts(generator):

@@ -45,6 +45,23 @@ def test_float32_survives():
     torch.testing.assert_close(from_json(to_json(augment)).widths.float(), augment.widths)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("make", [lambda: Affine2d(NAMES), lambda: Rotation2d(), lambda: Correlated(Affine2d(NAMES))])
+def test_a_saturated_rotation_survives(make, dtype):
+    """π tanh(r / π) rounds to π, which is the width of no parameter."""
+    augment = make().to(dtype)
+    with torch.no_grad():
+        getattr(augment, augment.hyperparameters[0]).mul_(1e4)
+    widths = augment.widths
+    assert widths[0] >= torch.tensor(torch.pi, dtype=dtype)
+    torch.testing.assert_close(from_json(to_json(augment)).widths.to(dtype), widths, rtol=1e-5, atol=1e-6)
+
+
+def test_a_rotation_beyond_a_half_turn_is_refused():
+    with pytest.raises(DataError, match="of a rotation below π; 3.15 came"):
+        from_json(to_json(Rotation2d()) | {"widths": [3.15]})
+
+
 def test_record_says_what_the_numbers_mean():
     record = to_json(Affine2d(NAMES, initial_width=(2.5, 0.1)))
     assert record["widths"] == pytest.approx([2.5, 0.1])

@@ -1,8 +1,13 @@
 """`covary data`: the list of data sets."""
 
+import gzip
 import json
+import shutil
+
+import pytest
 
 from cli.outcomes import assert_one_line_and_code_2
+from covary.data.sources import SOURCES
 
 
 def test_every_set_as_json(run):
@@ -29,6 +34,27 @@ def test_the_embedded_set_is_verified(run):
     assert code == 0
     assert verified["mnist-mini"] is True
     assert verified["mnist"] is not True
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("json_flag", [(), ("--json",)])
+def test_one_flipped_byte_is_told_after_the_list(run, tmp_path, monkeypatch, packed, json_flag):
+    mini = SOURCES["mnist-mini"]
+    folder = tmp_path / "mini"
+    shutil.copytree(mini.embedded, folder)
+    monkeypatch.setattr("covary.data.places.SOURCES", {**SOURCES, "mnist-mini": mini._replace(embedded=folder)})
+    assert run("data", "--verify").code == 0
+    file = folder / "t10k-labels-idx1-ubyte.gz"
+    content = bytearray(file.read_bytes() if packed else gzip.decompress(file.read_bytes()))
+    file.unlink()
+    content[-100] ^= 1
+    (file if packed else file.with_suffix("")).write_bytes(content)
+    assert run("data").code == 0
+    code, out, err = run("data", "--verify", *json_flag)
+    assert code == 2
+    assert "t10k-labels-idx1-ubyte" in out
+    assert err.startswith("error: The files of mnist-mini are not the published ones")
+    assert err.count("\n") == 1
 
 
 def test_a_missing_folder_is_named(run):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from covary.augment import Affine2d, Composed, Correlated, FiniteGroup
 from covary.augment.export import load as load_augmentation
 from covary.config import DiscoverConfig
 from covary.records import read_run
+from covary.report import page
 
 DIGITS = ("--data", "mnist-mini", "--limit", "60", "--network", "mlp:8", "--samples", "2", "--epochs", "3")
 CODE = """
@@ -91,6 +93,13 @@ def test_the_augmentation_loads_back_to_the_learned_widths(discovered):
     assert learned["rotation"] != 0.05, "it was learned"
 
 
+def test_parts_keep_their_flow_and_their_correlation(discovered):
+    record = read_run(discovered("a", "--augment", "flips+correlated:rotation,shift_x"))
+    assert [len(matrix) for matrix in record.samples.matrices] == [9] * (record.samples.shape[1] - 1)
+    assert [row[:3] for row in record.correlation[:3]] == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert len(record.correlation) == 5
+
+
 def test_json_is_all_that_is_printed(run, quick, undrawn):
     code, out, err = run("discover", *quick, "--out", "a", "--json")
     printed = json.loads(out)
@@ -107,7 +116,8 @@ def test_baselines(run, quick, undrawn):
     code, out, _ = run("discover", *quick, *arguments)
     assert code == 0
     assert all(name in out for name in names)
-    plain, fixed, augerino = read_run(Path("a")).baselines
+    record = read_run(Path("a"))
+    plain, fixed, augerino = record.baselines
     assert (plain.name, fixed.name, augerino.name) == names
     assert plain.symmetries == []
     assert {symmetry.name: round(symmetry.width, 5) for symmetry in fixed.symmetries if symmetry.width} == {
@@ -117,6 +127,9 @@ def test_baselines(run, quick, undrawn):
     assert augerino.evidence is None
     assert plain.evidence is not None
     assert all(baseline.test.num_data == 20 for baseline in (plain, fixed, augerino))
+    report = page(replace(record, history=[], samples=None))  # without figures that take a while
+    assert "averages over 2 transformed copies where there are transforms" in report
+    assert "not fair" not in report
 
 
 @pytest.mark.parametrize(

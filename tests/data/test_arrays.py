@@ -92,6 +92,13 @@ def test_a_header_that_promises_more_than_is_there_is_refused(tmp_path, shape):
         load_arrays(path)
 
 
+@pytest.mark.parametrize(("shape", "num_values"), [((-1, -1, 1), 1), ((-4, -5, 6), 120), ((2**62, 2**62, 0), 0)])
+def test_sizes_that_no_array_has_are_refused(tmp_path, shape, num_values):
+    path = write_archive(tmp_path / "odd.npz", x_train=header(shape) + bytes(num_values), y_train=member(LABELS))
+    with pytest.raises(DataError, match=f"x_train of .* is damaged: no {num_values} values have the sizes"):
+        load_arrays(path)
+
+
 def test_an_archive_that_unpacks_to_more_than_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("covary.data.memory._physical_memory", lambda: 10_000)
     fits = write_archive(tmp_path / "fits.npz", x_train=member(pixels(4, 5, 6)), y_train=member(LABELS))

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 
@@ -121,6 +123,24 @@ def test_limited_is_the_start_of_one_shuffle():
     assert torch.equal(part.y_train, part.x_train[:, 0, 0, 0].long() % 2)
     assert torch.equal(part.x_test, whole.x_test)
     assert order[0] != limited(whole, 7, seed=4).x_train[:, 0, 0, 0].tolist()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_limited_loses_no_class_in_silence(seed):
+    """Three images of a rare class among fifty: too small a limit is refused, and the one it names is enough."""
+    rare = numbered(50)._replace(y_train=(torch.arange(50) < 3).long())
+    with pytest.raises(DataError, match=r"numbered, limited to 1, has no training image of class") as caught:
+        limited(rare, 1, seed)
+    enough = int(re.search(r"\((\d+) is enough\)", str(caught.value))[1])
+    assert limited(rare, enough, seed).y_train.unique().tolist() == [0, 1]
+    with pytest.raises(DataError, match=f"{enough} is enough"):
+        limited(rare, enough - 1, seed)
+
+
+def test_one_class_is_nothing_to_tell_apart():
+    x = images(3, 1, 2, 2)
+    with pytest.raises(DataError, match="source holds images of one class alone: expected two or more"):
+        checked((x, torch.zeros(3).long()), without_test(x), "source", "name")
 
 
 @pytest.mark.parametrize("num_train", [0, -1, 7])

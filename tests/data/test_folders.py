@@ -51,6 +51,7 @@ def test_classes_and_files_come_in_lexicographic_order(folder):
 def test_colour_keeps_its_channels(tmp_path):
     values = pixels(0, 5, 6, 3)
     save(tmp_path / "mine" / "a" / "1.png", values)
+    save(tmp_path / "mine" / "b" / "1.png", 255 - values)
     found = load_folder(tmp_path / "mine")
     torch.testing.assert_close(found.x_train[0] * 255, torch.from_numpy(values).permute(2, 0, 1).float())
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from covary._errors import ShapeError, StructureError
-from covary.groups import DIHEDRAL_NAMES, FINITE_GROUPS, act, missing_products, product
+from covary.groups import DIHEDRAL_NAMES, FINITE_GROUPS, act, element_matrix, missing_products, product, warp_normalised
 
 
 @pytest.fixture
@@ -32,6 +32,12 @@ def test_actions(name, expected, image):
 @pytest.mark.parametrize(("second", "first"), [*itertools.product(DIHEDRAL_NAMES, repeat=2)])
 def test_product_acts_as_one_after_the_other(second, first, image):
     assert torch.equal(act(image, product(second, first)), act(act(image, first), second))
+
+
+@pytest.mark.parametrize("name", DIHEDRAL_NAMES)
+def test_matrices_move_images_as_the_elements_do(name, image):
+    matrix = element_matrix(name, dtype=image.dtype).expand(len(image), 1, 3, 3)
+    torch.testing.assert_close(warp_normalised(image, matrix)[:, 0], act(image, name))
 
 
 def test_the_group_does_not_commute():

@@ -1,12 +1,14 @@
 """Figures of what was learned: as many marks as there are numbers, at their places."""
 
+import base64
 import dataclasses
 import math
 
 import numpy as np
 import pytest
 
-from covary.groups import affine_generators, exponential
+from covary.groups import affine_generators, exponential, to_normalised
+from covary.records import Pictures
 from covary.report import comparison_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
 from covary.report.figures import MOST_FLOWS, flow
 from report.drawn import identifiers, number_of, texts
@@ -80,6 +82,22 @@ def test_content_lies_where_the_flow_says(name, width):
     np.testing.assert_allclose((homogeneous @ matrix.T)[:, :2], start, atol=1e-12)
     forwards = np.concatenate([start, np.ones((len(start), 1))], 1) @ matrix.T
     assert not np.allclose(forwards[:, :2], moved), "the matrix itself would draw the flow backwards"
+
+
+def test_a_rotation_of_a_wide_image_looks_like_one():
+    """All arrows turn about the centre, and pixels are squares."""
+    height, width = 20, 50
+    algebra = to_normalised(0.7 * affine_generators(("rotation",)).double(), height, width)
+    pixels = base64.b64encode(bytes(2 * height * width)).decode()
+    wide = Pictures([1, 2, 1, height, width], pixels, ["wide"], [exponential(algebra).flatten().tolist()])
+    panel = flow_figure(dataclasses.replace(full_run(), samples=wide)).axes[0]
+    left, right, bottom, top = panel.images[0].get_extent()
+    assert (right - left) / (bottom - top) == pytest.approx(width / height)
+    arrows = panel.collections[0]
+    feet, moves = np.asarray(arrows.XY), np.stack([arrows.U, arrows.V], 1)
+    radii = np.linalg.norm(feet, axis=1)
+    np.testing.assert_allclose(np.linalg.norm(feet + moves, axis=1), radii, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(moves, axis=1), 2 * math.sin(0.35) * radii, atol=1e-12)
 
 
 def test_correlation_shows_each_number():

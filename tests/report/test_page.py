@@ -100,7 +100,7 @@ def test_the_numbers_are_there():
     assert summary(full_run()) in text
     for part in ("±87°", "90.96 % ★", "0.2910 ★", "-1,550.0", "-0.3100", "1000 × 784", "mnist-mini", "0.005"):
         assert part in text, part
-    assert "Each prediction averages over 16 transformed copies, the same number for all." in text
+    assert "Each prediction averages over 16 transformed copies where there are transforms to average over" in text
     assert "counts as negligible when it moves the points of an image by less than half a pixel" in text
     assert text.count("★") == 4, "three best figures and their explanation"
 
@@ -122,8 +122,15 @@ def test_each_path_has_a_row_and_off_paths_say_so():
 
 
 def test_unequal_test_samples_are_said_to_be_unfair():
-    other = dataclasses.replace(full_run().baselines[0], test=dataclasses.replace(full_run().test, num_samples=1))
+    fixed = full_run().baselines[1]
+    other = dataclasses.replace(fixed, test=dataclasses.replace(fixed.test, num_samples=8))
     assert "the comparison is not fair" in page(dataclasses.replace(full_run(), baselines=[other]))
+    same = page(dataclasses.replace(full_run(), baselines=[fixed]))
+    assert "averages over 16 transformed copies, the same number for all." in same
+
+
+def test_a_network_without_transforms_is_compared_fairly_with_any_number_of_copies():
+    assert [(other.symmetries, other.test.num_samples) for other in full_run().baselines[:1]] == [([], 1)]
     assert "the comparison is not fair" not in page_of("full")
 
 
@@ -132,7 +139,7 @@ def test_unequal_test_samples_are_said_to_be_unfair():
     [
         ("no history", "The run recorded no epochs"),
         ("no samples", "The run kept no images"),
-        ("no matrices", "The transforms are not affine"),
+        ("no matrices", "Not all of the transforms are known to be affine"),
         ("no test", "The run has no test data."),
         ("regression", "No baselines were run"),
         ("no evidence", "The run computed no evidence"),

@@ -46,6 +46,12 @@ def test_widths_by_name_are_those_it_starts_with_and_the_others_are_0():
     assert widths["flip_x"] == pytest.approx(0.1, rel=1e-6)
 
 
+def test_elements_of_a_group_that_are_not_named_are_left_out():
+    augment = build("dihedral", {"flip_x": 0.5})
+    assert augment.names == ("flip_x",)
+    assert augment.widths.tolist() == pytest.approx([0.5])
+
+
 def test_widths_may_lie_in_different_parts():
     augment = build("affine:rotation+affine:shift_x", {"rotation": 1.0, "shift_x": 0.5}, "float64")
     assert augment.widths.tolist() == pytest.approx([1.0, 0.5], rel=1e-6)
@@ -63,6 +69,7 @@ def test_widths_may_lie_in_different_parts():
         ("affine:rotation", {"shift_x": 1.0}, "'shift_x' is no transform of the augmentation 'affine:rotation'"),
         ("affine", {"rotation": -1.0}, "-1"),
         ("flips", {"flip_x": 0.0}, "Probabilities must be above 0"),
+        ("flips", {"flip_x": 0.2, "flip_y": 0.2}, "are no group: their products half_turn are missing"),
     ],
 )
 def test_what_cannot_be_built_is_named(description, widths, expected):

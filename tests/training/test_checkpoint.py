@@ -1,5 +1,6 @@
 """A killed run resumes bit for bit; a damaged checkpoint is passed over, and said so."""
 
+import hashlib
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 import covary
 from covary._errors import DataError, Interrupted, StructureError
-from covary.training.checkpoint import checkpoints
+from covary.training.checkpoint import CHECKSUM, HEADER, checkpoints
 from training_models import QUICK, averaged, everything, points
 
 WORKER = Path(__file__).parent / "resume_worker.py"
@@ -152,6 +153,16 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, damage):
         resumed = fit(tmp_path, resume=True, callbacks=[lambda record: seen.append(record.epoch)])
     assert seen[0] == 4, f"{before.name} is the state after epoch 3"
     assert_same(resumed, fit(None))
+
+
+@pytest.mark.parametrize("text", ["[]", "3", '{"version": 2}', '{"version": 2, "fingerprint": []}', "[" * 10**5])
+def test_a_header_that_is_no_record_is_passed_over_as_damage_is(tmp_path, text):
+    with pytest.raises(Stop):
+        fit(tmp_path, callbacks=[stop_after(4)])
+    newest = checkpoints(tmp_path)[0]
+    save_file({}, newest, {HEADER: text, CHECKSUM: hashlib.sha256(text.encode()).hexdigest()})
+    with pytest.warns(UserWarning, match=f"{newest.name} is damaged.*trying the one before"):
+        assert fit(tmp_path, resume=True).record.history[-1].epoch == CONFIG.epochs
 
 
 def test_where_every_checkpoint_is_damaged_nothing_is_begun_anew_in_silence(tmp_path):

@@ -147,6 +147,7 @@ def test_train_transform_reaches_weight_steps_alone():
 def test_save_writes_everything_and_the_record_is_the_run(tmp_path):
     run = covary.fit(averaged(), points(), config=QUICK)
     folder = run.save(tmp_path / "first")
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1, "readable by whom the others are"
     assert {path.name for path in folder.iterdir()} == {"run.json", "model.safetensors", "augment.json", "report.html"}
     assert read_run(folder) == run.record
 

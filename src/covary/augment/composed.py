@@ -54,6 +54,16 @@ class Composed(nn.Module):
         """Widths of all parts, in the order of `names`."""
         return torch.cat([part.widths for part in self.parts])
 
+    @property
+    def correlation(self) -> Float[Tensor, "K K"] | None:
+        """Correlation matrix of all parts' coefficients, which are independent from part to part; None without any."""
+        found = [getattr(part, "correlation", None) for part in self.parts]
+        if not any(isinstance(matrix, Tensor) for matrix in found):
+            return None
+        alone = [torch.eye(len(part.names)).to(part.widths) for part in self.parts]
+        own = zip(found, alone, strict=True)
+        return torch.block_diag(*[matrix if isinstance(matrix, Tensor) else identity for matrix, identity in own])
+
     def sample_noise(self, index: Int[Tensor, "N"], num_samples: int, *, seed: int) -> Float[Tensor, "N S K"]:
         """Noise of all parts, each from a seed of its own."""
         noises = []

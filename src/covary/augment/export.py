@@ -22,6 +22,8 @@ __all__ = ["from_json", "load", "save", "to_json"]
 
 FORMAT, VERSION = "covary.augment", 1
 Record = dict[str, Any]
+# A saturated rotation is π to rounding, which no parameter reaches; it is read as the nearest that one does.
+SATURATED = math.pi * (1 - 1e-6)
 
 
 def to_json(augment: Augmentation) -> Record:
@@ -109,7 +111,8 @@ def _correlated(record: Record) -> Correlated:
     size = len(base.names)
     square = isinstance(rows, list) and len(rows) == size and all(_are_numbers(row, size) for row in rows)
     _require(square, "mix", f"{size} rows of {size} finite numbers", rows)
-    return Correlated(base, torch.tensor(rows, dtype=torch.get_default_dtype()))
+    reached = [_reached_row(name, row) for name, row in zip(base.names, rows, strict=True)]
+    return Correlated(base, torch.tensor(reached, dtype=torch.get_default_dtype()))
 
 
 def _finite_group(record: Record) -> FiniteGroup:
@@ -148,7 +151,16 @@ def _widths(record: Record) -> list[float]:
     widths, size = _field(record, "widths"), len(record["names"])
     good = _are_numbers(widths, size) and min(widths) >= 0
     _require(good, "widths", f"{size} finite numbers ≥ 0, one per name", widths)
-    return [float(width) for width in widths]
+    return [_reached(name, float(width)) for name, width in zip(record["names"], widths, strict=True)]
+
+
+def _reached(name: str, width: float) -> float:
+    return SATURATED if name == "rotation" and math.isclose(width, math.pi, rel_tol=1e-6) else width
+
+
+def _reached_row(name: str, row: list[float]) -> list[float]:
+    length = math.hypot(*row)
+    return [entry * (_reached(name, length) / length) for entry in row] if length > 0 else row
 
 
 def _choice(record: Record, name: str, allowed: Collection[str]) -> str:

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from .._errors import DataError, ShapeError, StructureError
-from ..groups import FINITE_GROUPS, act, missing_products
+from ..groups import FINITE_GROUPS, act, element_matrix, missing_products
 from ..noise import Stream, uniform
 from .widths import InitialWidth, initial_values
 
@@ -94,6 +94,11 @@ class FiniteGroup(nn.Module):
             raise ShapeError(f"FiniteGroup acts on images (N, C, H, W); {tuple(x.shape)} came. Reshape x to images.")
         orbit = torch.stack([act(x, name) for name in self.elements], dim=1)
         return orbit[torch.arange(len(x), device=x.device)[:, None], noise.squeeze(-1).long()]
+
+    def matrices(self, noise: Float[Tensor, "N S 1"]) -> Float[Tensor, "N S 3 3"]:
+        """Matrices of the samples' elements from output to input coordinates on [−1, 1]²."""
+        elements = torch.stack([element_matrix(name, dtype=noise.dtype) for name in self.elements])
+        return elements.to(noise.device)[noise.squeeze(-1).long()]
 
     def extra_repr(self) -> str:
         """Probabilities by name, for `print`."""

@@ -7,12 +7,10 @@ from jaxtyping import Shaped
 from torch import Tensor, nn
 
 from .._errors import ShapeError
-from ..noise import uniform
-from .protocol import Augmentation, WeightedAugmentation
+from .draw import drawn_noise
+from .protocol import Augmentation
 
 __all__ = ["RandomTransform"]
-
-_CANDIDATES = 64  # of which one is drawn where samples are weighted; a multiple of the size of every group here
 
 
 class RandomTransform(nn.Module):
@@ -56,11 +54,4 @@ class RandomTransform(nn.Module):
         """Noise of one sample per image, shape (N, 1, ...)."""
         source = self.generator.device if self.generator is not None else "cpu"
         seed = int(torch.randint(2**63 - 1, (), generator=self.generator, device=source))
-        index = torch.arange(num_images, device=device)
-        if not isinstance(self.augment, WeightedAugmentation):
-            return self.augment.sample_noise(index, 1, seed=seed)
-        noise = self.augment.sample_noise(index, _CANDIDATES, seed=seed)
-        # the inverse of the weights' distribution function: sample s with probability w_s
-        steps = self.augment.sample_weights(noise).cumsum(1).contiguous()
-        chosen = torch.searchsorted(steps, uniform(seed, index, (1,)).to(steps)).clamp(max=_CANDIDATES - 1)
-        return noise[torch.arange(num_images, device=device)[:, None], chosen]
+        return drawn_noise(self.augment, torch.arange(num_images, device=device), 1, seed=seed)

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from .._types import Progress
+
 __all__ = ["Memory", "Pass", "Progress", "alternate", "peak_memory", "portion"]
 
 Pass = Callable[[], object]
-Progress = Callable[[str, float], None]  # what is being done, and how much of everything is done, from 0 to 1
 
 
 class Memory(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from .._errors import DataError
 from ..data import fetch, listing
 from .app import app
 from .output import Json, echo_json, progress, table
@@ -21,7 +22,7 @@ def data(
     verify: Annotated[bool, typer.Option(help="Compare the files with their checksums.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the data sets, and where they were found.
+    """List the data sets, and where they were found; with `--verify`, a file that is another ends it with code 2.
 
     Examples: `covary data`, `covary data --data-dir ~/data --verify`, `covary data --fetch mnist`.
     """
@@ -33,6 +34,11 @@ def data(
         echo_json(rows)
     else:
         Console().print(table([_shown(row) for row in rows]))
+    if wrong := [row["name"] for row in rows if row["verified"] is False]:
+        raise DataError(
+            f"The files of {', '.join(wrong)} are not the published ones; the list says which. Fetch them again with "
+            "--fetch; those of mnist-mini come with the package."
+        )
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What commands print: tables for people, JSON for machines, progress on standard error."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,18 +9,19 @@ from typing import Annotated, Any
 import typer
 from matplotlib.figure import Figure
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from .._errors import CovaryError
+from .._types import Progress
 from ..report.svg import style
 
-__all__ = ["Json", "Report", "check_drawable", "draw", "echo_json", "progress", "table"]
+__all__ = ["Json", "check_drawable", "draw", "echo_json", "progress", "table"]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 KINDS = (".svg", ".png", ".pdf")
-Report = Callable[[str, float], None]  # what is being done, and the share of the whole that is done
 
 
 def echo_json(value: Any) -> None:
@@ -43,11 +44,11 @@ def draw(figure: Figure, path: Path) -> None:
 
 
 @contextmanager
-def progress(title: str) -> Iterator[Report]:
+def progress(title: str) -> Iterator[Progress]:
     """A bar with time left, on a terminal; silence elsewhere."""
     console = Console(stderr=True)
     columns = BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with ProgressBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=1.0)
         yield lambda message, done: bar.update(task, description=message, completed=done)
 

@@ -95,7 +95,13 @@ def _read_member(archive: zipfile.ZipFile, name: str, path: Path) -> Tensor:
             )
         require_memory(origin, expected + _BYTES_PER_VALUE * math.prod(header.shape))
         values = np.frombuffer(stream.read(expected), dtype=header.dtype)
-    return tensor_from(values.reshape(header.shape, order="F" if header.column_major else "C"), origin)
+    try:
+        shaped = values.reshape(header.shape, order="F" if header.column_major else "C")
+    except ValueError as error:  # two sizes below 0, or beside a 0 one that cannot be counted
+        raise DataError(
+            f"{origin} is damaged: no {len(values)} values have the sizes {header.shape}. Save it again."
+        ) from error
+    return tensor_from(shaped, origin)
 
 
 def _read_header(stream: Any, origin: str) -> _Header:

@@ -39,14 +39,30 @@ class Dataset(NamedTuple):
 
 
 def limited(dataset: Dataset, num_train: int, seed: int) -> Dataset:
-    """The data set with the first `num_train` training images after a shuffle by `seed`; the test part is kept."""
+    """The data set with the first `num_train` training images after a shuffle by `seed`; the test part is kept.
+
+    A class of which none is among them is an error that names how many are enough.
+    """
     available = len(dataset.x_train)
     if not 1 <= num_train <= available:
         raise DataError(
             f"A limit must lie between 1 and the {available} training images of {dataset.name}; {num_train} came."
         )
-    chosen = permutation(seed, available)[:num_train].to(dataset.x_train.device)
+    order = permutation(seed, available).to(dataset.x_train.device)
+    _require_classes(dataset, dataset.y_train[order], num_train)
+    chosen = order[:num_train]
     return dataset._replace(x_train=dataset.x_train[chosen], y_train=dataset.y_train[chosen])
+
+
+def _require_classes(dataset: Dataset, shuffled: Int64[Tensor, " N"], num_train: int) -> None:
+    firsts = {label: int((shuffled == label).nonzero()[0]) for label in shuffled.unique().tolist()}
+    last = max(firsts, key=lambda label: firsts[label])
+    if firsts[last] >= num_train:
+        raise DataError(
+            f"{dataset.name}, limited to {num_train}, has no training image of class '{dataset.class_names[last]}': "
+            f"expected one for each of {len(firsts)} classes. Take more images, by a larger --limit "
+            f"({firsts[last] + 1} is enough) or none."
+        )
 
 
 def pixels_from(values: Tensor, origin: str) -> Float32[Tensor, "N C H W"]:
@@ -89,7 +105,7 @@ def without_test(x_train: Tensor) -> Batch:
 
 
 def checked(train: Batch, test: Batch, origin: str, name: str, class_names: Sequence[str] | None = None) -> Dataset:
-    """The data set of two parts that belong together: as many labels as images, one size, no class without images.
+    """The data set of two parts that belong together: as many labels as images, one size, two classes or more.
 
     Arguments:
         train: Training images (N, C, H, W) and labels (N,).
@@ -108,6 +124,8 @@ def checked(train: Batch, test: Batch, origin: str, name: str, class_names: Sequ
         raise DataError(f"{origin} holds training and test images of different shapes, {shapes}: expected the same.")
     num_classes = max(int(train[1].max()) + 1, 1) if class_names is None else len(class_names)
     _check_classes(train[1], test[1], num_classes, origin)
+    if num_classes < 2:
+        raise DataError(f"{origin} holds images of one class alone: expected two or more to tell apart. Add another.")
     names = map(str, range(num_classes)) if class_names is None else class_names
     return Dataset(*train, *test, name, tuple(names))
 

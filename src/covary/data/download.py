@@ -15,13 +15,12 @@ from io import BufferedWriter
 from pathlib import Path, PurePosixPath
 
 from .._errors import DataError
+from .._types import Progress
 from .checksums import content_sum
 from .places import cache_dir, packed_or_not, source_of
 from .sources import Download, Source
 
-__all__ = ["Progress", "fetch"]
-
-Progress = Callable[[str, float], None]  # what is being fetched, and the share of the whole that is done
+__all__ = ["fetch"]
 
 _CHUNK = 1 << 16
 _TIMEOUT_SECONDS = 30.0

@@ -74,10 +74,13 @@ def listing(data_dir: str | Path | None = None, verify: bool = False) -> list[Li
 def _listed(name: str, data_dir: Path | None, verify: bool) -> Listing:
     try:
         files = locate(name, data_dir)
+    except DataError as error:
+        return Listing(name, None, None, None, str(error))
+    try:
         num_train, num_test = _counts(source_of(name).layout, files)
         checks = verify_files(name, data_dir) if verify else ()
     except DataError as error:
-        return Listing(name, None, None, None, str(error))
+        return Listing(name, None, None, None, str(error), False if verify else None)
     problem = next((check.problem for check in checks if not check.verified), None)
     return Listing(name, num_train, num_test, str(files[0].parent), problem, problem is None if verify else None)
 

@@ -5,7 +5,7 @@ right, y down, origin at the centre of the image. A matrix maps output coordinat
 Features over a finite group G are (N, C·|G|, H, W), the element fastest; their frames are defined in `tables.py`.
 """
 
-from .finite import DIHEDRAL_NAMES, FINITE_GROUPS, act, missing_products, product
+from .finite import DIHEDRAL_NAMES, FINITE_GROUPS, act, element_matrix, missing_products, product
 from .lie import AFFINE_NAMES, affine_generators, exponential
 from .resample import PADDINGS, to_normalised, warp, warp_normalised
 from .tables import P4, P4M, Group, align, cyclic, lift, permute_slices, square_group, turn_slices
@@ -22,6 +22,7 @@ __all__ = [
     "affine_generators",
     "align",
     "cyclic",
+    "element_matrix",
     "exponential",
     "lift",
     "missing_products",

@@ -7,12 +7,12 @@ quarters. With f the mirror and r the quarter turn :math:`f r = r^{-1} f`, which
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from .._errors import ShapeError, StructureError
 
-__all__ = ["DIHEDRAL_NAMES", "FINITE_GROUPS", "act", "missing_products", "product"]
+__all__ = ["DIHEDRAL_NAMES", "FINITE_GROUPS", "act", "element_matrix", "missing_products", "product"]
 
 _ELEMENTS = {
     "identity": (False, 0),
@@ -55,6 +55,17 @@ def act(images: Shaped[Tensor, "... H W"], name: str) -> Shaped[Tensor, "... H W
             f"'{name}' needs square images; {tuple(images.shape[-2:])} came. Pad them to a square, or use 'flips'."
         )
     return torch.rot90(images.flip(-1) if mirrored else images, turns, (-2, -1))
+
+
+def element_matrix(name: str, *, dtype: torch.dtype = torch.float32) -> Float[Tensor, "3 3"]:
+    r"""Matrix :math:`F R^k` of one element from output to input coordinates on [−1, 1]², F the mirror, R the turn.
+
+    Quarter turns are of square images, so that no aspect enters.
+    """
+    mirrored, turns = _pair(name)
+    mirror = torch.diag(torch.tensor([-1.0 if mirrored else 1.0, 1.0, 1.0], dtype=dtype))
+    turn = torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], dtype=dtype)
+    return mirror @ torch.linalg.matrix_power(turn, turns)
 
 
 def _pair(name: str) -> tuple[bool, int]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import DataError
-from .run import Pictures, Run
+from .run import Evidence, Pictures, Run, Symmetry
 from .study import Study
 
 __all__ = ["from_plain", "read_run", "write_run", "write_study", "write_text", "write_whole"]
@@ -23,6 +23,7 @@ __all__ = ["from_plain", "read_run", "write_run", "write_study", "write_text", "
 VERSION = 1
 UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")  # control characters but for tabs and line ends
 LARGEST = sys.float_info.max
+LEAST = {(Evidence, "num_data"): 1, (Symmetry, "width"): 0}  # what a report divides by, and an amount
 DEEPEST = 16  # of lists and mappings inside one another; a setting needs a few
 
 
@@ -145,7 +146,11 @@ def _of_record(value: Mapping[str, Any], kind: Any, where: str) -> Any:
     for name, f in fields.items():
         if name not in value and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
             raise DataError(f"{where} lacks the field '{name}'. Save the run anew.")
-    return kind(**{name: from_plain(entry, annotations[name], f"{where}.{name}") for name, entry in value.items()})
+    values = {name: from_plain(entry, annotations[name], f"{where}.{name}") for name, entry in value.items()}
+    for name, entry in values.items():
+        if (kind, name) in LEAST and entry < LEAST[kind, name]:
+            raise DataError(f"{where}.{name} must be at least {LEAST[kind, name]}; {entry!r} came. Save the run anew.")
+    return kind(**values)
 
 
 def _check_pictures(pictures: Pictures | None, file: Path) -> None:

@@ -133,7 +133,7 @@ class Pictures:
         pixels: Bytes in that order, base64.
         labels: The label of each of the n images, as a word.
         matrices: For each sampled transform of the first image, its 3×3 matrix from output to input coordinates on
-            [−1, 1]² (x right, y down), row by row; empty where the transforms are not affine.
+            [−1, 1]² (x right, y down), row by row; empty where not all are known to be affine.
     """
 
     shape: list[int]

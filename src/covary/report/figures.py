@@ -122,9 +122,10 @@ def _images(samples: Pictures) -> np.ndarray:
 def flow_figure(run: Run) -> Figure:
     """Where each sampled transform moves the points of the first image: from an arrow's foot to its head."""
     if run.samples is None or not run.samples.matrices:
-        return empty_figure("The transforms are not affine: no flow to draw.")
+        return empty_figure("Not all transforms are known to be affine: no flow.")
     matrices = run.samples.matrices[:MOST_FLOWS]
     image = _images(run.samples)[0, 0]
+    half = np.array(image.shape[1::-1]) / max(image.shape[:2])  # of width and height: a turn looks like one
     num_columns = min(3, len(matrices))
     num_rows = -(-len(matrices) // num_columns)
     with style():
@@ -134,8 +135,9 @@ def flow_figure(run: Run) -> Figure:
         for panel in panels[len(matrices) :]:
             panel.set_visible(False)
         for panel, matrix in zip(panels[: len(matrices)], matrices, strict=True):
-            panel.imshow(255 - image, extent=(-1, 1, 1, -1), cmap="gray", vmin=-900, vmax=255, interpolation="none")
-            start, moved = flow(matrix)
+            extent = (-half[0], half[0], half[1], -half[1])
+            panel.imshow(255 - image, extent=extent, cmap="gray", vmin=-900, vmax=255, interpolation="none")
+            start, moved = (half * points for points in flow(matrix))
             panel.quiver(
                 *start.T, *(moved - start).T, angles="xy", scale_units="xy", scale=1, color=COLOURS[0], width=0.014
             )

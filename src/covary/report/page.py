@@ -117,12 +117,19 @@ def _terms(run: Run) -> list[tuple[str, float, float]]:
 
 def _tested(run: Run) -> list[dict[str, Any]]:
     """One row per network that was tested, with the names of the metrics in which it is the best."""
-    named = [("learned", run.test, run.evidence, run.seconds)]
-    named += [(baseline.name, baseline.test, baseline.evidence, baseline.seconds) for baseline in run.baselines]
-    tests = [test for _, test, _, _ in named if test is not None]
+    named = [("learned", run.symmetries, run.test, run.evidence, run.seconds)]
+    named += [(other.name, other.symmetries, other.test, other.evidence, other.seconds) for other in run.baselines]
+    tests = [test for _, _, test, _, _ in named if test is not None]
     return [
-        {"name": name, "test": test, "evidence": evidence, "seconds": seconds, "best": _best(test, tests)}
-        for name, test, evidence, seconds in named
+        {
+            "name": name,
+            "transforms": symmetries,
+            "test": test,
+            "evidence": evidence,
+            "seconds": seconds,
+            "best": _best(test, tests),
+        }
+        for name, symmetries, test, evidence, seconds in named
         if test is not None
     ]
 

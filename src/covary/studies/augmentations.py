@@ -20,8 +20,8 @@ def build(description: str, widths: Mapping[str, float] | None = None, dtype: st
         description: "affine" (all six generators), "affine:rotation,shift_x" (some), "correlated" (coefficients that
             may move together), "flips", "quarter-turns" or "dihedral" (learned probabilities), or several joined by
             "+", applied from left to right.
-        widths: Where each width starts, by name; the others are 0, and a finite group none of whose elements is named
-            is left out. By default all start small and positive.
+        widths: Where each width starts, by name; the others are 0. Elements of a finite group that are not named are
+            left out; those that are make up a group with the identity. By default all start small and positive.
         dtype: The type of its parameters.
     """
     parts = [_part(name, None) for name in description.split("+")]
@@ -41,7 +41,10 @@ def _part(name: str, widths: Mapping[str, float] | None) -> Affine2d | Correlate
     kind, _, chosen = name.strip().partition(":")
     if kind in FINITE and not chosen:
         group = FiniteGroup(FINITE[kind])
-        return group if widths is None else FiniteGroup(FINITE[kind], _all_widths(group.names, widths))
+        if widths is None:
+            return group
+        named = {name: float(widths[name]) for name in group.names if name in widths}
+        return FiniteGroup(("identity", *named), named)
     if kind not in ("affine", "correlated"):
         raise StructureError(f"No augmentation is called '{name}': expected one of {', '.join(NAMES)}, or none.")
     names = tuple(part.strip() for part in chosen.split(",")) if chosen else Affine2d().names

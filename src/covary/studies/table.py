@@ -14,6 +14,7 @@ from ..config import DiscoverConfig
 from ..records import Claim, Evidence, Metrics, Study
 from ..training import versions
 from .cells import kept, made, wall_time
+from .equivariance import above
 from .invariance import learn, prepared, run_baseline
 from .recover import VERSIONS, settings
 
@@ -137,10 +138,10 @@ def _claims(cells: list[Cell]) -> list[Claim]:
     for version in VERSIONS:
         plain, augerino, learned = (_accuracy(cells, version, method) for method in METHODS)
         if version != "original":
-            claims.append(_above(f"{version}: learned above plain", learned, plain))
+            claims.append(above(f"{version}: learned above plain", learned, plain))
             slack = CLOSE if version == "fully rotated" else 0.0
             claims.append(
-                _above(f"{version}: learned {'near' if slack else 'above'} Augerino", learned, augerino - slack)
+                above(f"{version}: learned {'near' if slack else 'above'} Augerino", learned, augerino - slack)
             )
         ours, theirs = _evidence(cells, version, "learned"), _evidence(cells, version, "plain")
         assert ours is not None, "it is judged"
@@ -148,7 +149,3 @@ def _claims(cells: list[Cell]) -> list[Claim]:
         found = f"{ours:.4f} against {theirs:.4f}"
         claims.append(Claim(f"{version}: evidence above plain", f"> {theirs:.4f} per datum", found, ours > theirs))
     return claims
-
-
-def _above(sentence: str, value: float, bar: float) -> Claim:
-    return Claim(sentence, f"> {100 * bar:.2f} %", f"{100 * value:.2f} %", value > bar)

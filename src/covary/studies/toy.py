@@ -151,9 +151,7 @@ def toy(scale: str, seed: int, progress: Progress) -> Study:
 def _with_samples(trained: Trained, num_samples: int) -> Trained:
     """The same model, averaged over more copies where it averages."""
     network = trained.network
-    if not isinstance(network, Averaged):
-        return trained
-    return trained._replace(network=Averaged(network.network, network.augment, num_samples).eval())
+    return trained._replace(network=network.with_samples(num_samples)) if isinstance(network, Averaged) else trained
 
 
 def _row(seed: int, panel: str, trained: Trained, seconds: float) -> dict[str, Any]:

@@ -13,7 +13,6 @@ which is why its evidence is lower (Nabarro et al. 2021).
 """
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
@@ -85,7 +84,6 @@ class Trained(NamedTuple):
         data: What the likelihood is a sum over, in float64.
         coordinates: The map from points of the plane to what the network is fed.
         widths: The width of the rotations after each epoch, in degrees; empty where there are none.
-        seconds: How long training took.
     """
 
     network: nn.Module
@@ -94,7 +92,6 @@ class Trained(NamedTuple):
     data: Points
     coordinates: Callable[[Tensor], Tensor]
     widths: list[float]
-    seconds: float
 
 
 def train(panel: str, num_samples: int, precision: float, config: FitConfig) -> Trained:
@@ -118,12 +115,10 @@ def train(panel: str, num_samples: int, precision: float, config: FitConfig) -> 
     data = data._replace(x=coordinates(data.x))
     prior = Prior(network, structure="scalar", precision=precision)
     settings = replace(config, batch_size=len(data.x), curvature="kron" if panel == KFAC else "full")
-    started = time.perf_counter()
     run = fit(network, tuple(data), likelihood=likelihood, prior=prior, config=settings, title=panel)
     widths = [math.degrees(epoch.widths["rotation"]) for epoch in run.record.history if epoch.widths]
     double = data._replace(x=data.x.double())
-    seconds = time.perf_counter() - started
-    return Trained(network.double(), likelihood, prior.double(), double, coordinates, widths, seconds)
+    return Trained(network.double(), likelihood, prior.double(), double, coordinates, widths)
 
 
 def _unchanged(x: Tensor) -> Tensor:

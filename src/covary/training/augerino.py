@@ -4,6 +4,9 @@ r"""The objective of Augerino, a baseline: widths climb the training fit and a r
 
 jointly with the weights, batch by batch (Benton et al. 2020). Its weight decay of 10⁻⁴ is a fixed prior of precision
 10⁻⁴ N. It knows no evidence: nothing but λ says how wide a width should be.
+
+One thing differs from its authors' code: the Adam of its widths is that of all hyperparameters here, with β₂ = 0.95
+instead of 0.999.
 """
 
 from collections.abc import Mapping

@@ -124,12 +124,16 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         header = json.loads(metadata[HEADER])
         if metadata[CHECKSUM] != _checksum(tensors, metadata[HEADER]):
             raise DataError(f"Checkpoint {path} is damaged: its checksum does not fit its content.")
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+    except (SafetensorError, OSError, KeyError, ValueError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"Checkpoint {path} is damaged ({error}).") from error
+    if not isinstance(header, dict):
+        raise DataError(f"Checkpoint {path} is damaged: its header is no record of a fit.")
     if header.get("version") != VERSION:
         raise DataError(f"Checkpoint {path} has format version {header.get('version')!r}, this covary reads {VERSION}.")
+    if not isinstance(header.get("fingerprint"), dict):
+        raise DataError(f"Checkpoint {path} is damaged: its header does not say which fit it belongs to.")
     return header, tensors
 
 

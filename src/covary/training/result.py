@@ -1,6 +1,5 @@
 """What a fit leaves: the trained modules, and the record that everything about them can be read from."""
 
-import base64
 import platform
 import warnings
 from dataclasses import dataclass
@@ -9,11 +8,11 @@ from pathlib import Path
 from typing import cast
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from .._types import Columns, SampleAveraging
-from ..augment import Affine2d, Augmentation, Correlated
+from ..augment import Augmentation
 from ..augment import save as save_augmentation
 from ..batches import Batches, Data, as_batches, outputs_of
 from ..config import FitConfig
@@ -24,16 +23,16 @@ from ..likelihoods import Likelihood
 from ..posterior import ece
 from ..priors import Prior, mean_precisions
 from ..readout import SIMPLIFIED, read_layers
-from ..records import Coverage, Epoch, Evidence, Layer, Metrics, Pictures, Run, Symmetry, write_run
+from ..records import Coverage, Epoch, Evidence, Layer, Metrics, Run, Symmetry, write_run, write_whole
 from ..report import meaning, run_text, write_page
-from .schedule import JUDGE, SAMPLES, TEST, seed_for
+from .pictures import pictures_of
+from .schedule import JUDGE, TEST, seed_for
 from .shards import own_part
 from .state import FitState, tensors_of
 from .steps import hyper_network
 
 __all__ = ["FitRun", "described", "epoch_record", "measure", "versions"]
 
-NUM_PICTURES, NUM_VERSIONS = 6, 7
 TEST_BATCH = 500
 
 
@@ -77,7 +76,7 @@ class FitRun:
         folder.mkdir(parents=True, exist_ok=True)
         tensors = tensors_of(self.network, self.likelihood, self.prior)
         plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-        save_file(plain, folder / "model.safetensors")
+        write_whole(folder / "model.safetensors", save(plain))
         augment = _augmentation(self.network)
         if augment is not None:
             save_augmentation(augment, folder / "augment.json")
@@ -118,18 +117,18 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         test: Test data, or None.
         seconds: The time that training took.
     """
-    first = next(iter(batches)).x
+    first, augment = next(iter(batches)), _augmentation(state.network)
     record = Run(
         title="fit",
         config=config.as_dict() | {"parametrisation": parametrisation_of(state.network)},
         versions=versions(),
-        symmetries=_symmetries(state.network, tuple(first.shape[1:])),
+        symmetries=_symmetries(state.network, tuple(first.x.shape[1:])),
         evidence=None if state.best is None else state.best.evidence,
         test=None if test is None else measure(state.network, state.likelihood, test, config.seed),
         baselines=[],
         layers=_layers(state, batches, config),
         history=list(state.history),
-        samples=_pictures(state.network, batches, config.seed),
+        samples=None if augment is None else pictures_of(augment, first, config.seed),
         coverage=_coverage(state),
         correlation=_correlation(state.network),
         true_widths={},
@@ -236,32 +235,6 @@ def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]
         probe=next(iter(batches)),
     )
     return [Layer(layer.name, layer.learned, list(layer.paths), *layer.errors) for layer in found]
-
-
-@torch.no_grad()
-def _pictures(network: nn.Module, batches: Batches, seed: int) -> Pictures | None:
-    """The first images of the data with versions of each, as bytes; None where there is nothing to show."""
-    augment, batch = _augmentation(network), next(iter(batches))
-    x = batch.x[:NUM_PICTURES]
-    if augment is None or x.ndim != 4 or x.shape[1] not in (1, 3) or not x.is_floating_point():
-        return None
-    noise = augment.sample_noise(batch.identity[:NUM_PICTURES], NUM_VERSIONS, seed=seed_for(seed, SAMPLES))
-    images = torch.cat([x[:, None], augment.apply(x, noise)], 1)
-    low, high = min(float(x.min()), 0.0), max(float(x.max()), 1.0)
-    pixels = ((images - low) / (high - low)).clamp(0, 1).mul(255).round().to(torch.uint8).cpu()
-    return Pictures(
-        shape=list(images.shape),
-        pixels=base64.b64encode(pixels.numpy().tobytes()).decode(),
-        labels=[str(label) for label in batch.y[:NUM_PICTURES].tolist()],
-        matrices=_matrices(augment, noise[:1], x.shape[-2], x.shape[-1]),
-    )
-
-
-def _matrices(augment: Augmentation, noise: Tensor, height: int, width: int) -> list[list[float]]:
-    """The sampled maps of the first image, where they are affine."""
-    if not isinstance(augment, Affine2d | Correlated):
-        return []
-    return augment.matrices(augment.coefficients(noise), height, width)[0].flatten(1).tolist()
 
 
 def versions() -> dict[str, str]:

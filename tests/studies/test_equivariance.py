@@ -52,7 +52,7 @@ def jobs(folder, network: str = "mlp:4") -> list[Job]:
 
 
 def test_settings_of_a_network():
-    scale = Scale(3, 70, 16, SMOKE)
+    scale = Scale(3, 70, 16, SMOKE, train_augment="flips+shifts")
     found = settings("s-fc:weight", Version("cifar-10", "rotate:180"), scale, 5, None)
     assert (found.network, found.symmetrise, found.limit, found.size) == ("relaxed:s-fc:3:weight", "rotate:180", 70, 16)
     assert (found.fit, found.train_augment) == (replace(SMOKE, seed=5), "flips+shifts")

@@ -7,10 +7,10 @@ taken between passes that alternate in one process; memory is measured for each 
 from collections.abc import Callable
 from typing import Any
 
+from .._types import Progress
 from .curvature import measure_curvature
 from .evidence import measure_evidence
 from .layers import measure_layers
-from .measure import Progress
 from .peers import measure_peers
 from .scaling import measure_scaling
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from .._types import Columns
+from .._types import Columns, Progress
 from ..curvature import kfac
 from ..linalg import Block
-from .measure import Pass, Progress, alternate, peak_memory, portion
+from .measure import Pass, alternate, peak_memory, portion
 from .workloads import Workload, build_workload, training_pass
 
 __all__ = ["measure_curvature"]

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from .._types import Columns
+from .._types import Columns, Progress
 from ..hypergrad import HyperGradient, two_pass
-from .measure import Pass, Progress, alternate, peak_memory, portion
+from .measure import Pass, alternate, peak_memory, portion
 from .workloads import Workload, build_workload, training_pass
 
 __all__ = ["hyper_step", "measure_evidence", "sketch_bias"]

@@ -16,13 +16,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .. import data
-from .._types import Columns
+from .._types import Columns, Progress
 from ..hypergrad import HyperGradient, two_pass
 from ..layers import FactoredDense
 from ..likelihoods import Categorical
 from ..networks import relaxed_network
 from ..priors import Prior
-from .measure import Pass, Progress, alternate, peak_memory, portion
+from .measure import Pass, alternate, peak_memory, portion
 
 __all__ = ["measure_layers"]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from .._types import Progress
 
-__all__ = ["Memory", "Pass", "Progress", "alternate", "peak_memory", "portion"]
+__all__ = ["Memory", "Pass", "alternate", "peak_memory", "portion"]
 
 Pass = Callable[[], object]
 

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from .. import data
-from .._types import Columns
+from .._types import Columns, Progress
 from ..curvature import kfac
 from ..evidence import log_evidence
 from ..likelihoods import Categorical
 from ..networks import cnn, mlp
 from ..priors import Prior
-from .measure import Pass, Progress, alternate, portion
+from .measure import Pass, alternate, portion
 
 __all__ = ["measure_peers"]
 

@@ -7,10 +7,10 @@ for C also exact columns. The stochastic bound's step stands beside, on 100 data
 from functools import partial
 from typing import Any
 
-from .._types import Columns
+from .._types import Columns, Progress
 from ..hypergrad import stochastic
 from .evidence import hyper_step, sketch_bias
-from .measure import Pass, Progress, alternate, peak_memory, portion
+from .measure import Pass, alternate, peak_memory, portion
 from .workloads import Workload, mlp_workload, training_pass
 
 __all__ = ["measure_scaling"]

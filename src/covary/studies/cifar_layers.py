@@ -51,7 +51,7 @@ CLOSE = 0.02
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
     "cpu": Scale(6, 2500, 32, LAYERS, processes=2),
-    "paper": Scale(10, None, 32, PAPER),
+    "paper": Scale(10, None, 32, PAPER, train_augment="flips+shifts"),
 }
 
 

@@ -64,13 +64,23 @@ PAPER = FitConfig(
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything: the width α, how many images of which side, the training, and networks at a time."""
+    """How much of everything.
+
+    Arguments:
+        alpha: The width α.
+        limit: How many training images; None for all.
+        size: Their side.
+        fit: The training.
+        processes: How many networks are trained at a time.
+        train_augment: What weight updates see of CIFAR-10, as in App. F.6; of digits always "none".
+    """
 
     alpha: int
     limit: int | None
     size: int
     fit: FitConfig
     processes: int = 1
+    train_augment: str = "none"
 
 
 class Version(NamedTuple):
@@ -116,7 +126,7 @@ class Cell:
 
 
 def settings(network: str, version: Version, scale: Scale, seed: int, data_dir: Path | None) -> DiscoverConfig:
-    """The settings of one network on one version of the data; CIFAR-10 is flipped and shifted in weight updates.
+    """The settings of one network on one version of the data.
 
     Arguments:
         network: The paths of each layer, such as "f-fc+conv"; "s-fc+s-conv:weight" says, too, what length-scales are.
@@ -134,7 +144,7 @@ def settings(network: str, version: Version, scale: Scale, seed: int, data_dir: 
         task=version.task,
         limit=scale.limit,
         size=scale.size,
-        train_augment="flips+shifts" if version.data == "cifar-10" else "none",
+        train_augment=scale.train_augment if version.data == "cifar-10" else "none",
         fit=replace(scale.fit, seed=seed),
     )
 

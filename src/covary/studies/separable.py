@@ -67,7 +67,7 @@ FACTORISATIONS = {
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
     "cpu": Scale(4, 2500, 16, LAYERS, processes=2),
-    "paper": Scale(10, None, 32, PAPER),
+    "paper": Scale(10, None, 32, PAPER, train_augment="flips+shifts"),
 }
 
 

@@ -50,7 +50,7 @@ GROUP_PATH = "gconv"
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
     "cpu": Scale(2, 2000, 16, LAYERS, processes=2),
-    "paper": Scale(2, None, 32, PAPER),
+    "paper": Scale(2, None, 32, PAPER, train_augment="flips+shifts"),
 }
 
 

@@ -53,6 +53,27 @@ def test_quarter_turn_is_rot90(generator):
     torch.testing.assert_close(turned[:, 0], torch.rot90(x, 1, (-2, -1)), rtol=0, atol=1e-12)
 
 
+def surrounded(x, padding):
+    """Images (N, C, 3H, 3W) with what is taken to lie around them, as much as themselves on each side."""
+    if padding == "reflection":  # about the edge of the outermost pixels, which come twice, not about their centres
+        rows = torch.cat([x.flip(-1), x, x.flip(-1)], -1)
+        return torch.cat([rows.flip(-2), rows, rows.flip(-2)], -2)
+    height, width = x.shape[-2:]
+    mode = {"zeros": "constant", "border": "replicate"}[padding]
+    return torch.nn.functional.pad(x, (width, width, height, height), mode)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_whole_pixel_shifts_bring_in_what_the_padding_says(padding, generator):
+    x = torch.rand(2, 3, 6, 8, generator=generator)
+    augment = Affine2d(("shift_x", "shift_y"), initial_width=(2 * 3 / 8, 2 * 2 / 6), padding=padding)
+    signs = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+    shifted = augment.apply(x, signs.expand(2, 4, 2))
+    for copy, (left, up) in enumerate((signs * torch.tensor([3, 2])).int().tolist()):
+        expected = surrounded(x, padding)[..., 6 + up : 12 + up, 8 + left : 16 + left]
+        torch.testing.assert_close(shifted[:, copy], expected, rtol=0, atol=1e-12)
+
+
 def test_copies_are_warps_by_the_exponential(generator):
     x, augment = torch.rand(2, 1, 9, 9, generator=generator), Affine2d(("shear", "shift_x"), initial_width=0.2)
     noise = augment.sample_noise(torch.arange(2), 5, seed=0)

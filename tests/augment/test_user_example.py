@@ -1,6 +1,8 @@
 """The documented example of a user's own augmentation, as it stands on the page."""
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,9 @@ import torch
 
 import covary
 from covary.augment import Augmentation, to_json
+from covary.config import FitConfig
 from covary.networks import mlp
+from training_models import everything
 
 PAGE = Path(__file__).parents[2] / "docs" / "augmentation.md"
 
@@ -61,3 +65,62 @@ def test_composes_with_affine_transforms(colour_jitter, generator):
     network, likelihood, prior, data = problem(augment, generator)
     gradient = covary.hypergrad.two_pass(network, likelihood, prior, data, columns="exact")
     assert gradient["augment.parts.1.raw_widths"].abs().min() > 0
+
+
+LIT = FitConfig(
+    epochs=22,
+    batch_size=30,
+    learning_rate=0.03,
+    burn_in=6,
+    columns="exact",
+    hyper_steps=2,
+    prior_steps=2,
+    augment_rate=0.3,
+    judgements=1,
+)
+
+
+def lit(num_data, generator, *, labels_tell_light=False):
+    """Images with a red or blue half, left or right, under a light of ±3: a label is whether it is blue xor right."""
+    blue, right = torch.arange(num_data) % 2, torch.arange(num_data) // 2 % 2
+    x = 0.5 * torch.rand(num_data, 3, 4, 2, 2, generator=generator)
+    x[torch.arange(num_data), 2 * blue, :, right] += 1
+    light = 6 * torch.rand(num_data, generator=generator) - 3
+    return x.flatten(3) + light[:, None, None, None], (light > 0).long() if labels_tell_light else blue ^ right
+
+
+def fit_light(augment, data, config=LIT, **options):
+    network = mlp(48, 10, 2, generator=torch.Generator().manual_seed(0))
+    return covary.fit(covary.Averaged(network, augment, 8), data, config=config, **options)
+
+
+def test_brightness_grows_where_labels_ignore_it(colour_jitter, generator, tmp_path):
+    run = fit_light(colour_jitter(1.5), lit(60, generator))
+    told = fit_light(colour_jitter(1.5), lit(60, generator, labels_tell_light=True))
+    assert run.symmetries[0].width > 2
+    assert told.symmetries[0].width < 1, "the control: where labels tell the light it shrinks"
+    folder = run.save(tmp_path)
+    record = json.loads((folder / "augment.json").read_text())
+    assert (record["kind"], record["names"]) == ("custom", ["brightness", "contrast", "saturation"])
+    assert record["widths"] == [symmetry.width for symmetry in run.symmetries]
+    page = (folder / "report.html").read_text()
+    assert "brightness" in page
+    assert f"±{run.symmetries[0].width:.3g} grey levels" in page
+
+
+def test_a_resumed_run_equals_the_uninterrupted_one(colour_jitter, generator, tmp_path):
+    class Stop(Exception):
+        pass
+
+    def stop(record):
+        if record.epoch == 3:
+            raise Stop
+
+    data, config = lit(20, generator), replace(LIT, epochs=5, burn_in=1)
+    checkpointed = {"checkpoint_dir": tmp_path, "checkpoint_every": 1}
+    with pytest.raises(Stop):
+        fit_light(colour_jitter(), data, config, callbacks=[stop], **checkpointed)
+    resumed = fit_light(colour_jitter(), data, config, resume=True, **checkpointed)
+    one, two = everything(resumed), everything(fit_light(colour_jitter(), data, config))
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[name], two[name]) for name in one)

@@ -23,7 +23,7 @@ def test_two_processes_learn_what_one_learns(run, quick, discovered, tmp_path):
     one, two = read_run(discovered("one", *ARGUMENTS)), read_run(tmp_path / "two")
     assert len(one.history) == 2
     for ours, theirs in zip(one.history, two.history, strict=True):
-        assert theirs.widths == pytest.approx(ours.widths, abs=1e-8)
-        assert theirs.precisions == pytest.approx(ours.precisions, rel=1e-8)
-    assert two.evidence.log_evidence == pytest.approx(one.evidence.log_evidence, rel=1e-8)
+        assert theirs.widths == pytest.approx(ours.widths, abs=1e-10)
+        assert theirs.precisions == pytest.approx(ours.precisions, rel=1e-10)
+    assert two.evidence.log_evidence == pytest.approx(one.evidence.log_evidence, rel=1e-10)
     assert one.history[0].widths["rotation"] != pytest.approx(one.history[1].widths["rotation"], abs=1e-4)

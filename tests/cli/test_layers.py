@@ -1,6 +1,9 @@
 """`covary layers`: what it writes, what it prints, and what it takes."""
 
 import json
+import os
+import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +19,9 @@ from covary.likelihoods import Categorical
 from covary.networks import Averaged, Standardised, build
 from covary.priors import Prior, weights_of
 from covary.readout import load_simplified
-from covary.records import read_run
-from covary.training import measure
+from covary.records import Run, read_run
+from covary.training import loop, measure
+from covary.training.steps import hyper_step
 
 SHORT = ("--epochs", "2", "--warm-up", "1", "--burn-in", "1", "--frequency", "1", "--batch-size", "20")
 QUICK = ("--alpha", "1", "--size", "4", *SHORT)
@@ -111,7 +115,33 @@ def test_a_task_has_four_times_the_classes(run, small, undrawn):
     assert read_run(Path("a")).title.startswith("bars, digit and quadrant: 40 images")
 
 
-def test_a_run_goes_on_where_it_was_and_a_complete_one_is_shown(run, small, undrawn):
+def test_a_stopped_run_goes_on_to_the_same_bits(run, small, undrawn, monkeypatch):
+    arguments = (*small, "--variant", "fc+conv", "--simplify", "0.9", "--epochs", "3")
+
+    def step_and_be_told_to_end(*state):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return hyper_step(*state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "hyper_step", step_and_be_told_to_end)
+        stopped = run("layers", *arguments, "--out", "a")
+    assert (stopped.code, stopped.out) == (143, "")
+    assert stopped.err.startswith("error: Told to end in epoch 3 of 3")
+    assert not Path("a/simplified.safetensors").exists()
+    assert run("layers", *arguments, "--out", "a", "--resume").code == 0
+    assert run("layers", *arguments, "--out", "b").code == 0
+    for name in ("model.safetensors", "simplified.safetensors"):
+        assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
+    resumed, undisturbed = without_times(read_run(Path("a"))), without_times(read_run(Path("b")))
+    assert resumed == undisturbed
+    assert resumed.simplified.removed
+
+
+def without_times(record: Run) -> Run:
+    return replace(record, seconds=0.0, history=[replace(epoch, seconds=0.0) for epoch in record.history])
+
+
+def test_a_complete_run_is_shown_again_and_goes_on_with_no_other_settings(run, small, undrawn):
     assert run("layers", *small, "--out", "a").code == 0
     again = run("layers", *small, "--out", "a", "--resume")
     assert again.code == 0

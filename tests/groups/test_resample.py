@@ -3,9 +3,10 @@ import math
 import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
+from torch.nn.functional import grid_sample
 
 from covary._errors import DataError, ShapeError, StructureError
-from covary.groups import affine_generators, exponential, to_normalised, warp, warp_normalised
+from covary.groups import affine_generators, exponential, resample, to_normalised, warp, warp_normalised
 
 
 def matrix(**amounts):
@@ -111,9 +112,20 @@ def test_float32(generator):
     torch.testing.assert_close(single.double(), warp(images, matrices), rtol=0, atol=1e-5)
 
 
-def test_one_channel_copies_nothing(generator):
-    copies = warp(torch.rand(2, 1, 8, 8, generator=generator), torch.eye(3).expand(2, 3, 3, 3))
-    assert copies.is_contiguous()
+@pytest.mark.parametrize("num_channels", [1, 3])
+def test_images_are_read_where_they_lie(num_channels, monkeypatch, generator):
+    """However many samples: the images themselves reach `grid_sample`, once."""
+    images, read = torch.rand(2, num_channels, 8, 8, generator=generator), []
+
+    def seen(source, *arguments, **options):
+        read.append(source)
+        return grid_sample(source, *arguments, **options)
+
+    monkeypatch.setattr(resample, "grid_sample", seen)
+    copies = warp(images, torch.eye(3).expand(2, 5, 3, 3))
+    (source,) = read
+    assert (source.data_ptr(), source.shape, source.stride()) == (images.data_ptr(), images.shape, images.stride())
+    assert num_channels > 1 or copies.is_contiguous(), "nor are copies of grey images moved to flatten them"
 
 
 IMAGES, IDENTITIES = torch.zeros(2, 1, 4, 4), torch.eye(3).expand(2, 1, 3, 3)

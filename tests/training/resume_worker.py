@@ -1,24 +1,47 @@
-"""A fit in a process of its own, that goes on where an earlier one was killed: FOLDER OUT."""
+"""A fit for a process of its own that goes on where an earlier one was killed, and a log of its random draws."""
 
-import sys
+from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
+from typing import TextIO
 
 import torch
 from safetensors.torch import save_file
+from torch import Tensor
 
 import covary
+from covary.evidence import passes
+from covary.training import loop, steps
 from training_models import QUICK, averaged, everything, points
 
-if __name__ == "__main__":
+EPOCHS = 20
+
+
+def session(folder: Path, out: Path, log: Path) -> None:
+    """Nothing; checkpoints go to the folder, draws to the log as they are made, and the trained tensors to `out`."""
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
-    folder, out = Path(sys.argv[1]), Path(sys.argv[2])
-    config = replace(QUICK, epochs=25, judgements=4)
-    run = covary.fit(
-        averaged(), points(), config=config, checkpoint_dir=folder, checkpoint_every=1, resume=True, test=points(10, 7)
-    )
-    noise = run.network.augment.sample_noise(torch.arange(5), 3, seed=0)
+    config, network = replace(QUICK, epochs=EPOCHS, judgements=4), averaged()
+    with log.open("w") as lines:
+        loop.permutation = logged(lines, "shuffle", loop.permutation)
+        steps.permutation = logged(lines, "subset", steps.permutation)
+        passes.rademacher = logged(lines, "sketch", passes.rademacher)
+        network.augment.sample_noise = logged(lines, "noise", network.augment.sample_noise)
+        run = covary.fit(
+            network, points(), config=config, checkpoint_dir=folder, checkpoint_every=1, resume=True, test=points(10, 7)
+        )
     widths = torch.tensor([list(epoch.widths.values()) for epoch in run.record.history])
     numbers = torch.tensor([run.record.evidence.log_evidence, run.record.test.nll, run.record.test.accuracy])
-    save_file({**everything(run), "noise": noise, "widths": widths, "numbers": numbers}, out)
+    save_file({**everything(run), "widths": widths, "numbers": numbers}, out)
+
+
+def logged(lines: TextIO, name: str, draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function that draws, with a line for each result that is out before the result is used."""
+
+    def drawn(*arguments, **options):
+        result = draw(*arguments, **options)
+        print(name, sha256(result.numpy().tobytes()).hexdigest(), file=lines, flush=True)
+        return result
+
+    return drawn

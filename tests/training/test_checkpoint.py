@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+import multiprocessing
 import os
+import random
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -18,9 +19,9 @@ from safetensors.torch import load_file, save_file
 import covary
 from covary._errors import DataError, Interrupted, StructureError
 from covary.training.checkpoint import CHECKSUM, HEADER, checkpoints
+from training.resume_worker import EPOCHS, session
 from training_models import QUICK, averaged, everything, points
 
-WORKER = Path(__file__).parent / "resume_worker.py"
 CONFIG = replace(QUICK, epochs=6)
 
 
@@ -79,29 +80,74 @@ def test_a_complete_run_resumes_to_itself(tmp_path):
     assert seen == []
 
 
-def run_worker(folder: Path, out: Path) -> subprocess.Popen:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen([sys.executable, str(WORKER), str(folder), str(out)], env=environment)
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """A function of the name of a run and of a log that starts a session of the run in a process of its own."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    # Forked from a server that has imported everything, a session is at its first epoch at once.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["training.resume_worker"])
+
+    def call(name: str, log: str):
+        paths = (tmp_path / name, tmp_path / f"{name}.safetensors", tmp_path / log)
+        process = context.Process(target=session, args=paths)
+        process.start()
+        return process
+
+    return call
 
 
-def test_killed_at_any_moment_it_ends_bit_for_bit_where_it_would_have(tmp_path):
-    """SIGKILL again and again at moments spread over the run, until it comes to its end."""
-    whole = tmp_path / "whole.safetensors"
+def newest_epoch(folder: Path) -> int:
+    found = checkpoints(folder)
+    return int(found[0].name.split("-")[1]) if found else 0
+
+
+def wait_beyond(epoch: int, folder: Path) -> None:
+    deadline = time.monotonic() + 120
+    while newest_epoch(folder) <= epoch:
+        assert time.monotonic() < deadline, f"no checkpoint came after that of epoch {epoch}"
+        time.sleep(0.001)
+
+
+def draws_by_epoch(log: Path) -> list[list[str]]:
+    """The draws of each epoch of a session; an epoch begins with its shuffle."""
+    epochs = []
+    for line in log.read_text().splitlines():
+        if line.startswith("shuffle"):
+            epochs.append([])
+        if epochs:
+            epochs[-1].append(line)
+    return epochs
+
+
+def test_killed_at_any_moment_it_ends_bit_for_bit_where_it_would_have(tmp_path, start):
+    """SIGKILL at random moments after the first checkpoint of a session: the same draws and the same tensors."""
+    process = start("whole", "whole.log")
+    wait_beyond(0, tmp_path / "whole")
     started = time.monotonic()
-    assert run_worker(tmp_path / "undisturbed", whole).wait(120) == 0
-    took = time.monotonic() - started
-    out, folder, kills = tmp_path / "resumed.safetensors", tmp_path / "killed", 0
-    for share in (0.55, 0.7, 0.85, 0.6, 0.75, 0.95, 3.0, 6.0):
-        process = run_worker(folder, out)
-        try:
-            assert process.wait(share * took) == 0
-            break
-        except subprocess.TimeoutExpired:
+    process.join()
+    took, whole = time.monotonic() - started, draws_by_epoch(tmp_path / "whole.log")
+    assert {line.split()[0] for line in whole[-1]} == {"shuffle", "subset", "sketch", "noise"}
+    assert len({draws[0] for draws in whole}) == EPOCHS, "the control: no two epochs have the same shuffle"
+
+    seed = random.randrange(2**32)
+    print(f"The moments come from seed {seed}.")
+    moments, seen, left = random.Random(seed), {}, [0]
+    for number in range(4):
+        process = start("killed", f"{number}.log")
+        if number < 3:
+            wait_beyond(left[-1], tmp_path / "killed")
+            time.sleep(moments.uniform(0, took / 8))  # short enough for three of them
             process.kill()
-            process.wait()
-            kills += 1
-    assert kills >= 2
-    one, two = load_file(whole), load_file(out)
+        process.join()
+        for epoch, draws in enumerate(draws_by_epoch(tmp_path / f"{number}.log"), left[-1]):
+            assert draws == whole[epoch][: len(draws)]
+            seen[epoch] = draws
+        left.append(newest_epoch(tmp_path / "killed"))
+    assert sum(0 < epoch < EPOCHS for epoch in left) >= 2, f"kills left checkpoints of epochs {left[1:]}"
+    assert seen == dict(enumerate(whole))
+    one, two = load_file(tmp_path / "whole.safetensors"), load_file(tmp_path / "killed.safetensors")
     assert one.keys() == two.keys()
     assert all(torch.equal(one[name], two[name]) for name in one)
 

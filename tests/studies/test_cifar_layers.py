@@ -66,6 +66,6 @@ def test_length_scales_have_a_column_each(monkeypatch):
         ("relaxed:s-fc+s-conv:6:weight", EVIDENCE),
         ("relaxed:s-fc+s-conv:6:hyperparameter", EVIDENCE),
     ]
-    assert {job.config.train_augment for job in seen} == {"none"}
+    assert {job.config.train_augment for job in seen} == {"flips+shifts"}
     learned = next(row for row in study.rows if (row["network"], row["method"]) == ("F-FC+CONV", EVIDENCE))
     assert learned["learned types"].split() == ["conv"] * 6 + ["f-fc"] * 2

@@ -72,6 +72,24 @@ def test_without_augmentation_there_is_one_copy_and_no_grid(tmp_path):
     assert needs.activation_bytes == 30 * (2 * (36 + 4 + 4 + 2) + 36) * 8
 
 
+@pytest.mark.parametrize(
+    ("network", "name", "patches"),
+    [
+        ("relaxed:conv:2", "kron", 9 * 16 * 9),  # of the last layer, on 3 × 3 pixels: the first need no patches
+        ("relaxed:conv:2", "kron-traced", 2 * 9 * 16 * 9),
+        ("lenet", "kron", 24 * 24 * 25),  # of the first layer: 24 × 24 positions of 5 × 5 pixels
+    ],
+)
+def test_patches_count(tmp_path, network, name, patches):
+    task = typed(28 if network == "lenet" else 6)
+    needs = [
+        plan(config(tmp_path, network=network, augment="none", fit=replace(SETTINGS, curvature=kind)), task)
+        for kind in (name, "diag")
+    ]
+    num_data = len(task.dataset.x_train)
+    assert needs[0].activation_bytes - needs[1].activation_bytes == num_data * patches * 8
+
+
 def test_half_the_precision_needs_half_the_bytes(tmp_path):
     single, double = (
         plan(settings, prepared(settings)) for settings in (config(tmp_path, dtype=t) for t in ("float32", "float64"))

@@ -19,6 +19,7 @@ from ..curvature.capture import capture
 from ..curvature.coverage import require_coverage
 from ..curvature.evaluate import ROWS_AT_ONCE
 from ..curvature.shares import Outer
+from ..evidence.choice import KRON
 from ..layers.sparse import AbstractSparse
 from ..likelihoods import Categorical
 from ..networks import Averaged, outline
@@ -140,17 +141,20 @@ def _needs(config: DiscoverConfig, task: Task) -> Plan:
     inner, averaged = (network.network, True) if isinstance(network, Averaged) else (network, False)
     size, settings, num_samples = x.element_size(), config.fit, config.num_samples if averaged else 1
     # the sizes of factors do not depend on the number of copies, and one is enough to see them
-    factors = _factors(network.with_samples(1) if isinstance(network, Averaged) else network, x[:1], settings.curvature)
+    single = network.with_samples(1) if isinstance(network, Averaged) else network
+    factors = _factors(single, x[:1], settings.curvature)
     num_params = sum(weight.numel() for weight in weights_of(network).values())
     # the copies in one pass: of a weight step's batch, or of a part of a pass over the curvature
     copies = min(len(x) * num_samples, max(settings.batch_size * num_samples, ROWS_AT_ONCE))
     # forward keeps an activation, backward makes a gradient of it, the warp keeps its grid of two coordinates
     per_copy = 2 * _activations(inner, x[:1]) + (4 if averaged else 1) * x[0].numel()
+    # patches are those of the mean over a datum's copies
+    patches = math.ceil(copies / num_samples) * _patches(single, x[:1], settings.curvature)
     parts = {
         "data_bytes": 2 * (x.numel() + task.dataset.x_test.numel()) * size,
         "weight_bytes": COPIES * num_params * size,
         "factor_bytes": 3 * sum(factor["bytes"] for factor in factors),
-        "activation_bytes": copies * per_copy * size,
+        "activation_bytes": (copies * per_copy + patches) * size,
     }
     return Plan(
         num_params=num_params,
@@ -184,6 +188,26 @@ def _factors(network: nn.Module, x: torch.Tensor, curvature: str) -> list[dict[s
             sides = [entries // (num_blocks * inputs), inputs]
         found.append(_factor(row.name, row.structure, num_blocks, sides, x.element_size()))
     return found
+
+
+@torch.no_grad()
+def _patches(network: nn.Module, x: torch.Tensor, curvature: str) -> int:
+    """The most numbers that the inputs of one weight are unfolded into for one datum; 0 where none need be.
+
+    Partial traces weigh each patch by its gradient, so they need all patches twice; KFAC's sum over patches of a
+    convolution with wrapped edges comes from the images themselves.
+    """
+    if curvature not in KRON:
+        return 0
+    found = capture(network, x, weights_of(network)).shares.values()
+    shares = [part.share for calls in found for part in calls if isinstance(part.share, Outer)]
+    traced = curvature == "kron-traced"
+    unfolded = [
+        share.averaged_inputs().numel()
+        for share in shares
+        if share.averaged_inputs().numel() > share.inputs.numel() and (traced or share.input_shortcut() is None)
+    ]
+    return (2 if traced else 1) * max(unfolded, default=0)
 
 
 def _factor(name: str, structure: str, num_blocks: int, sides: list[int], size: int) -> dict[str, Any]:

@@ -61,6 +61,8 @@ def test_length_scales_have_a_column_each(monkeypatch):
     study = cifar_layers("cpu", 0, None, lambda message, done: None)
     sparse = [(job.config.network, job.method) for job in seen if job.network.startswith("S-")]
     assert sparse == [
+        ("relaxed:s-conv:6", MAP),
+        ("relaxed:s-conv:6", EVIDENCE),
         ("relaxed:s-fc+s-conv:6", MAP),
         ("relaxed:s-fc+s-conv:6", EVIDENCE),
         ("relaxed:s-fc+s-conv:6:weight", EVIDENCE),

@@ -41,6 +41,7 @@ FACTORED, SPARSE = RELAXED = ("F-FC+CONV", "S-FC+S-CONV")
 NETWORKS = {
     "CONV": ("conv", "θ"),
     FACTORED: ("f-fc+conv", "θ"),
+    "S-CONV": ("s-conv", "u"),
     SPARSE: ("s-fc+s-conv", "u"),
     f"{SPARSE}, ω a weight": ("s-fc+s-conv:weight", "u, ω"),
     f"{SPARSE}, ω learned": ("s-fc+s-conv:hyperparameter", "u, and ω without one"),

@@ -168,12 +168,12 @@ torch.set_num_threads(2)
 network = nn.Sequential(nn.Linear(20, 512), nn.Tanh(), nn.Linear(512, 3000))
 x, y = torch.randn(64, 20), torch.randint(0, 3000, (64,))
 network(x)
-before, start = peak(), time.perf_counter()
+before, start = peak(), time.process_time()
 posterior = Laplace(network, covary.Categorical(), covary.Prior(network), (x, y), subset="last_layer")
 probabilities = posterior.predict(x)
 assert probabilities.shape == (64, 3000) and bool(probabilities.isfinite().all())
 assert bool((posterior.function_variance(x) > 0).all())
-print(peak() - before, time.perf_counter() - start)
+print(peak() - before, time.process_time() - start)
 """
 
 
@@ -184,4 +184,5 @@ def test_last_layer_with_3000_outputs_stays_below_a_gigabyte():
     assert done.returncode == 0, done.stderr
     megabytes, seconds = map(float, done.stdout.split())
     assert megabytes < 1000
-    assert seconds < 60  # measured: about 10, nearly all of it in two decompositions of 3000 × 3000
+    # of the processor, whatever else runs; measured: about 20, nearly all of it in two decompositions of 3000 × 3000
+    assert seconds < 60

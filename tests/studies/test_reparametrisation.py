@@ -15,7 +15,7 @@ from covary.studies.optimiser_bias import Minima, Minimum, minima
 from covary.studies.reparametrisation import reparametrisation
 
 PARTS = {"App. A", "Fig. 2a", "Fig. 2b", "App. E.1", "Table 1", "Table 3", "Fig. 5", "estimates"}
-FEW = Minima(("mnist-mini",), 40, 1, 1, 20, num_products=6, batch_size=20)
+FEW = Minima(("mnist-mini",), 60, 1, 1, 20, num_products=6, batch_size=20)
 
 
 @pytest.fixture(scope="module")

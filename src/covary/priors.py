@@ -41,11 +41,6 @@ def hyperparameters_of(network: nn.Module, weights: Weights) -> dict[str, nn.Par
     return {n: p for n, p in network.named_parameters() if p.requires_grad and n not in weights}
 
 
-def mean_precisions(prior: "Prior") -> dict[str, float]:
-    """The precision of each tensor, by its name; of one that has many, their geometric mean."""
-    return {name: float(shift.detach().double().log().mean().exp()) for name, shift in prior.shifts().items()}
-
-
 class Prior(nn.Module):
     r"""Gaussian prior :math:`\theta_p \sim \mathcal N(0, 1 / \delta_{g(p)})`, one precision per group g.
 
@@ -157,6 +152,11 @@ class Prior(nn.Module):
                 )
             initial[place] = math.log(value)
         return initial
+
+
+def mean_precisions(prior: Prior) -> dict[str, float]:
+    """The precision of each tensor, by its name; of one that has many, their geometric mean."""
+    return {name: float(shift.detach().double().log().mean().exp()) for name, shift in prior.shifts().items()}
 
 
 def _marked(module: nn.Module) -> list[nn.Parameter]:

@@ -18,7 +18,6 @@ from covary.studies.equivariance import (
     Job,
     Scale,
     Version,
-    above,
     accuracy,
     best_accuracy,
     configuration,
@@ -146,8 +145,3 @@ def test_shares_are_mean_least_and_most_over_layers():
     layers = cell("a", "b", EVIDENCE, 0.5, [{"conv": 0.2, "fc": 0.8}, {"conv": 0.6, "fc": 0.4}]).layers
     assert shares(layers)["conv"] == pytest.approx((0.4, 0.2, 0.6))
     assert shares(layers)["fc"] == pytest.approx((0.6, 0.4, 0.8))
-
-
-def test_above_is_strict():
-    assert above("a", 0.51, 0.5).holds
-    assert not above("a", 0.5, 0.5).holds

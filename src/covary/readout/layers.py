@@ -144,7 +144,7 @@ def path_readouts(
         threshold: The share below which a tensor counts as off.
     """
     gamma = {name: float(value) for name, value in effective_per_weight(factors.curvature, prior, weights).items()}
-    shifts = mean_precisions(prior)
+    means = mean_precisions(prior)
     found = {}
     for layer, module in layers.items():
         members = {path: _members(f"{layer}.paths.{path}.", weights) for path in module.paths}
@@ -154,7 +154,7 @@ def path_readouts(
             LayerPath(
                 name=path,
                 num_params=sum(weight.numel() for weight in tensors.values()),
-                precisions={_last(name, layer, path): shifts[name] for name in tensors},
+                precisions={_last(name, layer, path): means[name] for name in tensors},
                 weight_norm=float(sum(weight.double().square().sum() for weight in tensors.values())) ** 0.5,
                 effective=sum((gamma[name] for name in tensors), 0.0),
                 normalised=normalised[path],

@@ -4,12 +4,12 @@ import copy
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import nn
 
 from .._errors import DataError, StructureError
 from ..layers import Relaxed, SparseConv, SparseDense, stationary
-from ..records import Simplification, read_run
+from ..records import Simplification, read_run, write_whole
 
 __all__ = ["SIMPLIFIED", "load_simplified", "save_simplified"]
 
@@ -20,7 +20,7 @@ def save_simplified(network: nn.Module, folder: str | Path) -> Path:
     """The path of the file with the network's tensors, in a folder that is made where it is not there."""
     path = Path(folder) / SIMPLIFIED
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}, path)
+    write_whole(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}))
     return path
 
 

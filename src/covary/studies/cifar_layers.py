@@ -13,6 +13,7 @@ from .._types import Progress
 from ..config import LAYERS
 from ..records import Claim, Study
 from ..training import versions
+from .claims import above
 from .equivariance import (
     EVIDENCE,
     MAP,
@@ -23,7 +24,6 @@ from .equivariance import (
     Job,
     Scale,
     Version,
-    above,
     accuracy,
     best_accuracy,
     configuration,
@@ -50,7 +50,7 @@ EARLY = 4  # layers of eight
 CLOSE = 0.02
 
 # What is useless at the first hyper step is switched off for good, and filters on natural images learn slowly. KFAC
-# overstates the curvature of dense paths up to a hundred times, its partial traces do not.
+# overstates the curvature of dense paths up to a hundred times, its partial traces far less.
 LATE = replace(LAYERS, burn_in=30, curvature="kron-traced")
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),

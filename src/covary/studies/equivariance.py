@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from .._types import Progress
 from ..config import LAYERS, DiscoverConfig, FitConfig, layers_config
 from ..priors import Prior
-from ..records import Claim, Evidence, Layer, Metrics
+from ..records import Evidence, Layer, Metrics
 from .cells import kept, made, wall_time
 from .invariance import learn, model, prepared, run_baseline
 
@@ -29,7 +29,6 @@ __all__ = [
     "Job",
     "Scale",
     "Version",
-    "above",
     "accuracy",
     "best_accuracy",
     "configuration",
@@ -231,8 +230,3 @@ def shares(layers: Sequence[Layer]) -> dict[str, tuple[float, float, float]]:
         for path in layer.paths:
             found.setdefault(path.name, []).append(path.relative)
     return {name: (statistics.fmean(values), min(values), max(values)) for name, values in found.items()}
-
-
-def above(sentence: str, value: float, bar: float) -> Claim:
-    """The claim that an accuracy lies above a bar, both in [0, 1]."""
-    return Claim(sentence, f"> {100 * bar:.2f} %", f"{100 * value:.2f} %", value > bar)

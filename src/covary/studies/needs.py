@@ -203,9 +203,10 @@ def _patches(network: nn.Module, x: torch.Tensor, curvature: str) -> int:
     shares = [part.share for calls in found for part in calls if isinstance(part.share, Outer)]
     traced = curvature == "kron-traced"
     unfolded = [
-        share.averaged_inputs().numel()
+        number
         for share in shares
-        if share.averaged_inputs().numel() > share.inputs.numel() and (traced or share.input_shortcut() is None)
+        if (traced or share.input_shortcut() is None)
+        and (number := share.averaged_inputs().numel()) > share.inputs.numel()
     ]
     return (2 if traced else 1) * max(unfolded, default=0)
 

@@ -11,6 +11,7 @@ from .._types import Progress
 from ..config import LAYERS
 from ..records import Claim, Study
 from ..training import versions
+from .claims import above
 from .equivariance import (
     EVIDENCE,
     METHODS,
@@ -20,7 +21,6 @@ from .equivariance import (
     Job,
     Scale,
     Version,
-    above,
     accuracy,
     best_accuracy,
     configuration,

@@ -17,6 +17,7 @@ from ..config import LAYERS
 from ..networks import build as build_network
 from ..records import Claim, Study
 from ..training import versions
+from .claims import above
 from .equivariance import (
     MAP,
     PAPER,
@@ -25,7 +26,6 @@ from .equivariance import (
     Job,
     Scale,
     Version,
-    above,
     accuracy,
     configuration,
     row,

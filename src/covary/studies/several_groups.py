@@ -13,6 +13,7 @@ from .._types import Progress
 from ..config import LAYERS
 from ..records import Claim, Study
 from ..training import versions
+from .claims import above
 from .equivariance import (
     EVIDENCE,
     MAP,
@@ -23,7 +24,6 @@ from .equivariance import (
     Job,
     Scale,
     Version,
-    above,
     accuracy,
     configuration,
     row,

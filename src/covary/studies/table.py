@@ -14,7 +14,7 @@ from ..config import DiscoverConfig
 from ..records import Claim, Evidence, Metrics, Study
 from ..training import versions
 from .cells import kept, made, wall_time
-from .equivariance import above
+from .claims import above
 from .invariance import learn, prepared, run_baseline
 from .recover import VERSIONS, settings
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covary._errors import DataError
-from covary.records import Claim, Evidence, Run, Study, read_run, write_run, write_study, write_text
+from covary._files import write_text
+from covary.records import Claim, Evidence, Run, Study, read_run, write_run, write_study
 from report.runs import bare_run, full_run
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 import torch
@@ -134,6 +135,19 @@ def test_a_users_own_distribution_can_be_read_but_not_loaded():
     assert record["units"] == ["grey levels"]
     with pytest.raises(DataError, match="distribution of the user's own"):
         from_json(record)
+
+
+def test_a_disk_that_fills_up_leaves_the_record_that_was_there(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    path = tmp_path / "augment.json"
+    save(Rotation2d(1.3), path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="full"):
+            save(Rotation2d(0.2), path)
+    assert float(load(path).widths) == pytest.approx(1.3)
 
 
 def test_files_that_are_no_records(tmp_path):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from .._errors import CovaryError, DataError
+from .._files import write_text
 from ..groups import AFFINE_NAMES, DIHEDRAL_NAMES, PADDINGS
 from .affine import Affine2d
 from .composed import Composed
@@ -77,7 +78,7 @@ def from_json(record: Any) -> Augmentation:
 
 def save(augment: Augmentation, path: str | Path) -> None:
     """Nothing; the record of `to_json` is written to a file, such as augment.json."""
-    Path(path).write_text(json.dumps(to_json(augment), indent=2) + "\n", encoding="utf-8")
+    write_text(Path(path), json.dumps(to_json(augment), indent=2) + "\n")
 
 
 def load(path: str | Path) -> Augmentation:

@@ -8,8 +8,9 @@ from safetensors.torch import load_file, save
 from torch import nn
 
 from .._errors import DataError, StructureError
+from .._files import write_whole
 from ..layers import Relaxed, SparseConv, SparseDense, stationary
-from ..records import Simplification, read_run, write_whole
+from ..records import Simplification, read_run
 
 __all__ = ["SIMPLIFIED", "load_simplified", "save_simplified"]
 

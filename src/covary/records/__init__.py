@@ -3,7 +3,7 @@
 Evidences are sums over data, higher is better; widths are in the unit that stands beside them.
 """
 
-from .files import from_plain, read_run, write_run, write_study, write_text, write_whole
+from .files import from_plain, read_run, write_run, write_study
 from .run import (
     Baseline,
     Coverage,
@@ -37,6 +37,4 @@ __all__ = [
     "read_run",
     "write_run",
     "write_study",
-    "write_text",
-    "write_whole",
 ]

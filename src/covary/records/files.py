@@ -5,7 +5,6 @@ import binascii
 import dataclasses
 import json
 import math
-import os
 import re
 import sys
 import types
@@ -15,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import DataError
+from .._files import write_text
 from .run import Evidence, Pictures, Run, Symmetry
 from .study import Study
 
-__all__ = ["from_plain", "read_run", "write_run", "write_study", "write_text", "write_whole"]
+__all__ = ["from_plain", "read_run", "write_run", "write_study"]
 
 VERSION = 1
 UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")  # control characters but for tabs and line ends
@@ -45,31 +45,6 @@ def write_study(study: Study, path: Path) -> None:
     except ValueError as error:
         raise DataError(f"A study with a number that is not finite cannot be written to {path}: {error}.") from error
     write_text(path, text + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """A whole file or none: written beside its place, flushed to the disk, then moved there."""
-    write_whole(path, text.encode("utf-8"))
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """The same of bytes; the folder's entries, too, are on the disk when this returns."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)  # there only if something failed on the way
-    if hasattr(os, "O_DIRECTORY"):  # a rename is no rename before its folder is written; Windows opens no folders
-        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def read_run(path: Path) -> Run:

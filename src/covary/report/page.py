@@ -9,7 +9,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from ..records import Metrics, Run, write_text
+from .._files import write_text
+from ..records import Metrics, Run
 from .architecture import architecture_figure
 from .curves import burn_in, evidence_figure, precisions_figure, trajectories_figure
 from .figures import correlation_figure, flow_figure, pictures_figure, widths_figure

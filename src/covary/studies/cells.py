@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 import torch
 
 from .._errors import DataError, StructureError
+from .._files import write_text
 from .._types import Progress
-from ..records import from_plain, write_text
+from ..records import from_plain
 
 __all__ = ["discard", "kept", "made", "require_fresh", "wall_time"]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from .._errors import DataError, StructureError
+from .._files import write_text
 from .._types import Columns, Resampling
 from ..batches import as_batches
 from ..config import DiscoverConfig
@@ -15,7 +16,7 @@ from ..data import Dataset
 from ..evidence.choice import CurvatureName
 from ..priors import mean_precisions
 from ..readout import relaxed_layers, save_simplified, simplify
-from ..records import Pictures, Run, Simplification, read_run, write_text
+from ..records import Pictures, Run, Simplification, read_run
 from ..training import FitRun, checkpoints, is_first, measure
 from ..training.schedule import JUDGE, seed_for
 from ..training.shards import own_part

@@ -19,7 +19,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from .._errors import DataError, StructureError
-from ..records import Epoch, Evidence, from_plain, write_whole
+from .._files import write_whole
+from ..records import Epoch, Evidence, from_plain
 from .state import Best, FitState, restore, snapshot
 
 __all__ = ["checkpoints", "load_newest", "write_checkpoint"]

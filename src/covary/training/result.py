@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from .._files import write_whole
 from .._types import Columns, SampleAveraging
 from ..augment import Augmentation
 from ..augment import save as save_augmentation
@@ -23,7 +24,7 @@ from ..likelihoods import Likelihood
 from ..posterior import ece
 from ..priors import Prior, mean_precisions
 from ..readout import SIMPLIFIED, read_layers
-from ..records import Coverage, Epoch, Evidence, Layer, Metrics, Run, Symmetry, write_run, write_whole
+from ..records import Coverage, Epoch, Evidence, Layer, Metrics, Run, Symmetry, write_run
 from ..report import meaning, run_text, write_page
 from .pictures import pictures_of
 from .schedule import JUDGE, TEST, seed_for

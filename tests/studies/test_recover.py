@@ -11,10 +11,13 @@ from covary.studies.recover import (
     CIRCLE,
     EXPECTED,
     FIXED,
+    LEARNED_SHIFTS,
     LEAST,
     SCALES,
+    TRUE_SHIFTS,
     VERSIONS,
     _claims,
+    _compared,
     _speed,
     dominant,
     recover,
@@ -44,15 +47,19 @@ def trained(log_evidence: float) -> Baseline:
     return Baseline("fixed", [], Evidence(log_evidence, 0.0, 0.0, log_evidence, 500, "kron", "exact"), None, 100.0)
 
 
-def holding(runs: dict[str, Run], circle: float = -1000.0) -> dict[str, bool]:
-    fixed = {LEAST: trained(-1000.0), CIRCLE: trained(circle)}
+def holding(runs: dict[str, Run], **other: float) -> dict[str, bool]:
+    """Whether each claim holds where networks with widths that stay have a log evidence of -1000, but for some."""
+    names = {"circle": CIRCLE, "learned": LEARNED_SHIFTS}
+    evidences = dict.fromkeys((LEAST, CIRCLE, TRUE_SHIFTS, LEARNED_SHIFTS), -1000.0)
+    evidences |= {names[key]: value for key, value in other.items()}
+    fixed = {name: trained(value) for name, value in evidences.items()}
     return {claim.sentence: claim.holds for claim in _claims(runs, fixed)}
 
 
 def test_all_claims_hold_for_the_true_widths():
     claims = holding({version: record(version) for version in VERSIONS})
     assert all(claims.values())
-    assert len(claims) == 4 + 5 + 2  # generators, amounts, the full rotation
+    assert len(claims) == 4 + 5 + 2 + 1  # generators, amounts, the full rotation, the evidence of shifts
 
 
 @pytest.mark.parametrize(("factor", "holds"), [(0.84, False), (0.86, True), (1.14, True), (1.16, False)])
@@ -72,8 +79,21 @@ def test_a_wrong_generator_fails_its_claim_alone():
 
 @pytest.mark.parametrize(("gain", "holds"), [(9.0, True), (11.0, False)])
 def test_the_evidence_is_flat_where_a_full_circle_gains_at_most_a_hundredth(gain, holds):
-    claims = holding({version: record(version) for version in VERSIONS}, -1000.0 + gain)
+    claims = holding({version: record(version) for version in VERSIONS}, circle=-1000.0 + gain)
     assert claims["fully rotated: flat beyond"] is holds
+
+
+@pytest.mark.parametrize(("learned", "holds"), [(-1000.0, True), (-1001.0, False)])
+def test_learned_shifts_that_the_evidence_does_not_prefer_fail_their_claim(learned, holds):
+    claims = holding({version: record(version) for version in VERSIONS}, learned=learned)
+    assert claims["translated: evidence of the learned shifts"] is holds
+
+
+def test_networks_with_learned_shifts_have_those_of_the_run():
+    compared = _compared({"translated": record("translated", 1.3)})
+    assert tuple(compared) == FIXED
+    assert compared[TRUE_SHIFTS][1] == {"shift_x": 8 / 14, "shift_y": 8 / 14}
+    assert compared[LEARNED_SHIFTS][1] == {"shift_x": 1.3 * 8 / 14, "shift_y": 1.3 * 8 / 14}
 
 
 def test_a_slow_version_fails_the_claim_on_time():

@@ -1,14 +1,21 @@
 """Finished cells of a study: read instead of made again, refused where they are not what was asked for."""
 
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from covary._errors import DataError, StructureError
-from covary.studies.cells import discard, kept, made, require_fresh, wall_time
+from covary.studies.cells import STUDY, discard, kept, made, require_fresh, wall_time
 
+WORKER = Path(__file__).parent / "sleeping_study.py"
 SETTINGS = {"epochs": 3, "widths": (1, 2), "data_dir": "here"}
 
 
@@ -96,6 +103,42 @@ def test_an_unfinished_study_is_refused_unless_it_is_resumed(tmp_path):
     discard(tmp_path / "cells")
     require_fresh(tmp_path / "cells", False)
     discard(tmp_path / "cells")
+
+
+def test_a_complete_study_is_not_resumed_but_may_be_made_anew(tmp_path):
+    (tmp_path / STUDY).write_text("{}")
+    require_fresh(tmp_path / "cells", False)
+    with pytest.raises(StructureError, match="nothing to resume"):
+        require_fresh(tmp_path / "cells", True)
+
+
+def test_workers_end_with_a_study_that_is_killed(tmp_path):
+    """Else they would train beside those of the resumed study."""
+    study = subprocess.Popen([sys.executable, str(WORKER), str(tmp_path)])
+    pids = _within(60, lambda: found if len(found := [int(path.name) for path in tmp_path.iterdir()]) == 2 else None)
+    assert all(_is_alive(pid) for pid in pids)
+    study.kill()
+    study.wait()
+    assert _within(20, lambda: not any(_is_alive(pid) for pid in pids) or None)
+
+
+def _within(seconds: float, look: Callable[[], Any]) -> Any:
+    """What a look comes to, as soon as it is anything."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if (seen := look()) is not None:
+            return seen
+        time.sleep(0.05)
+    raise AssertionError(f"nothing was seen in {seconds} s")
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended but that nobody has asked for does not."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from ..config import check_seed
 from ..records import write_study
 from ..report import STUDY_FIGURES, study_table
 from ..studies import SCALES, STUDIES
-from ..studies.cells import discard, require_fresh
+from ..studies.cells import STUDY, discard, require_fresh
 from .app import app
 from .output import Json, draw, echo_json, progress, table
 
@@ -49,7 +49,7 @@ def reproduce(
     require_fresh(cells, resume)
     with progress(name) as report:
         study = STUDIES[name](scale, seed, data_dir, report, cells)
-    write_study(study, folder / "study.json")
+    write_study(study, folder / STUDY)
     for kind in ("svg", "png"):
         draw(STUDY_FIGURES[name](study), folder / f"figure.{kind}")
     discard(cells)

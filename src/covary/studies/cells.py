@@ -5,11 +5,13 @@ import os
 import re
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from heapq import heapreplace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,9 +22,10 @@ from .._files import write_text
 from .._types import Progress
 from ..records import from_plain
 
-__all__ = ["discard", "kept", "made", "require_fresh", "wall_time"]
+__all__ = ["STUDY", "discard", "kept", "made", "require_fresh", "wall_time"]
 
 Record = TypeVar("Record")
+STUDY = "study.json"  # what a complete study is written to, beside the folder of its cells
 
 
 def made(work: Mapping[str, Callable[[], Record]], progress: Progress, processes: int = 1) -> list[Record]:
@@ -66,9 +69,18 @@ def wall_time(seconds: Iterable[float], processes: int) -> float:
 
 
 def _alone() -> None:
-    """One thread, and no progress bars of several fits on one terminal."""
+    """One thread, no progress bars of several fits on one terminal, and an end when the study is killed."""
     torch.set_num_threads(1)
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - open as long as the process
+    threading.Thread(target=_end_with_the_study, daemon=True).start()
+
+
+def _end_with_the_study() -> None:
+    """Nothing before the study's process is gone; then this one ends too, or it would train beside a resumed study."""
+    study = parent_process()
+    assert study is not None, "a worker has a study"
+    wait([study.sentinel])
+    os._exit(1)
 
 
 def kept(
@@ -96,10 +108,15 @@ def kept(
 
 
 def require_fresh(folder: Path, resume: bool) -> None:
-    """Nothing, or an error where cells of an unfinished study would be taken for those of this one."""
+    """Nothing, or an error where cells of an unfinished study would be mistaken, or nothing is left to resume."""
     if not resume and folder.exists():
         raise StructureError(
             f"{folder.parent} holds an unfinished study. Pass --resume to go on with it, or name another folder."
+        )
+    if resume and not folder.exists() and (folder.parent / STUDY).exists():
+        raise StructureError(
+            f"{folder.parent} holds a complete study: there is nothing to resume. Leave --resume out to make it anew, "
+            "or name another folder."
         )
 
 

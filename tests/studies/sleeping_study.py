@@ -1,0 +1,18 @@
+"""A study of two cells that each leave their process's number in a folder and sleep: started to be killed."""
+
+import os
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from covary.studies.cells import made
+
+
+def sleep(folder: str) -> None:
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(120)
+
+
+if __name__ == "__main__":
+    made({name: partial(sleep, sys.argv[1]) for name in "ab"}, lambda name, share: None, 2)

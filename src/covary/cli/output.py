@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 from matplotlib.figure import Figure
-from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBar
 from rich.table import Table
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from .._errors import CovaryError
 from .._types import Progress
+from ..report.progress import CONSOLE
 from ..report.svg import style
 
 __all__ = ["Json", "check_drawable", "draw", "echo_json", "progress", "table"]
@@ -46,9 +46,8 @@ def draw(figure: Figure, path: Path) -> None:
 @contextmanager
 def progress(title: str) -> Iterator[Progress]:
     """A bar with time left, on a terminal; silence elsewhere."""
-    console = Console(stderr=True)
     columns = BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TimeRemainingColumn()
-    with ProgressBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with ProgressBar(*columns, console=CONSOLE, transient=True, disable=not CONSOLE.is_terminal) as bar:
         task = bar.add_task(title, total=1.0)
         yield lambda message, done: bar.update(task, description=message, completed=done)
 

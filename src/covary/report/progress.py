@@ -9,7 +9,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from ..records import Epoch
 from .words import plain_name
 
-__all__ = ["FitProgress"]
+__all__ = ["CONSOLE", "FitProgress"]
+
+# One for all bars: a fit's below a study's. Bars on two consoles would each wipe out the other's line.
+CONSOLE = Console(stderr=True)
 
 
 class FitProgress:
@@ -24,7 +27,7 @@ class FitProgress:
     """
 
     def __init__(self, num_epochs: int, title: str, console: Console | None = None) -> None:
-        console = Console(stderr=True) if console is None else console
+        console = CONSOLE if console is None else console
         self.num_epochs = num_epochs
         self.progress = Progress(
             TextColumn("{task.description}", markup=True),

@@ -8,6 +8,7 @@ import torch
 import covary
 from covary._errors import NumericalError, StructureError
 from covary.batches import IndexedBatch, as_batches
+from covary.training import steps
 from covary.training.schedule import HYPER, JUDGE, WEIGHTS, seed_for
 from covary.training.state import initial_state
 from covary.training.steps import _climb, hyper_step, judge, set_rates, weight_step
@@ -131,6 +132,20 @@ def test_judgements_share_their_noise(state):
     )
     assert first.log_evidence == pytest.approx(float(terms.log_evidence), rel=1e-12)
     assert first.columns == "exact"
+
+
+def test_the_bound_takes_its_copies_in_one_even_set(state, monkeypatch):
+    """Two independent sets are for Kronecker factors; without them they would only add noise."""
+    seen = []
+
+    def spy(network, *arguments, **named):
+        seen.append((network.num_samples, network.num_sets))
+        return covary.hypergrad.stochastic(network, *arguments, **named)
+
+    monkeypatch.setattr(steps, "stochastic", spy)
+    config = replace(QUICK, estimator="stochastic", hyper_samples=6, hyper_sets=2, hyper_steps=1)
+    hyper_step(state, as_batches(points(), 8), config)
+    assert seen == [(6, 1)]
 
 
 @pytest.mark.parametrize("hyper_data", [None, 10])

@@ -9,6 +9,7 @@ given, and return what a record keeps.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -147,10 +148,10 @@ def _stochastic_steps(state: FitState, optimiser: Optimizer, batches: Batches, c
     """Steps along the bound of one minibatch each; every one moves the prior too."""
     shard, parameters = own_part(batches), state.hyperparameters()
     num_data = min(config.hyper_data or STOCHASTIC_DATA, shard.num_data)
+    network = hyper_network(state.network, replace(config, hyper_sets=1))  # the bound has no Kronecker factors
     records = []
     for number in range(config.hyper_steps):
         seed = seed_for(seed_for(config.seed, HYPER, state.epoch), number)
-        network = hyper_network(state.network, config)
         gradient = stochastic(
             network, state.likelihood, state.prior, shard, outputs="one", num_data=num_data, seed=seed
         )

@@ -38,7 +38,7 @@ def test_the_record_that_is_returned_is_the_one_that_is_kept(tmp_path):
     record = run_discover(config(tmp_path, baselines=("plain",)), tmp_path / "a")
     assert read_run(tmp_path / "a") == replace(record, config=record.config | {"baselines": ["plain"]})
     assert record.title == "bars: 30 images, mlp:4"
-    assert record.samples.labels[:2] == ["0", "1"]
+    assert set(record.samples.labels) == {"0", "1"}
     assert [baseline.name for baseline in record.baselines] == ["plain"]
 
 

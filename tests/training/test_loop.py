@@ -205,6 +205,25 @@ def test_layers_are_read_out_where_something_was_learned(learns):
     assert bool(run.layers) is learns
 
 
+def test_images_of_sorted_data_are_shown_from_all_classes(generator):
+    x, y = torch.rand(40, 1, 4, 4, generator=generator), torch.arange(40) // 20
+    network = covary.Averaged(covary.networks.mlp(16, 3, 2, generator=generator), covary.augment.Affine2d(), 2)
+    run = covary.fit(network, (x, y), config=replace(QUICK, epochs=1, batch_size=10, burn_in=0))
+    assert set(run.record.samples.labels) == {"0", "1"}
+
+
+@pytest.mark.parametrize(
+    ("curvature", "structures"),
+    [("kron", ["kron", "kron", "dense"]), ("diag", ["diagonal"] * 3), ("full", ["full"] * 3)],
+)
+def test_coverage_is_that_of_the_judged_evidence_and_of_the_weights_in_it(curvature, structures):
+    network = averaged()
+    prior = covary.Prior(network, exclude=["network.1.bias"])
+    run = covary.fit(network, points(), prior=prior, config=replace(QUICK, curvature=curvature, columns="exact"))
+    assert [row.structure for row in run.record.coverage] == structures
+    assert [row.name for row in run.record.coverage] == list(prior.weights(network))
+
+
 def test_a_loader_that_shuffles_pairs_is_refused_and_one_with_identities_is_not():
     x, y = points()
     with pytest.raises(DataError, match="shuffles"):

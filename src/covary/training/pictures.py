@@ -12,14 +12,14 @@ from ..batches import IndexedBatch
 from ..records import Pictures
 from .schedule import SAMPLES, seed_for
 
-__all__ = ["pictures_of"]
+__all__ = ["NUM_PICTURES", "pictures_of"]
 
 NUM_PICTURES, NUM_VERSIONS = 6, 7
 
 
 @torch.no_grad()
 def pictures_of(augment: Augmentation, batch: IndexedBatch, seed: int) -> Pictures | None:
-    """The first images of a batch with versions of each; None where the data are no images.
+    """The first images of a batch, with versions of each; None where the data are no images.
 
     Versions are drawn with their probabilities, so that what is rare in the distribution is rare to see.
     """

@@ -15,7 +15,7 @@ from .._files import write_whole
 from .._types import Columns, SampleAveraging
 from ..augment import Augmentation
 from ..augment import save as save_augmentation
-from ..batches import Batches, Data, as_batches, outputs_of
+from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of
 from ..config import FitConfig
 from ..curvature import coverage
 from ..evidence import parametrisation_of
@@ -26,8 +26,8 @@ from ..priors import Prior, mean_precisions
 from ..readout import SIMPLIFIED, read_layers
 from ..records import Coverage, Epoch, Evidence, Layer, Metrics, Run, Symmetry, write_run
 from ..report import meaning, run_text, write_page
-from .pictures import pictures_of
-from .schedule import JUDGE, TEST, seed_for
+from .pictures import NUM_PICTURES, pictures_of
+from .schedule import JUDGE, SAMPLES, TEST, seed_for
 from .shards import own_part
 from .state import FitState, tensors_of
 from .steps import hyper_network
@@ -129,8 +129,8 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         baselines=[],
         layers=_layers(state, batches, config),
         history=list(state.history),
-        samples=None if augment is None else pictures_of(augment, first, config.seed),
-        coverage=_coverage(state),
+        samples=None if augment is None else pictures_of(augment, _shown(batches, config.seed), config.seed),
+        coverage=_coverage(state, config),
         correlation=_correlation(state.network),
         true_widths={},
         seconds=seconds,
@@ -214,9 +214,18 @@ def _correlation(network: nn.Module) -> list[list[float]] | None:
     return matrix.tolist() if isinstance(matrix, Tensor) else None
 
 
-def _coverage(state: FitState) -> list[Coverage]:
-    rows = coverage(state.network).rows
-    return [Coverage(row.name, list(row.shape), row.modules, row.structure) for row in rows]
+def _shown(batches: Batches, seed: int) -> IndexedBatch:
+    """A few data to look at, from anywhere: many sets are sorted by class. Of a stream, those that come first."""
+    if batches.read is None:
+        return next(iter(batches))
+    return next(iter(batches.subset(min(NUM_PICTURES, batches.num_data), seed_for(seed, SAMPLES))))
+
+
+def _coverage(state: FitState, config: FitConfig) -> list[Coverage]:
+    """How each weight enters the judged evidence: by its own rule in Kronecker form, else all of them alike."""
+    rows = coverage(state.network, state.model(config.seed).weights).rows
+    alike = {"full": "full", "diag": "diagonal"}.get(config.curvature)
+    return [Coverage(row.name, list(row.shape), row.modules, alike or row.structure) for row in rows]
 
 
 def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]:

@@ -56,3 +56,13 @@ def test_rows_have_the_columns_of_the_table(monkeypatch):
     several_groups("smoke", 0, None, lambda message, done: None)
     assert {job.config.data for job in seen[10:]} == {"mnist-mini"}
     assert [job.config.symmetrise for job in seen[:10]] == [job.config.symmetrise for job in seen[10:]]
+
+
+def test_digits_are_trained_for_a_quarter_of_the_paper_s_epochs(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "covary.studies.several_groups.train_all",
+        lambda jobs, folder, progress, processes: seen.extend(jobs) or cells(),
+    )
+    several_groups("paper", 0, None, lambda message, done: None)
+    assert {(job.config.data, job.config.fit.epochs) for job in seen} == {("mnist", 1000), ("cifar-10", 4000)}

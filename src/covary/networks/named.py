@@ -89,7 +89,10 @@ def _is_reference(name: str) -> bool:
 
 def _made_by(reference: str, image_shape: tuple[int, int, int], num_outputs: int, seed: int) -> nn.Module:
     """The network that a user's function makes; what it draws from torch's global state begins at the seed."""
-    function = function_of(reference, "a function that makes a network", StructureError)
+    expected = "a function of (image_shape, num_outputs) that makes a network"
+    function = function_of(reference, ("image_shape", "num_outputs"), expected, StructureError)
+    if isinstance(function, nn.Module):  # which can be called, but with images
+        raise StructureError(f"{reference} is a {type(function).__name__}: expected {expected}.")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         network = function(image_shape, num_outputs)

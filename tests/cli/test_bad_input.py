@@ -76,6 +76,43 @@ def test_a_corrupt_archive_is_named(run, quick, images, tmp_path):
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.parametrize("arguments", [(), ("--plan",), ("--curvature", "diag"), ("--augment", "none")])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("larger", ["'misfits:larger' cannot take images of shape (1, 6, 6)", "mat1 and mat2 shapes", "Build it for"]),
+        ("several", ["'misfits:several' gave outputs of type tuple", "expected a tensor (1, number of outputs)"]),
+    ],
+)
+def test_a_network_for_other_images_is_named(run, quick, tmp_path, name, words, arguments):
+    (tmp_path / "misfits.py").write_text(
+        "from torch import nn\n"
+        "class Several(nn.Sequential):\n"
+        "    def forward(self, x):\n"
+        "        return super().forward(x), x\n"
+        "def larger(shape, outputs):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(784, outputs))\n"
+        "def several(shape, outputs):\n"
+        "    return Several(nn.Flatten(), nn.Linear(36, outputs))\n"
+    )
+    outcome = run("discover", *quick, "--out", "a", "--network", f"misfits:{name}", *arguments)
+    assert_one_line_and_code_2(outcome, *words)
+    assert not (tmp_path / "a").exists()
+
+
+def test_errors_of_a_network_itself_are_not_hidden(run, quick, tmp_path):
+    (tmp_path / "faulty.py").write_text(
+        "from torch import nn\n"
+        "class Faulty(nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        raise RuntimeError('a fault of its own')\n"
+        "def network(shape, outputs):\n"
+        "    return Faulty(36, outputs)\n"
+    )
+    with pytest.raises(RuntimeError, match="^a fault of its own$"):
+        run("discover", *quick, "--out", "a", "--network", "faulty:network")
+
+
 def test_a_network_that_cannot_be_covered_is_named(run, quick, tmp_path):
     (tmp_path / "uncovered.py").write_text(
         "from torch import nn\n"

@@ -135,6 +135,11 @@ def test_a_function_of_the_users_own(module):
         ("my_networks:make", "def make(): pass", "with .image_shape, num_outputs. .too many positional arguments"),
         ("my_networks:make", "def make(shape, num, width): pass", "missing a required argument: 'width'.: expected"),
         ("my_networks:make", "from torch import nn\nmake = nn.Flatten()", "is a Flatten: expected a function of"),
+        (
+            "my_networks:make",
+            "from torch import nn\ndef make(*both): return nn.Sequential(nn.Flatten(), nn.LazyLinear(3))",
+            "'1.weight' has no shape yet: expected weights that can be counted",
+        ),
         ("my_networks:make", "1 / 0", "cannot be imported .ZeroDivisionError: division by zero"),
         ("my_networks:make", "def make(:", "cannot be imported .SyntaxError"),
         ("my networks:make", "", "cannot be imported .ValueError"),

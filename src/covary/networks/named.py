@@ -4,6 +4,7 @@ import re
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from .._errors import ShapeError, StructureError
 from ..references import function_of
@@ -98,4 +99,10 @@ def _made_by(reference: str, image_shape: tuple[int, int, int], num_outputs: int
         network = function(image_shape, num_outputs)
     if not isinstance(network, nn.Module):
         raise StructureError(f"{reference} returned a {type(network).__name__}: expected a torch.nn.Module.")
+    for name, weight in network.named_parameters():
+        if is_lazy(weight):
+            raise StructureError(
+                f"{reference} returned a network whose '{name}' has no shape yet: expected weights that can be "
+                "counted. Compute the layer's size from image_shape, or pass an image through the network first."
+            )
     return network

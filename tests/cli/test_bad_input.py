@@ -29,6 +29,8 @@ FIXED = ("--baselines", "fixed", "--fixed-widths")
         (("--samples", "0"), ["num_samples", "at least 1"]),
         (("--baselines", "plane"), ["baseline must be one of plain, fixed, augerino, map, conv", "'plane' came"]),
         (("--baselines", "fixed"), ["'fixed' needs widths"]),
+        (("--fixed-widths", "rotation=1.5"), ["widths of rotation belong to the baseline 'fixed'"]),
+        (("--fixed-widths", "rotation=1.5", "--baselines", "plain"), ["'fixed'", "leave the widths out"]),
         ((*FIXED, "rotation"), ["name=number", "'rotation' came"]),
         ((*FIXED, "rotation=much"), ["name=number", "'rotation=much' came"]),
         ((*FIXED, "rotation=-1"), ["rotation", "-1"]),

@@ -54,6 +54,8 @@ def test_the_settings_of_a_run_are_one_flat_table():
         ({"limit": 0}, "limit"),
         ({"baselines": ("best",)}, "baseline"),
         ({"baselines": ("fixed",)}, "widths"),
+        ({"fixed_widths": {"rotation": 1.5, "shear": 0.1}}, "rotation, shear belong to the baseline 'fixed'"),
+        ({"fixed_widths": {"rotation": 1.5}, "baselines": ("plain", "map")}, "rotation belong to .* not train. Add"),
         ({"prior": "diagonal"}, "diag"),
         ({"train_augment": "crops"}, "train_augment"),
         ({"size": 3}, "size must be a whole number from 4 to 1,024; 3 came"),

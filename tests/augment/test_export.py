@@ -1,5 +1,6 @@
 import json
 import os
+import sys
 
 import pytest
 import torch
@@ -82,6 +83,8 @@ SPOILT = [
     ("affine2d", {"widths": [0.1]}, "widths"),
     ("affine2d", {"widths": [0.1, -0.1]}, "widths"),
     ("affine2d", {"widths": [0.1, float("nan")]}, "widths"),
+    ("affine2d", {"widths": [0.1, float("inf")]}, "Field 'widths' must be 2 finite numbers"),
+    ("affine2d", {"widths": [0.1, 10**400]}, "Field 'widths' must be 2 finite numbers"),
     ("affine2d", {"widths": [0.1, "0.1"]}, "widths"),
     ("affine2d", {"widths": [0.1, True]}, "widths"),
     ("affine2d", {"widths": [3.5, 0.1]}, "width"),
@@ -93,6 +96,7 @@ SPOILT = [
     ("rotation2d", {"names": ["shift_x"]}, "names"),
     ("correlated", {"mix": [[1.0, 0.0]]}, "mix"),
     ("correlated", {"mix": [[1.0, 1.0], [0.0, 1.0]]}, "mix"),
+    ("correlated", {"mix": [[1.0, 0.0], [-(10**400), 1.0]]}, "Field 'mix' must be 2 rows of 2 finite numbers"),
     ("correlated", {"widths": [1.0, 1.0]}, "widths"),
     ("correlated", {"base": to_json(FiniteGroup())}, "base"),
     ("correlated", {"base": "affine2d"}, "record"),
@@ -156,6 +160,18 @@ def test_files_that_are_no_records(tmp_path):
     (tmp_path / "augment.json").write_text("__import__('os')")
     with pytest.raises(DataError, match="no readable JSON file"):
         load(tmp_path / "augment.json")
+    (tmp_path / "augment.json").write_text("[" * 100_000)
+    with pytest.raises(DataError, match="no readable JSON file"):
+        load(tmp_path / "augment.json")
     (tmp_path / "augment.json").write_text("[1, 2]")
     with pytest.raises(DataError, match="an object of fields"):
         load(tmp_path / "augment.json")
+
+
+def test_records_of_records_without_end():
+    record = to_json(Composed(Rotation2d()))
+    for _ in range(sys.getrecursionlimit()):
+        record = record | {"parts": [record]}
+    with pytest.raises(DataError, match="nested too deeply") as caught:
+        from_json(record)
+    assert "\n" not in str(caught.value)

@@ -14,8 +14,10 @@ FIXED = ("--baselines", "fixed", "--fixed-widths")
         (("--data", "no/such/folder/"), ["no/such/folder"]),
         (("--data", "no_such_module:load"), ["no_such_module:load", "cannot be imported"]),
         (("--data-dir", "no/such/folder", "--data", "mnist"), ["no/such/folder"]),
+        (("--data", "math:sqrt"), ["math:sqrt cannot be called without arguments", "expected a function"]),
         (("--network", "mlp:none"), ["mlp:none", "expected"]),
         (("--network", "math:pi"), ["math:pi", "expected a function"]),
+        (("--network", "math:sqrt"), ["math:sqrt cannot be called with (image_shape, num_outputs)", "expected"]),
         (("--augment", "wobble"), ["'wobble'", "expected one of affine"]),
         (("--augment", "affine:wobble"), ["'wobble'", "rotation"]),
         (("--augment", "affine+correlated"), ["common name"]),
@@ -27,6 +29,8 @@ FIXED = ("--baselines", "fixed", "--fixed-widths")
         (("--samples", "0"), ["num_samples", "at least 1"]),
         (("--baselines", "plane"), ["baseline must be one of plain, fixed, augerino, map, conv", "'plane' came"]),
         (("--baselines", "fixed"), ["'fixed' needs widths"]),
+        (("--fixed-widths", "rotation=1.5"), ["widths of rotation belong to the baseline 'fixed'"]),
+        (("--fixed-widths", "rotation=1.5", "--baselines", "plain"), ["'fixed'", "leave the widths out"]),
         ((*FIXED, "rotation"), ["name=number", "'rotation' came"]),
         ((*FIXED, "rotation=much"), ["name=number", "'rotation=much' came"]),
         ((*FIXED, "rotation=-1"), ["rotation", "-1"]),
@@ -72,6 +76,43 @@ def test_a_corrupt_archive_is_named(run, quick, images, tmp_path):
     images.write_bytes(images.read_bytes()[:-200])
     assert_one_line_and_code_2(run("discover", *quick, "--out", "a"), str(images))
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("arguments", [(), ("--plan",), ("--curvature", "diag"), ("--augment", "none")])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("larger", ["'misfits:larger' cannot take images of shape (1, 6, 6)", "mat1 and mat2 shapes", "Build it for"]),
+        ("several", ["'misfits:several' gave outputs of type tuple", "expected a tensor (1, number of outputs)"]),
+    ],
+)
+def test_a_network_for_other_images_is_named(run, quick, tmp_path, name, words, arguments):
+    (tmp_path / "misfits.py").write_text(
+        "from torch import nn\n"
+        "class Several(nn.Sequential):\n"
+        "    def forward(self, x):\n"
+        "        return super().forward(x), x\n"
+        "def larger(shape, outputs):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(784, outputs))\n"
+        "def several(shape, outputs):\n"
+        "    return Several(nn.Flatten(), nn.Linear(36, outputs))\n"
+    )
+    outcome = run("discover", *quick, "--out", "a", "--network", f"misfits:{name}", *arguments)
+    assert_one_line_and_code_2(outcome, *words)
+    assert not (tmp_path / "a").exists()
+
+
+def test_errors_of_a_network_itself_are_not_hidden(run, quick, tmp_path):
+    (tmp_path / "faulty.py").write_text(
+        "from torch import nn\n"
+        "class Faulty(nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        raise RuntimeError('a fault of its own')\n"
+        "def network(shape, outputs):\n"
+        "    return Faulty(36, outputs)\n"
+    )
+    with pytest.raises(RuntimeError, match="^a fault of its own$"):
+        run("discover", *quick, "--out", "a", "--network", "faulty:network")
 
 
 def test_a_network_that_cannot_be_covered_is_named(run, quick, tmp_path):

@@ -79,6 +79,14 @@ def test_a_killed_study_is_resumed_and_leaves_nothing_unfinished(run, studied, t
     assert run("reproduce", "recover", "--out", "a")[0] == 0
 
 
+@pytest.mark.parametrize("place", ["taken", "taken/below"])
+def test_a_place_that_cannot_be_a_folder_is_told_before_the_study(run, studied, tmp_path, place):
+    (tmp_path / "taken").write_text("a file")
+    assert_one_line_and_code_2(run("reproduce", "recover", "--out", place), "taken", "cannot be read or written")
+    assert studied == []
+    assert (tmp_path / "taken").read_text() == "a file"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -88,6 +96,7 @@ def test_a_killed_study_is_resumed_and_leaves_nothing_unfinished(run, studied, t
         ((), ["NAME"]),
     ],
 )
-def test_bad_input_is_one_line(run, studied, arguments, words):
+def test_bad_input_is_one_line(run, studied, tmp_path, arguments, words):
     assert_one_line_and_code_2(run("reproduce", *arguments), *words)
     assert studied == []
+    assert not (tmp_path / "runs").exists()

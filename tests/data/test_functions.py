@@ -62,6 +62,9 @@ def test_attributes_of_attributes(module):
         ("no_such_module:make", "", "cannot be imported .ModuleNotFoundError: No module named 'no_such_module'"),
         ("my_data:absent", "", "module my_data has no 'absent'"),
         ("my_data:make", "make = 3", "is a int: expected a function"),
+        ("my_data:make", "def make(path): return x, y", "without arguments .missing a required argument: 'path'"),
+        ("my_data:make", "def make(*, path): return x, y", "without arguments .*'path'.: expected a function"),
+        ("my_data:Maker.make", "class Maker:\n    def make(self): return x, y", "without arguments .*'self'"),
         ("my_data:make", "1 / 0", "cannot be imported .ZeroDivisionError"),
         ("my_data:make", "def make(:", "cannot be imported .SyntaxError"),
         ("my_data:make", "def make(): return None", "returned a NoneType: expected a Dataset"),
@@ -87,7 +90,38 @@ def test_references_that_fail(module, reference, source, message):
     assert "\n" not in str(caught.value)
 
 
-def test_errors_of_the_function_itself_are_not_hidden(module):
-    module("def make(): return 1 / 0")
-    with pytest.raises(ZeroDivisionError):
+@pytest.mark.parametrize("parameters", ["path='here'", "*paths, **settings", "path=None, *, seed=0"])
+def test_arguments_that_need_not_be_given(module, parameters):
+    module(f"def make({parameters}): return x, y")
+    assert len(load("my_data:make").x_train) == 4
+
+
+def test_a_decorator_may_give_the_arguments(module):
+    module(
+        "import functools\n"
+        "def at_home(function):\n"
+        "    @functools.wraps(function)\n"
+        "    def called(): return function('home')\n"
+        "    return called\n"
+        "@at_home\n"
+        "def make(path): return x, y\n"
+    )
+    assert len(load("my_data:make").x_train) == 4
+
+
+def test_a_function_that_does_not_tell_its_arguments_is_called(module):
+    module("import functools\n@functools.cache\ndef make(): return x, y")
+    assert len(load("my_data:make").x_train) == 4
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "message"),
+    [
+        ("def make(): return 1 / 0", ZeroDivisionError, "division by zero"),
+        ("def read(path): pass\ndef make(): return read()", TypeError, r"^read\(\) missing 1 required"),
+    ],
+)
+def test_errors_of_the_function_itself_are_not_hidden(module, source, error, message):
+    module(source)
+    with pytest.raises(error, match=message):
         load("my_data:make")

@@ -132,6 +132,14 @@ def test_a_function_of_the_users_own(module):
             "def make(shape, num_outputs): return 'net'",
             "returned a str: expected a torch.nn.Module",
         ),
+        ("my_networks:make", "def make(): pass", "with .image_shape, num_outputs. .too many positional arguments"),
+        ("my_networks:make", "def make(shape, num, width): pass", "missing a required argument: 'width'.: expected"),
+        ("my_networks:make", "from torch import nn\nmake = nn.Flatten()", "is a Flatten: expected a function of"),
+        (
+            "my_networks:make",
+            "from torch import nn\ndef make(*both): return nn.Sequential(nn.Flatten(), nn.LazyLinear(3))",
+            "'1.weight' has no shape yet: expected weights that can be counted",
+        ),
         ("my_networks:make", "1 / 0", "cannot be imported .ZeroDivisionError: division by zero"),
         ("my_networks:make", "def make(:", "cannot be imported .SyntaxError"),
         ("my networks:make", "", "cannot be imported .ValueError"),
@@ -142,6 +150,19 @@ def test_references_that_fail(module, reference, source, message):
     with pytest.raises(StructureError, match=message) as caught:
         build(reference, (1, 8, 8), 10, 0)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "message"),
+    [
+        ("def make(shape, num_outputs): return 1 / 0", ZeroDivisionError, "division by zero"),
+        ("def read(path): pass\ndef make(*both): return read()", TypeError, r"^read\(\) missing 1 required"),
+    ],
+)
+def test_errors_of_the_function_itself_are_not_hidden(module, source, error, message):
+    module(source)
+    with pytest.raises(error, match=message):
+        build("my_networks:make", (1, 8, 8), 10, 0)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -86,5 +86,13 @@ def test_a_run_that_cannot_be_rebuilt_is_refused(folder, tmp_path):
         measured(tmp_path)
 
 
+def test_baselines_of_the_run_are_no_matter(folder):
+    """Widths without their baseline are those of a run by an earlier covary, which took them."""
+    run = read_run(folder)
+    for other in ({"fixed_widths": {"rotation": 1.5}}, {"baselines": ["plain"]}):
+        saved = _saved(replace(run, config=run.config | other), folder, None, None)
+        assert len(saved.batch.x) == run.evidence.num_data
+
+
 def test_the_parametrisation_is_recorded(folder):
     assert read_run(folder).config["parametrisation"] == "Cartesian"

@@ -8,6 +8,7 @@ import torch
 
 from covary import Averaged
 from covary._errors import CovaryError
+from covary.config import BASELINES
 from covary.data import flips_and_shifts, in_quadrants, load, resized, symmetrise
 from covary.studies import invariance
 from covary.studies.invariance import Session, check_baselines, learn, model, prepared, run_baseline
@@ -82,6 +83,13 @@ def test_a_baseline_that_cannot_be_built_is_told_before_work(tmp_path):
     settings = config(tmp_path, baselines=("plain", "fixed"), fixed_widths={"wobble": 1.0})
     with pytest.raises(CovaryError, match="'wobble' is no transform"):
         check_baselines(settings, prepared(settings))
+
+
+def test_every_baseline_can_be_built_beside_one_with_widths(tmp_path):
+    settings = config(
+        tmp_path, network="relaxed:f-fc+conv:1", baselines=BASELINES, fixed_widths={"rotation": 1.5}, num_samples=1
+    )
+    check_baselines(settings, prepared(settings))
 
 
 def test_a_session_has_a_folder_for_each_part(tmp_path):

@@ -1,8 +1,9 @@
-"""The toy study: its likelihood of shared copies by brute force, and a small run."""
+"""The toy study: its likelihood of shared copies by brute force, what it claims when, and a small run."""
 
 import dataclasses
 import json
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -13,11 +14,25 @@ from covary.data.tasks import rotated_arcs
 from covary.likelihoods import Categorical
 from covary.networks import mlp
 from covary.records import Study
-from covary.studies.toy import toy
-from covary.studies.toy_models import PANELS, SharedCategorical, copies
+from covary.studies.toy import _claims, toy
+from covary.studies.toy_models import (
+    FULL,
+    KFAC,
+    PANELS,
+    PLAIN,
+    POLAR,
+    STANDARD,
+    TRUE_DEGREES,
+    SharedCategorical,
+    copies,
+)
 from oracles.curvature import ggn, loss_of
 
 NUM_COPIES = 3
+SEEDS = (3, 4, 5)
+EVIDENCES = {PLAIN: -60.0, POLAR: -45.0, STANDARD: -70.0, FULL: -40.0, KFAC: -42.0}
+NEAR = "polar coordinates come near the learned model"
+TIME = "one seed, all panels"
 
 
 @pytest.fixture
@@ -115,6 +130,82 @@ def test_predictions_are_probabilities_of_a_grid(study):
 def test_a_network_of_four_epochs_has_not_found_the_rotation(study):
     claims = {claim.sentence: claim.holds for claim in study.claims}
     assert not claims["learned, full: median width"]
+
+
+def rows(changes: dict[tuple[int, str], dict[str, float]] | None = None) -> list[dict[str, Any]]:
+    """Three seeds that found the true width in the order of evidences of the paper, but for some changes."""
+    return [
+        {"seed": seed, "panel": panel, "degrees": TRUE_DEGREES, "log_evidence": EVIDENCES[panel], "seconds": 12.0}
+        | (changes or {}).get((seed, panel), {})
+        for seed in SEEDS
+        for panel in PANELS
+    ]
+
+
+def failed(changes: dict[tuple[int, str], dict[str, float]] | None = None) -> set[str]:
+    """The sentences of the claims that do not hold."""
+    return {claim.sentence for claim in _claims(rows(changes)) if not claim.holds}
+
+
+def order(panel: str) -> str:
+    return f"log evidence: {panel} > plain > standard augmentation"
+
+
+def test_all_claims_hold_for_the_true_width_and_the_order_of_the_paper():
+    claims = _claims(rows())
+    assert all(claim.holds for claim in claims)
+    assert len({claim.sentence for claim in claims}) == 2 * 2 + 2 + 1 + 1  # widths, orders, polar, the time
+
+
+@pytest.mark.parametrize("panel", [FULL, KFAC])
+@pytest.mark.parametrize(("factor", "holds"), [(0.89, False), (0.91, True), (1.09, True), (1.11, False)])
+def test_the_median_width_holds_within_10_per_cent(panel, factor, holds):
+    wrong = failed({(seed, panel): {"degrees": factor * TRUE_DEGREES} for seed in SEEDS})
+    assert wrong == (set() if holds else {f"{panel}: median width"})
+
+
+@pytest.mark.parametrize("panel", [FULL, KFAC])
+@pytest.mark.parametrize(("factor", "holds"), [(0.79, False), (0.81, True), (1.19, True), (1.21, False)])
+def test_the_width_of_every_seed_holds_within_20_per_cent(panel, factor, holds):
+    wrong = failed({(4, panel): {"degrees": factor * TRUE_DEGREES}})
+    assert wrong == (set() if holds else {f"{panel}: width with every seed"})
+
+
+@pytest.mark.parametrize("panel", [FULL, KFAC])
+@pytest.mark.parametrize(("gap", "holds"), [(0.1, True), (0.0, False), (-0.1, False)])
+def test_one_seed_that_learns_no_more_than_plain_fails_the_order_of_its_panel(panel, gap, holds):
+    wrong = failed({(4, panel): {"log_evidence": EVIDENCES[PLAIN] + gap}})
+    assert wrong == (set() if holds else {order(panel)})
+
+
+@pytest.mark.parametrize(("gap", "holds"), [(0.1, True), (0.0, False), (-0.1, False)])
+def test_one_seed_with_plain_no_higher_than_standard_augmentation_fails_both_orders(gap, holds):
+    wrong = failed({(4, STANDARD): {"log_evidence": EVIDENCES[PLAIN] - gap}})
+    assert wrong == (set() if holds else {order(FULL), order(KFAC)})
+
+
+def test_evidences_are_compared_seed_by_seed():
+    """The least of one panel lies below the most of the other, and every seed is in order nevertheless."""
+    changes = {(4, panel): {"log_evidence": EVIDENCES[panel] - 100.0} for panel in PANELS}
+    assert failed(changes) == set()
+    found = {claim.sentence: claim.found for claim in _claims(rows(changes))}
+    assert found[order(FULL)] == "+20.0 and +10.0 nats at least"
+
+
+@pytest.mark.parametrize(("distance", "holds"), [(19.0, True), (-19.0, True), (20.0, False), (21.0, False)])
+def test_polar_coordinates_are_to_lie_nearer_than_plain_on_either_side(distance, holds):
+    wrong = failed({(seed, POLAR): {"log_evidence": EVIDENCES[FULL] + distance} for seed in SEEDS})
+    assert wrong == (set() if holds else {NEAR})
+
+
+def test_one_far_seed_of_polar_coordinates_does_not_move_the_median():
+    assert failed({(4, POLAR): {"log_evidence": -200.0}}) == set()
+    assert failed({(seed, POLAR): {"log_evidence": -200.0} for seed in (4, 5)}) == {NEAR}
+
+
+@pytest.mark.parametrize(("seconds", "holds"), [(12.0, True), (12.1, False)])
+def test_the_slowest_seed_has_a_minute_for_all_panels(seconds, holds):
+    assert failed({(5, KFAC): {"seconds": seconds}}) == (set() if holds else {TIME})
 
 
 class _MeanOfCopies(nn.Module):

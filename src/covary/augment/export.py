@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ FORMAT, VERSION = "covary.augment", 1
 Record = dict[str, Any]
 # A saturated rotation is π to rounding, which no parameter reaches; it is read as the nearest that one does.
 SATURATED = math.pi * (1 - 1e-6)
+LARGEST = sys.float_info.max
 
 
 def to_json(augment: Augmentation) -> Record:
@@ -56,6 +58,27 @@ def to_json(augment: Augmentation) -> Record:
 
 def from_json(record: Any) -> Augmentation:
     """Distribution of a record of `to_json`, in the default dtype; an error names the field that is wrong."""
+    try:
+        return _made(record)
+    except RecursionError as error:
+        raise DataError("The record is nested too deeply to be read. Pass a record that `to_json` made.") from error
+
+
+def save(augment: Augmentation, path: str | Path) -> None:
+    """Nothing; the record of `to_json` is written to a file, such as augment.json."""
+    write_text(Path(path), json.dumps(to_json(augment), indent=2) + "\n")
+
+
+def load(path: str | Path) -> Augmentation:
+    """Distribution of a file that `save` wrote."""
+    try:
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"'{path}' is no readable JSON file ({error}). Pass a file that `save` wrote.") from error
+    return from_json(record)
+
+
+def _made(record: Any) -> Augmentation:
     _require(isinstance(record, dict), "record", "an object of fields", record)
     _require(_field(record, "format") == FORMAT, "format", f"'{FORMAT}'", record["format"])
     _require(
@@ -76,20 +99,6 @@ def from_json(record: Any) -> Augmentation:
     return augment
 
 
-def save(augment: Augmentation, path: str | Path) -> None:
-    """Nothing; the record of `to_json` is written to a file, such as augment.json."""
-    write_text(Path(path), json.dumps(to_json(augment), indent=2) + "\n")
-
-
-def load(path: str | Path) -> Augmentation:
-    """Distribution of a file that `save` wrote."""
-    try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"'{path}' is no readable JSON file ({error}). Pass a file that `save` wrote.") from error
-    return from_json(record)
-
-
 def _affine(record: Record) -> Affine2d:
     return Affine2d(
         _names(record, AFFINE_NAMES),
@@ -105,7 +114,7 @@ def _rotation(record: Record) -> Rotation2d:
 
 
 def _correlated(record: Record) -> Correlated:
-    base = from_json(_field(record, "base"))
+    base = _made(_field(record, "base"))
     if not isinstance(base, Affine2d):
         raise DataError(f"Field 'base' must be of kind 'affine2d'; {record['base']['kind']!r} came.")
     rows = _field(record, "mix")
@@ -123,7 +132,7 @@ def _finite_group(record: Record) -> FiniteGroup:
 def _composed(record: Record) -> Composed:
     parts = _field(record, "parts")
     _require(isinstance(parts, list) and len(parts) > 0, "parts", "a list of one or more records", parts)
-    return Composed(*[from_json(part) for part in parts])
+    return Composed(*[_made(part) for part in parts])
 
 
 BUILDERS: dict[str, Callable[[Record], Augmentation]] = {
@@ -174,7 +183,8 @@ def _are_numbers(values: object, size: int) -> bool:
     return (
         isinstance(values, list)
         and len(values) == size
-        and all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in values)
+        # compared, not converted: JSON has integers that are larger than any float
+        and all(isinstance(v, int | float) and not isinstance(v, bool) and abs(v) <= LARGEST for v in values)
     )
 
 

@@ -47,6 +47,7 @@ def reproduce(
     folder = out or Path("runs") / f"{name}-{scale}"
     cells = folder / CELLS
     require_fresh(cells, resume)
+    folder.mkdir(parents=True, exist_ok=True)  # now, not after the study: a place that cannot be would lose it
     with progress(name) as report:
         study = STUDIES[name](scale, seed, data_dir, report, cells)
     write_study(study, folder / STUDY)

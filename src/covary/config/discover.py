@@ -99,6 +99,11 @@ class DiscoverConfig:
             raise StructureError(
                 "The baseline 'fixed' needs widths, such as rotation=1.57. Name one for each transform."
             )
+        if self.fixed_widths and "fixed" not in self.baselines:
+            raise StructureError(
+                f"The widths of {', '.join(self.fixed_widths)} belong to the baseline 'fixed', which this run does "
+                "not train. Add it to the baselines, or leave the widths out."
+            )
         if "conv" in self.baselines and not self.is_relaxed:
             raise StructureError(
                 f"The baseline 'conv' belongs to relaxed networks, such as {RELAXED}f-fc+conv:4; {self.network!r} came."

@@ -22,7 +22,7 @@ def load_function(reference: str) -> Dataset:
     It returns a `Dataset`, (x_train, y_train, x_test, y_test) or (x_train, y_train), of tensors or arrays in the
     layouts of an `.npz` archive.
     """
-    made = function_of(reference, f"a function that returns {_EXPECTED}", DataError)()
+    made = function_of(reference, (), f"a function that needs no arguments and returns {_EXPECTED}", DataError)()
     if isinstance(made, Dataset):
         # Its layout is known, so that images of any number of channels may come.
         train = _part(made.x_train, made.y_train, scaled, reference)

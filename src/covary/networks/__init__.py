@@ -6,6 +6,7 @@ sample s of datum n.
 
 from .averaged import Averaged
 from .convnet import cnn, lenet
+from .images import require_images
 from .initial import initialise
 from .mlp import mlp
 from .named import NAMES, build, outline
@@ -29,4 +30,5 @@ __all__ = [
     "mlp",
     "outline",
     "relaxed_network",
+    "require_images",
 ]

@@ -4,6 +4,7 @@ import re
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from .._errors import ShapeError, StructureError
 from ..references import function_of
@@ -89,10 +90,19 @@ def _is_reference(name: str) -> bool:
 
 def _made_by(reference: str, image_shape: tuple[int, int, int], num_outputs: int, seed: int) -> nn.Module:
     """The network that a user's function makes; what it draws from torch's global state begins at the seed."""
-    function = function_of(reference, "a function that makes a network", StructureError)
+    expected = "a function of (image_shape, num_outputs) that makes a network"
+    function = function_of(reference, ("image_shape", "num_outputs"), expected, StructureError)
+    if isinstance(function, nn.Module):  # which can be called, but with images
+        raise StructureError(f"{reference} is a {type(function).__name__}: expected {expected}.")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         network = function(image_shape, num_outputs)
     if not isinstance(network, nn.Module):
         raise StructureError(f"{reference} returned a {type(network).__name__}: expected a torch.nn.Module.")
+    for name, weight in network.named_parameters():
+        if is_lazy(weight):
+            raise StructureError(
+                f"{reference} returned a network whose '{name}' has no shape yet: expected weights that can be "
+                "counted. Compute the layer's size from image_shape, or pass an image through the network first."
+            )
     return network

@@ -175,7 +175,7 @@ def _saved(run: Run, folder: Path, num_images: int | None, data_dir: str | None)
 
 
 def _config(run: Run, folder: Path, data_dir: str | None) -> DiscoverConfig:
-    """The settings that the run was made with."""
+    """The settings that the run's own network was made with, without those of its baselines."""
     names = {kind: [part.name for part in fields(kind) if part.name != "fit"] for kind in (FitConfig, DiscoverConfig)}
     missing = [name for name in names[DiscoverConfig] if name not in run.config]
     if missing:
@@ -188,7 +188,8 @@ def _config(run: Run, folder: Path, data_dir: str | None) -> DiscoverConfig:
     given, training = (
         {name: run.config[name] for name in names[kind] if name in run.config} for kind in (DiscoverConfig, FitConfig)
     )
-    given |= {"baselines": tuple(given["baselines"]), "data_dir": data_dir or given["data_dir"]}
+    # an earlier covary took widths without the baseline that they belong to
+    given |= {"baselines": (), "fixed_widths": {}, "data_dir": data_dir or given["data_dir"]}
     return DiscoverConfig(**given, fit=FitConfig(**training))
 
 

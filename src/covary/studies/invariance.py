@@ -122,7 +122,7 @@ def _learned(config: DiscoverConfig, task: Task) -> Start:
 
 def _plain(config: DiscoverConfig, task: Task) -> Start:
     """No augmentation: the average over any number of equal copies is the network itself."""
-    return _learned(replace(config, augment="none", baselines=()), task)
+    return _learned(replace(config, augment="none", baselines=(), fixed_widths={}), task)
 
 
 def _fixed(config: DiscoverConfig, task: Task) -> Start:
@@ -153,7 +153,7 @@ def _map(config: DiscoverConfig, task: Task) -> Start:
 def _conv(config: DiscoverConfig, task: Task) -> Start:
     """The network of the same width whose layers are convolutions and nothing else, learned the same way."""
     width = config.network.split(":")[2]
-    return _learned(replace(config, network=f"relaxed:conv:{width}", baselines=()), task)
+    return _learned(replace(config, network=f"relaxed:conv:{width}", baselines=(), fixed_widths={}), task)
 
 
 _BASELINES: dict[str, Callable[[DiscoverConfig, Task], Start]] = {

@@ -22,7 +22,7 @@ from ..curvature.shares import Outer
 from ..evidence.choice import KRON
 from ..layers.sparse import AbstractSparse
 from ..likelihoods import Categorical
-from ..networks import Averaged, outline
+from ..networks import Averaged, outline, require_images
 from ..priors import Prior, weights_of
 from ..readout import relaxed_layers
 from ..training.schedule import is_hyper_epoch
@@ -139,6 +139,7 @@ def _needs(config: DiscoverConfig, task: Task) -> Plan:
     _require_weights(config, task)
     network, x = model(config, task).eval(), task.dataset.x_train
     inner, averaged = (network.network, True) if isinstance(network, Averaged) else (network, False)
+    require_images(inner, x[:1], config.network)
     size, settings, num_samples = x.element_size(), config.fit, config.num_samples if averaged else 1
     # the sizes of factors do not depend on the number of copies, and one is enough to see them
     single = network.with_samples(1) if isinstance(network, Averaged) else network

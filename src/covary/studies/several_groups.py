@@ -47,8 +47,7 @@ ROTATED = ("rotated MNIST", "rotated CIFAR-10")
 GROUP_PATH = "gconv"
 
 # KFAC overstates the curvature of each path by a factor of its own, and shares compare paths: partial traces far less.
-# Twice the epochs of other studies: priors move while weights do, and what they gain in accuracy comes late.
-TRACED = replace(LAYERS, epochs=100, curvature="kron-traced")
+TRACED = replace(LAYERS, curvature="kron-traced")
 # Sides of 16 pixels on two cores: four slices of each feature at 32 take four times as long.
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from cli.outcomes import assert_one_line_and_code_2
+from covary import cli
 
 # what torch itself uses when it first takes a derivative along a vector; Python hides it outside of tests
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")
@@ -50,3 +51,9 @@ def test_bad_input_is_one_line(run, saved, arguments, words):
 def test_a_run_without_its_network_is_one_line(run, saved):
     (saved / "model.safetensors").unlink()
     assert_one_line_and_code_2(run("geometry", "a"), "model.safetensors", "cannot be read")
+
+
+def test_a_place_that_cannot_be_a_folder_is_told_before_the_work(run, saved, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(cli.geometry, "saved_geometry", lambda *arguments: pytest.fail("worked for nothing"))
+    assert_one_line_and_code_2(run("geometry", "a", "--out", "file"), "file")

@@ -37,6 +37,8 @@ def geometry(
     Examples: `covary geometry runs/latest`, `covary geometry runs/latest --images 2000 --json`.
     """
     folder = out or (run if run.is_dir() else run.parent)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)  # now, not after the work: a place that cannot be would lose it
     with progress("geometry") as report:
         found = saved_geometry(run, images, data_dir, seed, report)
     write_study(found, folder / "geometry.json")

@@ -198,7 +198,7 @@ class Layer:
         learned: The path with the largest relative share: the type that the layer has learned to be.
         paths: Its paths.
         shift_error: The norm of the change of its outputs when its inputs are shifted instead, relative to the outputs;
-            None where it has no room for a shift.
+            None where no shift of its inputs is one of its outputs.
         turn_error: The same of the elements of its group; None where it has none.
     """
 

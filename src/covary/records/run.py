@@ -216,7 +216,7 @@ class Simplification:
     Arguments:
         threshold: The share below which a tensor counts as off.
         removed: The paths that were taken out, by their names in the network.
-        replaced: The sparse paths that were replaced by the stationary map they had become.
+        replaced: The sparse dense paths that were replaced by the stationary map they had become.
         num_params: The number of weights that are left.
         num_params_before: The number of weights before.
         evidence: The evidence of the training data after.

@@ -161,6 +161,36 @@ def test_what_is_no_group_is_refused(build, message):
         build()
 
 
+@pytest.mark.parametrize(
+    "meet",
+    [
+        lift,
+        lambda features, group: turn_slices(features, group, group.inverses),
+        align,
+    ],
+    ids=["lift", "turn_slices", "align"],
+)
+def test_an_action_is_checked_again_where_a_size_is_first_met(meet):
+    """Three rolls by a third of 32 pixels, rounded down, leave two of them."""
+    thirds = cyclic(3, lambda x: x.roll(x.shape[-1] // 3, -1))
+    meet(torch.zeros(2, 3, 5, 33), thirds)
+    with pytest.raises(StructureError, match="does not follow its table: 2, then 1, moves pixels of a 5×32 image"):
+        meet(torch.zeros(2, 3, 5, 32), thirds)
+    cropping = Group("g", [[0, 1], [1, 0]], lambda x, g: x[..., :12].flip(-1) if g else x)
+    with pytest.raises(StructureError, match="a 12×13 image lost pixels or its shape"):
+        meet(torch.zeros(2, 2, 12, 13), cropping)
+
+
+def test_a_size_is_checked_once():
+    sizes = []
+    noted = Group("g", [[0, 1], [1, 0]], lambda x, g: (sizes.append(tuple(x.shape)), x.flip(-1) if g else x)[1])
+    noted.check_on((4, 5))
+    number = sizes.count((4, 5))
+    noted.check_on((4, 5))
+    assert sizes.count((4, 5)) == number > 0
+    assert noted.checked == {(12, 12), (4, 5)}
+
+
 def test_an_action_through_part_of_a_group_is_allowed():
     turned = Group("P4 by its half turn", P4.table, lambda x, g: act(x, "half_turn") if g % 2 else x)
     assert torch.equal(turned.act(torch.eye(3)[:2], 3), torch.eye(3)[:2].flip(-1, -2))

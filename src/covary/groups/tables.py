@@ -9,18 +9,31 @@ an element permutes and turns them.
 Layout: features (N, C·|G|, H, W), channel-major with the element fastest: channel c·|G| + h.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from .._errors import StructureError
 from .finite import FINITE_GROUPS, act, missing_products, product
 
-__all__ = ["P4", "P4M", "Group", "align", "cyclic", "lift", "permute_slices", "square_group", "turn_slices"]
+__all__ = [
+    "P4",
+    "P4M",
+    "Group",
+    "align",
+    "alike",
+    "cyclic",
+    "lift",
+    "permute_slices",
+    "square_group",
+    "turn_slices",
+    "turns_shifts",
+]
 
 FIRST_SIDE = 12  # pixels of the images on which an action is checked first; divisible by 2, 3, 4 and 6
 
@@ -148,6 +161,24 @@ def align(slices: Float[Tensor, "*N G H W"], group: Group) -> Float[Tensor, "*N 
     return torch.stack([group.act(slices[..., column, :, :], u) for u, column in enumerate(columns)], -3)
 
 
+def alike(one: Group, other: Group) -> bool:
+    """Whether two groups have one table and move the pixels of a 12×12 image alike, whatever they are called."""
+    image = _numbered(FIRST_SIDE, FIRST_SIDE)
+    return one.table == other.table and all(
+        torch.equal(one.act(image, element), other.act(image, element)) for element in range(one.size)
+    )
+
+
+def turns_shifts(group: Group) -> bool:
+    """Whether an element takes a shift to another one, as turns and mirrors do; a roll takes each to itself."""
+    image, shifts = _numbered(FIRST_SIDE, FIRST_SIDE), list(itertools.product(range(FIRST_SIDE), repeat=2))
+    for element, shift in itertools.product(range(group.size), ((0, 1), (1, 0))):
+        still, moved = group.act(image, element), group.act(image.roll(shift, (0, 1)), element)
+        if any(torch.equal(moved, still.roll(other, (0, 1))) for other in shifts if other != shift):
+            return True
+    return False
+
+
 def _act_by_name(names: Sequence[str], images: Tensor, element: int) -> Tensor:
     return act(images, names[element])
 
@@ -156,6 +187,11 @@ def _act_by_power(once: Callable[[Tensor], Tensor], images: Tensor, element: int
     for _ in range(element):
         images = once(images)
     return images
+
+
+def _numbered(height: int, width: int) -> Int[Tensor, "H W"]:
+    """An image with a number of its own in every pixel."""
+    return torch.arange(height * width, device="cpu").view(height, width)
 
 
 def _check_table(group: Group) -> None:
@@ -187,7 +223,7 @@ def _check_table(group: Group) -> None:
 
 
 def _check_action(group: Group, height: int, width: int) -> None:
-    image = torch.arange(height * width, device="cpu").view(height, width)
+    image = _numbered(height, width)
     images = [group.action(image, element) for element in range(group.size)]
     for element, moved in enumerate(images):
         if moved.shape != image.shape or not torch.equal(moved.flatten().sort().values, image.flatten()):

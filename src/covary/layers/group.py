@@ -31,7 +31,7 @@ from torch.nn import functional
 
 from .._errors import ShapeError, StructureError
 from ..groups import Group, align, lift, turn_slices
-from .dense import GAIN, check_sizes, normal_weight, pad_circular
+from .dense import GAIN, check_rank, check_sizes, normal_weight, pad_circular
 
 __all__ = ["FACTORISATIONS", "GroupConv", "GroupPool", "GroupStage"]
 
@@ -94,6 +94,7 @@ class GroupConv(nn.Module):
 
     def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
         """The output features, (N, C'·|G|, H, W)."""
+        check_rank(input, "GroupConv")
         expected = self.in_channels * (1 if self.lift else self.group.size)
         if input.shape[1] != expected:
             raise ShapeError(
@@ -198,6 +199,7 @@ class GroupPool(nn.Module):
 
     def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
         """The averaged features, (N, C, H, W)."""
+        check_rank(input, "GroupPool")
         if input.shape[1] % self.group.size:
             raise ShapeError(
                 f"GroupPool over {self.group} expects a multiple of {self.group.size} channels; {tuple(input.shape)} "

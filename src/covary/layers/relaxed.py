@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from .._errors import ShapeError, StructureError
 from ..groups import Group, alike, turn_slices, turns_shifts
-from .dense import Conv
+from .dense import Conv, check_rank
 from .group import GroupConv
 from .pool import PolyphasePool
 from .sparse import SparseConv
@@ -108,6 +108,7 @@ class FixedFrame(nn.Module):
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
         """The output features, in the turned frame."""
+        check_rank(input, "FixedFrame")
         if input.shape[1] % self.group.size:
             raise ShapeError(
                 f"FixedFrame over {self.group} expects a multiple of {self.group.size} channels; {tuple(input.shape)} "

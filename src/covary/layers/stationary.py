@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from .dense import check_channels
 from .sparse import SparseDense
 
 __all__ = ["GlobalSum", "stationary"]
@@ -32,6 +33,7 @@ class GlobalSum(nn.Module):
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
         """The output features, (N, C', H', W')."""
+        check_channels(input, self.linear.in_features, "GlobalSum")
         return self.linear(input.sum((2, 3)))[:, :, None, None].expand(-1, -1, *self.out_size)
 
     @torch.no_grad()

@@ -73,7 +73,7 @@ def test_end_to_end(run, small, tmp_path):
     assert "figure-architecture" in page
 
 
-def test_map_keeps_precisions_at_1_and_conv_is_another_network(run, small, undrawn):
+def test_precisions_are_learned_and_each_baseline_has_an_evidence_of_its_own(run, small, undrawn):
     assert run("layers", *small, "--baselines", "map,conv", "--out", "a").code == 0
     record = read_run(Path("a"))
     learned, fixed, conv = record.evidence, *(baseline.evidence for baseline in record.baselines)

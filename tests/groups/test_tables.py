@@ -11,11 +11,13 @@ from covary.groups import (
     Group,
     act,
     align,
+    alike,
     cyclic,
     lift,
     permute_slices,
     square_group,
     turn_slices,
+    turns_shifts,
 )
 
 PERMUTATIONS = list(itertools.permutations(range(3)))
@@ -159,6 +161,62 @@ def still(images, element):
 def test_what_is_no_group_is_refused(build, message):
     with pytest.raises(StructureError, match=message):
         build()
+
+
+@pytest.mark.parametrize(
+    "meet",
+    [
+        lift,
+        lambda features, group: turn_slices(features, group, group.inverses),
+        align,
+    ],
+    ids=["lift", "turn_slices", "align"],
+)
+def test_an_action_is_checked_again_where_a_size_is_first_met(meet):
+    """Three rolls by a third of 32 pixels, rounded down, leave two of them."""
+    thirds = cyclic(3, lambda x: x.roll(x.shape[-1] // 3, -1))
+    meet(torch.zeros(2, 3, 5, 33), thirds)
+    with pytest.raises(StructureError, match="does not follow its table: 2, then 1, moves pixels of a 5×32 image"):
+        meet(torch.zeros(2, 3, 5, 32), thirds)
+    cropping = Group("g", [[0, 1], [1, 0]], lambda x, g: x[..., :12].flip(-1) if g else x)
+    with pytest.raises(StructureError, match="a 12×13 image lost pixels or its shape"):
+        meet(torch.zeros(2, 2, 12, 13), cropping)
+
+
+def test_a_size_is_checked_once():
+    sizes = []
+    noted = Group("g", [[0, 1], [1, 0]], lambda x, g: (sizes.append(tuple(x.shape)), x.flip(-1) if g else x)[1])
+    noted.check_on((4, 5))
+    number = sizes.count((4, 5))
+    noted.check_on((4, 5))
+    assert sizes.count((4, 5)) == number > 0
+    assert noted.checked == {(12, 12), (4, 5)}
+
+
+def test_groups_are_alike_by_what_they_do():
+    assert alike(P4, copy.deepcopy(P4))
+    assert alike(P4, square_group(("identity", "quarter_turn", "half_turn", "three_quarter_turn")))
+    backwards = Group("P4 backwards", P4.table, lambda x, g: P4.act(x, P4.inverses[g]))
+    assert not any(alike(P4, other) for other in (P4M, cyclic(4), square_group("flips"), backwards))
+
+
+def scrambled(images, element):
+    """The first two pixels exchanged: no shift before is a shift after."""
+    order = torch.tensor([1, 0, *range(2, images.shape[-1])])
+    return images[..., order] if element else images
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
+        *((GROUPS[name], True) for name in ("P4", "P4M", "flips", "mirror", "cyclic by turns", "S3")),
+        *((GROUPS[name], False) for name in ("trivial", "cyclic without pixels", "cyclic by thirds")),
+        (Group("scrambled", [[0, 1], [1, 0]], scrambled), False),
+    ],
+    ids=lambda value: str(value),
+)
+def test_which_groups_turn_shifts(group, expected):
+    assert turns_shifts(group) == expected
 
 
 def test_an_action_through_part_of_a_group_is_allowed():

@@ -1,13 +1,27 @@
 """The plain ends: a matrix, and a circular convolution."""
 
 import itertools
+import re
 
+import jaxtyping
 import pytest
 import torch
 from torch import nn
 
 from covary._errors import ShapeError
-from covary.layers import Conv, Dense
+from covary.groups import P4
+from covary.layers import (
+    Conv,
+    Dense,
+    FactoredDense,
+    FixedFrame,
+    GroupConv,
+    GroupPool,
+    PolyphasePool,
+    SparseConv,
+    SparseDense,
+    stationary,
+)
 from oracles.layers import circular_map
 
 IN, OUT = (2, 4, 3), (3, 2, 5)
@@ -91,6 +105,39 @@ def test_sizes_and_features_that_cannot_be():
         Dense((2, 0, 3), OUT)
     with pytest.raises(ShapeError, match=r"Conv was made for features of shape \(N, 2, H, W\); \(1, 3, 4, 4\) came"):
         Conv(2, 3)(torch.zeros(1, 3, 4, 4))
+
+
+@pytest.mark.parametrize("kind", [Dense, FactoredDense, SparseDense])
+@pytest.mark.parametrize("shape", [(2, 4), (2, 4, 4, 4), (2,), ()])
+def test_shapes_of_another_rank_are_refused(kind, shape):
+    for shapes in ((shape, OUT), (IN, shape)):
+        with pytest.raises(ShapeError, match=rf"^{kind.__name__} maps .*\(C, H, W\) .*{re.escape(str(shape))} came"):
+            kind(*shapes)
+
+
+LAYERS = {
+    "Dense": lambda: Dense((8, 4, 4), OUT),
+    "FactoredDense": lambda: FactoredDense((8, 4, 4), OUT),
+    "SparseDense": lambda: SparseDense((8, 4, 4), OUT),
+    "GlobalSum": lambda: stationary(SparseDense((8, 4, 4), OUT)),
+    "Conv": lambda: Conv(8, 4),
+    "SparseConv": lambda: SparseConv(8, 4),
+    "GroupConv": lambda: GroupConv(2, 3, group=P4),
+    "FixedFrame": lambda: FixedFrame(Conv(8, 4), P4),
+    "GroupPool": lambda: GroupPool(P4),
+    "PolyphasePool": lambda: PolyphasePool(2),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("shape", [(8, 4, 4), (4, 8, 4), (2, 8), (8,), (1, 8, 8, 4, 4)], ids=str)
+def test_features_of_another_rank_are_refused(name, shape, monkeypatch):
+    # annotations are checked in tests alone, where they would speak first
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    layer = LAYERS[name]()
+    assert layer(torch.zeros(1, 8, 4, 4)).ndim == 4  # the control
+    with pytest.raises(ShapeError, match=rf"^{name} .*\(N, .*{re.escape(str(shape))} came"):
+        layer(torch.zeros(shape))
 
 
 @pytest.mark.parametrize(("kernel_size", "fits"), [(3, True), (5, True), (4, True), (6, False), (7, False)])

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from covary._errors import ShapeError, StructureError
-from covary.groups import P4, lift, permute_slices, turn_slices
+from covary.groups import P4, P4M, cyclic, lift, permute_slices, square_group, turn_slices
 from covary.layers import (
     Conv,
     Dense,
@@ -221,6 +221,44 @@ def test_a_factored_path_over_a_group_by_reshaping(generator):
     written = torch.einsum("oghwc,noc->noghw", write.weight.view(3, 4, 2, 2, 2), summed + read.bias[:, None])
     expected = (written + write.bias.view(4, 2, 2)).reshape(5, 12, 2, 2)
     torch.testing.assert_close(layer(x), pool(layer.paths["gconv"](x)) + expected)
+
+
+@pytest.mark.parametrize(
+    "path", [GroupConv(2, 3, group=P4), FixedFrame(Conv(8, 12), P4)], ids=lambda path: type(path).__name__
+)
+@pytest.mark.parametrize(
+    ("group", "name"), [(None, "no group"), (P4M, "dihedral"), (cyclic(4), r"cyclic\(4\)")], ids=str
+)
+def test_a_pool_over_another_group_than_its_paths_is_refused(path, group, name):
+    conv = Conv(8, 12)
+    before = conv.weight.detach().clone()
+    message = f"Path 'over' is over quarter_turns, .* one over {name} came. Pass PolyphasePool"
+    with pytest.raises(StructureError, match=message):
+        Relaxed({"conv": conv, "over": path}, PolyphasePool(2, group))
+    assert torch.equal(conv.weight, before)
+
+
+HALVES = cyclic(2, lambda x: x.roll(x.shape[-1] // 2, -1))
+
+
+@pytest.mark.parametrize(
+    ("over", "pooled"),
+    [(P4, P4), (P4, square_group("quarter_turns")), (cyclic(3), cyclic(3)), (cyclic(3), None), (HALVES, None)],
+    ids=str,
+)
+def test_a_pool_over_the_same_group_or_one_that_leaves_shifts_alone_commutes(over, pooled, generator):
+    """A roll of pixels takes every shift to itself: slices move alike, and one phase serves them all."""
+    x = torch.randn(3, 1, 8, 8, generator=generator)
+    layer = Relaxed({"gconv": GroupConv(1, 2, group=over, lift=True)}, PolyphasePool(2, pooled))
+    layer = awake(layer, generator).double()
+
+    def fixed(features):
+        return turn_slices(features, over, range(over.size))
+
+    assert distance(fixed(layer(rolled(x, SHIFTS))), fixed(layer(x))) < 1e-10
+    for element in range(over.size):
+        moved = permute_slices(layer(x), over, element)
+        assert distance(fixed(layer(over.act(x, element))), fixed(moved)) < 1e-10
 
 
 def test_channels_that_are_no_slices_of_a_group():

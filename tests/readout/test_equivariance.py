@@ -6,8 +6,9 @@ from torch import nn
 
 import covary
 from covary.batches import as_batches
+from covary.config import FitConfig
 from covary.groups import P4
-from covary.layers import Conv, Dense, FixedFrame, GroupConv, PolyphasePool, Relaxed, SparseConv
+from covary.layers import Conv, Dense, FactoredDense, FixedFrame, GroupConv, PolyphasePool, Relaxed, SparseConv
 from covary.readout import equivariance_errors, layers, relaxed_layers
 from covary.readout.equivariance import layer_inputs
 from readout.small import generator, noise, relaxed_pair
@@ -94,6 +95,27 @@ def test_a_dense_path_of_group_features_commutes_with_neither():
 def test_one_position_leaves_nothing_to_shift():
     layer = Relaxed({"fc": Dense((2, 1, 1), (3, 1, 1), generator=generator(3))})
     assert equivariance_errors(layer, features(side=1)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [((5, 5), (2, 2)), ((2, 2), (4, 4)), ((4, 3), (2, 2)), ((3, 4), (2, 2)), ((1, 1), (2, 2))]
+)
+def test_grids_that_do_not_divide_have_no_shift_in_common(before, after):
+    layer = Relaxed({"fc": Dense((2, *before), (3, *after), generator=generator(3))})
+    assert equivariance_errors(layer, torch.randn(4, 2, *before, generator=generator(4))) == (None, None)
+
+
+def test_grids_that_divide_along_each_side_have():
+    layer = Relaxed({"fc": Dense((2, 4, 3), (3, 2, 3), generator=generator(3))})
+    assert equivariance_errors(layer, torch.randn(4, 2, 4, 3, generator=generator(4))).shift > 0.2
+
+
+def test_a_run_with_a_layer_that_makes_images_larger_is_read_out():
+    shapes = (1, 2, 2), (2, 4, 4)
+    layer = Relaxed({"fc": Dense(*shapes), "f-fc": FactoredDense(*shapes)})
+    network = nn.Sequential(layer, nn.ReLU(), nn.Flatten(), nn.Linear(32, 2))
+    run = covary.fit(network, noise(side=2), config=FitConfig(epochs=1, burn_in=0))
+    assert run.record.layers[0].shift_error is None
 
 
 def test_shifts_are_a_function_of_the_seed():

@@ -8,6 +8,7 @@ from torch import nn
 
 import covary
 from covary._errors import DataError, StructureError
+from covary.layers import Dense
 from covary.priors import Prior, mean_precisions
 from covary.readout import load_simplified, save_simplified, simplify
 from covary.records import Evidence, Run, Simplification, read_run, write_run
@@ -71,6 +72,15 @@ def test_stationary_maps_come_back(tmp_path):
         name: type(path) for name, path in simple[0].paths.items()
     }
     assert torch.equal(loaded(noise()[0]), simple(noise()[0]))
+
+
+def test_a_stationary_map_has_the_place_of_no_other_path(tmp_path):
+    network = sparse_pair(1e-6)
+    written(tmp_path, network, Prior(network))
+    built = sparse_pair(1.0)
+    built[0].paths["s-fc"] = Dense((1, 4, 4), (2, 2, 2))
+    with pytest.raises(StructureError, match=r"in place of '0\.s-fc', .* the one that came is a Dense\. Build"):
+        load_simplified(built, tmp_path)
 
 
 def test_what_does_not_belong_together_is_told(tmp_path):

@@ -1,10 +1,13 @@
 """The picture of the learned architecture: bars that add up to the whole of each layer."""
 
+import dataclasses
+
 import pytest
 
+from covary.records import Layer
 from covary.report import architecture_figure
 from report.drawn import texts
-from report.runs import SPARSE, bare_run, full_run, layers_run
+from report.runs import SPARSE, bare_run, full_run, layer_path, layers_run
 
 
 def bars(run):
@@ -39,6 +42,22 @@ def test_layers_are_named_from_input_to_output_and_paths_in_the_legend():
     assert {"conv", "f-fc"} <= set(found)
     assert "93" in found, "a share that has room for its number"
     assert "7" not in found, "one that has not stays without"
+
+
+def two_layers(names: tuple[str, str], share: float):
+    """A run with two such layers, whose path "fc" has a given share."""
+    paths = [layer_path("fc", share, 10), layer_path("conv", 1 - share, 10)]
+    return dataclasses.replace(full_run(), layers=[Layer(name, "conv", paths, None, None) for name in names])
+
+
+@pytest.mark.parametrize(("share", "number", "shown"), [(0.11, "11", False), (0.13, "13", True)])
+def test_a_number_is_written_where_it_fits_as_in_the_pictures_of_studies(share, number, shown):
+    assert (number in texts(architecture_figure(two_layers(("a", "b"), share)))) == shown
+
+
+def test_layers_whose_names_are_shortened_alike_have_a_bar_each():
+    beginning = "a_name_that_goes_on_and_on_"
+    assert list(bars(two_layers((f"{beginning}1", f"{beginning}2"), 0.3))) == [0, 1]
 
 
 @pytest.mark.parametrize("name", SPARSE)

@@ -8,7 +8,19 @@ Features over a finite group G are (N, C·|G|, H, W), the element fastest; their
 from .finite import DIHEDRAL_NAMES, FINITE_GROUPS, act, element_matrix, missing_products, product
 from .lie import AFFINE_NAMES, affine_generators, exponential
 from .resample import PADDINGS, to_normalised, warp, warp_normalised
-from .tables import P4, P4M, Group, align, cyclic, lift, permute_slices, square_group, turn_slices
+from .tables import (
+    P4,
+    P4M,
+    Group,
+    align,
+    alike,
+    cyclic,
+    lift,
+    permute_slices,
+    square_group,
+    turn_slices,
+    turns_shifts,
+)
 
 __all__ = [
     "AFFINE_NAMES",
@@ -21,6 +33,7 @@ __all__ = [
     "act",
     "affine_generators",
     "align",
+    "alike",
     "cyclic",
     "element_matrix",
     "exponential",
@@ -31,6 +44,7 @@ __all__ = [
     "square_group",
     "to_normalised",
     "turn_slices",
+    "turns_shifts",
     "warp",
     "warp_normalised",
 ]

@@ -18,7 +18,9 @@ __all__ = [
     "Dense",
     "check_channels",
     "check_features",
+    "check_rank",
     "check_reach",
+    "check_shapes",
     "check_sizes",
     "normal_weight",
     "pad_circular",
@@ -42,7 +44,7 @@ class Dense(nn.Module):
         self, in_shape: Sequence[int], out_shape: Sequence[int], *, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        check_sizes("Dense", (*in_shape, *out_shape))
+        check_shapes("Dense", in_shape, out_shape)
         self.in_shape, self.out_shape = tuple(in_shape), tuple(out_shape)
         num_inputs, num_outputs = math.prod(in_shape), math.prod(out_shape)
         self.weight = normal_weight((num_outputs, num_inputs), GAIN / math.sqrt(num_inputs), generator)
@@ -118,6 +120,15 @@ def check_features(features: Float[Tensor, "..."], shape: tuple[int, ...], layer
         )
 
 
+def check_rank(features: Float[Tensor, "..."], layer: str) -> None:
+    """Nothing, or what a layer for batches of feature maps got instead."""
+    if features.ndim != 4:
+        raise ShapeError(
+            f"{layer} expects a batch of feature maps, (N, C, H, W); {tuple(features.shape)} came. Pass x[None] for a "
+            "map that is alone, x[:, :, None, None] for vectors."
+        )
+
+
 def check_channels(features: Float[Tensor, "..."], channels: int, layer: str) -> None:
     """Nothing, or what a layer that was made for so many channels got instead."""
     if features.ndim != 4 or features.shape[1] != channels:
@@ -134,6 +145,17 @@ def check_reach(features: Float[Tensor, "..."], kernel_size: int) -> None:
             f"A filter of {kernel_size}×{kernel_size} pixels reaches {kernel_size // 2} to a side, around an image of "
             f"{features.shape[-2]}×{features.shape[-1]} more than once. Take a smaller filter."
         )
+
+
+def check_shapes(layer: str, in_shape: Sequence[int], out_shape: Sequence[int]) -> None:
+    """Nothing, or an error for a layer between what are no feature maps, (C, H, W) of 1 or more each."""
+    for shape in (in_shape, out_shape):
+        if len(shape) != 3:
+            raise ShapeError(
+                f"{layer} maps features of a shape (C, H, W) to others; {tuple(shape)} came. Give three numbers, the "
+                "batch not counted; a vector is (C, 1, 1)."
+            )
+    check_sizes(layer, (*in_shape, *out_shape))
 
 
 def check_sizes(layer: str, sizes: Sequence[int]) -> None:

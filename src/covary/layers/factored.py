@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .dense import GAIN, check_features, check_sizes, normal_weight
+from .dense import GAIN, check_features, check_shapes, normal_weight
 
 __all__ = ["FactoredDense", "FactoredRead", "FactoredWrite", "read_blocks", "write_blocks"]
 
@@ -87,7 +87,7 @@ class FactoredDense(nn.Module):
         self, in_shape: Sequence[int], out_shape: Sequence[int], *, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        check_sizes("FactoredDense", (*in_shape, *out_shape))
+        check_shapes("FactoredDense", in_shape, out_shape)
         self.read = FactoredRead(in_shape, out_shape[0], generator=generator)
         self.write = FactoredWrite(in_shape[0], out_shape, generator=generator)
 

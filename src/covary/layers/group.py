@@ -10,8 +10,9 @@ t of the group acts on features by permuting slices, :math:`(t x)'_h = x'_{t^{-1
 :math:`hu` alone, so outputs are permuted alike. A shift by v moves slice h by :math:`h^{-1} v`; :math:`u` brings
 slice :math:`hu` into the frame of slice h, so outputs move alike. With :math:`w[u] = 0` off the identity, *pointwise*,
 this is the plain convolution of each turned copy, and logits averaged over the group are those of the plain network
-averaged over the turned inputs. (Pools that choose a grid must then choose it slice by slice, as the average does for
-each turned input: `PolyphasePool` without a group. With one grid for all slices the two differ.)
+averaged over the turned inputs. (Where a pool chooses a grid the two differ: the average chooses one for each turned
+input, `PolyphasePool` over the group one grid of the image for all slices. Without a group that pool takes one phase
+for all channels, slices included: another grid of the image in each turned slice, which breaks shifts.)
 
 Beside these layers, what treats slices as plain channels (`Conv` on C·|G| channels) commutes with shifts only in the
 fixed frame, where all slices move alike: `groups.turn_slices` leads there and back.
@@ -30,7 +31,7 @@ from torch.nn import functional
 
 from .._errors import ShapeError, StructureError
 from ..groups import Group, align, lift, turn_slices
-from .dense import GAIN, check_sizes, normal_weight, pad_circular
+from .dense import GAIN, check_rank, check_sizes, normal_weight, pad_circular
 
 __all__ = ["FACTORISATIONS", "GroupConv", "GroupPool", "GroupStage"]
 
@@ -93,6 +94,7 @@ class GroupConv(nn.Module):
 
     def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
         """The output features, (N, C'·|G|, H, W)."""
+        check_rank(input, "GroupConv")
         expected = self.in_channels * (1 if self.lift else self.group.size)
         if input.shape[1] != expected:
             raise ShapeError(
@@ -197,6 +199,7 @@ class GroupPool(nn.Module):
 
     def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
         """The averaged features, (N, C, H, W)."""
+        check_rank(input, "GroupPool")
         if input.shape[1] % self.group.size:
             raise ShapeError(
                 f"GroupPool over {self.group} expects a multiple of {self.group.size} channels; {tuple(input.shape)} "

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from .._errors import ShapeError, StructureError
 from ..groups import Group
+from .dense import check_rank
 
 __all__ = ["PolyphasePool"]
 
@@ -85,6 +86,7 @@ class PolyphasePool(nn.Module):
         return squares.masked_fill(below, -1.0).argmax(1)
 
     def _check(self, features: Tensor) -> None:
+        check_rank(features, "PolyphasePool")
         channels, *size = features.shape[1:]
         if any(side % step for side, step in zip(size, self.stride, strict=True)):
             raise ShapeError(

@@ -12,8 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .._errors import ShapeError, StructureError
-from ..groups import Group, turn_slices
-from .dense import Conv
+from ..groups import Group, alike, turn_slices, turns_shifts
+from .dense import Conv, check_rank
 from .group import GroupConv
 from .pool import PolyphasePool
 from .sparse import SparseConv
@@ -51,7 +51,8 @@ class Relaxed(nn.Module):
     Arguments:
         paths: The paths by name; a name has no dots, and is no attribute of `nn.ModuleDict`. They are changed in place
             by their `rescale_`.
-        pool: What follows the sum of the convolution-like paths, such as `PolyphasePool(2)`; nothing by default.
+        pool: What follows the sum of the convolution-like paths, such as `PolyphasePool(2)`; nothing by default. A
+            `PolyphasePool` is over the group of the paths; without a group only where that leaves shifts as they are.
     """
 
     def __init__(self, paths: Mapping[str, nn.Module], pool: nn.Module | None = None) -> None:
@@ -59,6 +60,7 @@ class Relaxed(nn.Module):
         if not paths:
             raise StructureError("A relaxed layer is a sum of paths; none came. Pass {'conv': Conv(...)}.")
         _check_names(paths)
+        _check_pool(paths, pool)
         for path in _rescalable(paths):
             path.rescale_(1 / math.sqrt(len(paths)))
         self.paths, self.pool = nn.ModuleDict(paths), pool
@@ -106,6 +108,7 @@ class FixedFrame(nn.Module):
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
         """The output features, in the turned frame."""
+        check_rank(input, "FixedFrame")
         if input.shape[1] % self.group.size:
             raise ShapeError(
                 f"FixedFrame over {self.group} expects a multiple of {self.group.size} channels; {tuple(input.shape)} "
@@ -134,6 +137,23 @@ def _check_names(paths: Mapping[str, nn.Module]) -> None:
                 f"A path cannot be called '{name}': expected a name without dots that nn.ModuleDict has no use for, "
                 "such as 'conv'."
             )
+
+
+def _check_pool(paths: Mapping[str, nn.Module], pool: nn.Module | None) -> None:
+    """Nothing, or an error for a pool that would choose another grid of the image in each slice of a path."""
+    if not isinstance(pool, PolyphasePool):
+        return
+    for name, path in paths.items():
+        if isinstance(path, GroupConv | FixedFrame) and not _fits(pool.group, path.group):
+            raise StructureError(
+                f"Path '{name}' is over {path.group}, so that its pool must be over that group too, for the sum to "
+                f"commute with shifts; one over {pool.group or 'no group'} came. Pass "
+                f"PolyphasePool({pool.stride}, group) with the group of the path."
+            )
+
+
+def _fits(pooled: Group | None, group: Group) -> bool:
+    return alike(pooled, group) if pooled is not None else not turns_shifts(group)
 
 
 def _rescalable(paths: Mapping[str, nn.Module]) -> list[Path]:

@@ -26,7 +26,7 @@ from .basis import (
     rectified_moments,
     spread_anchors,
 )
-from .dense import GAIN, check_channels, check_features, check_sizes, pad_circular
+from .dense import GAIN, check_channels, check_features, check_shapes, check_sizes, pad_circular
 from .factored import read_blocks, write_blocks
 
 __all__ = ["LENGTH_SCALES", "AbstractSparse", "SparseConv", "SparseDense", "SparseRead", "SparseWrite"]
@@ -230,7 +230,7 @@ class SparseDense(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        check_sizes("SparseDense", (*in_shape, *out_shape))
+        check_shapes("SparseDense", in_shape, out_shape)
         read, write = _for_each(num_anchors)
         self.read = SparseRead(in_shape, out_shape[0], read, length_scale, generator)
         self.write = SparseWrite(in_shape[0], out_shape, write, length_scale, generator)

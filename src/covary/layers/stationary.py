@@ -1,4 +1,4 @@
-"""What sparse layers become when their length-scale has gone: plain maps that are constant in space."""
+"""What sparse dense layers become when their length-scale has gone: a plain map that is constant in space."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .dense import Conv
-from .sparse import SparseConv, SparseDense
+from .dense import check_channels
+from .sparse import SparseDense
 
 __all__ = ["GlobalSum", "stationary"]
 
@@ -33,6 +33,7 @@ class GlobalSum(nn.Module):
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
         """The output features, (N, C', H', W')."""
+        check_channels(input, self.linear.in_features, "GlobalSum")
         return self.linear(input.sum((2, 3)))[:, :, None, None].expand(-1, -1, *self.out_size)
 
     @torch.no_grad()
@@ -43,18 +44,12 @@ class GlobalSum(nn.Module):
 
 
 @torch.no_grad()
-def stationary(layer: SparseConv | SparseDense) -> Conv | GlobalSum:
-    r"""The plain layer that a sparse layer becomes at :math:`\omega = 0`, where every :math:`\phi_j` is 1.
+def stationary(layer: SparseDense) -> GlobalSum:
+    r"""The plain layer that a sparse dense one becomes at :math:`\omega = 0`, where every :math:`\phi_j` is 1.
 
-    With bars for sums over anchors, a `SparseConv` becomes a convolution with constant filters :math:`\bar u[c',c]`,
-    a `SparseDense` becomes `GlobalSum` with :math:`W[c',c] = \bar u_1[c',c]\, \bar u_2[c',c]` and
-    :math:`b[c'] = b_2[c'] \sum_c \bar u_1[c',c]`. The layer itself is left as it is.
+    With bars for sums over anchors, its :math:`W[c',c]` is :math:`\bar u_1[c',c]\, \bar u_2[c',c]`, and
+    :math:`b[c'] = b_2[c'] \sum_c \bar u_1[c',c]`. The layer itself is left as it is. A `SparseConv` needs no such map:
+    a convolution is stationary at any :math:`\omega`.
     """
-    if isinstance(layer, SparseConv):
-        out_channels, in_channels, _ = layer.values.shape
-        conv = Conv(in_channels, out_channels, layer.kernel_size, generator=torch.Generator()).to(layer.values)
-        conv.weight.copy_(layer.values.sum(2)[:, :, None, None].expand_as(conv.weight))
-        conv.bias.copy_(layer.bias)  # type: ignore[union-attr]
-        return conv
     written, read = layer.write.values.sum(1), layer.read.values.sum(2).T
     return GlobalSum(written * read, layer.read.bias * written.sum(1), layer.write.out_shape[1:])

@@ -24,7 +24,10 @@ NUM_SHIFTS = 4
 
 
 class EquivarianceErrors(NamedTuple):
-    """Relative errors ε ≥ 0 of one layer; None where its features have one position, or it has no group."""
+    """Relative errors ε ≥ 0 of one layer; None where a shift of its inputs is none of its outputs, or without a group.
+
+    So it is where features have one position, or a side of the inputs is no multiple of that of the outputs.
+    """
 
     shift: float | None
     turn: float | None
@@ -77,8 +80,13 @@ def _noting(seen: dict[str, Tensor], name: str) -> Callable[[nn.Module, tuple[Te
 def _shifts(
     fine: torch.Size, coarse: torch.Size, seed: int, number: int
 ) -> Iterator[tuple[tuple[int, int], list[tuple[int, int]]]]:
-    """Random shifts of a grid, none of them nought, with those of the pooled grid that each can become."""
+    """Random shifts of a grid, none of them nought, with those of the pooled grid that each can become.
+
+    There are none where the pooled grid does not divide the other: no shift of it stands for one by a pixel.
+    """
     height, width = fine
+    if height % coarse[0] or width % coarse[1]:
+        return
     strides = (height // coarse[0], width // coarse[1])
     draws = uniform(seed, torch.arange(number if height * width > 1 else 0), stream=Stream.PROBE, dtype=torch.float64)
     for place in (1 + draws * (height * width - 1)).long().tolist():

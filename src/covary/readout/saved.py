@@ -9,7 +9,7 @@ from torch import nn
 
 from .._errors import DataError, StructureError
 from .._files import write_whole
-from ..layers import Relaxed, SparseConv, SparseDense, stationary
+from ..layers import Relaxed, SparseDense, stationary
 from ..records import Simplification, read_run
 
 __all__ = ["SIMPLIFIED", "load_simplified", "save_simplified"]
@@ -71,6 +71,10 @@ def _pruned(network: nn.Module, record: Simplification, path: Path) -> nn.Module
             del layers[name].paths[key]
             continue
         sparse = layers[name].paths[key]
-        assert isinstance(sparse, SparseConv | SparseDense), "only sparse paths are replaced"
+        if not isinstance(sparse, SparseDense):
+            raise StructureError(
+                f"{path} has a stationary map in place of '{whole}', as a SparseDense can become; the one that came is "
+                f"a {type(sparse).__name__}. Build the network as the run did, or make the run anew."
+            )
         layers[name].paths[key] = stationary(sparse)
     return simple

@@ -14,7 +14,7 @@ from ..batches import Batches, Data, as_batches, outputs_of
 from ..evidence import EvidenceTerms, Model, evidence_terms, log_evidence
 from ..evidence.choice import CurvatureName
 from ..evidence.reduce import all_max, all_sum
-from ..layers import Relaxed, SparseConv, SparseDense, stationary
+from ..layers import Relaxed, SparseDense, stationary
 from ..likelihoods import Likelihood
 from ..priors import Prior, weights_of
 from .layers import THRESHOLD, check_threshold, curvature_factors, largest, path_readouts, relaxed_layers
@@ -32,7 +32,7 @@ class Simplified(NamedTuple):
         prior: The prior of what is left, one precision per tensor (per entry where there was one per entry).
         threshold: The share below which a tensor counted as off.
         removed: The paths that were taken out, by their names in the network.
-        replaced: The sparse paths that were replaced by the stationary map they had become.
+        replaced: The sparse dense paths that were replaced by the stationary map they had become.
         num_params: The number of weights that are left.
         num_params_before: The number of weights before.
         evidence: The evidence of the data after.
@@ -69,9 +69,10 @@ def simplify(
     r"""The network without switched-off paths, and what that changed; the network itself stays as it is.
 
     A path of a relaxed layer is off when the share of every one of its tensors, biases included, is below the threshold
-    (`records.LayerPath`); the largest path of a layer stays in any case. A sparse path whose basis has become constant,
-    :math:`1 - \phi_j(x) < 0.01` everywhere, is replaced by the stationary map that it is at :math:`\omega = 0`; the
-    tensors of that map have the variance under the prior that they had as sums and products before.
+    (`records.LayerPath`); the largest path of a layer stays in any case. A `SparseDense` path whose basis has become
+    constant, :math:`1 - \phi_j(x) < 0.01` everywhere, is replaced by the stationary map that it is at
+    :math:`\omega = 0`; the tensors of that map have the variance under the prior that they had as sums and products
+    before. A `SparseConv` stays: it is stationary already, and a plain filter has a free weight for every pixel.
 
     Arguments:
         network: The trained network, averaged or plain.
@@ -126,11 +127,11 @@ def _layer(network: nn.Module, name: str) -> Relaxed:
 
 
 def _made_stationary(network: nn.Module, name: str, precisions: dict[str, Tensor]) -> list[str]:
-    """The sparse paths of a layer that were replaced; the precisions of their new tensors are added."""
+    """The sparse dense paths of a layer that were replaced; the precisions of their new tensors are added."""
     layer, replaced = _layer(network, name), []
     for path, module in list(layer.paths.items()):
         prefix = f"{name}.paths.{path}."
-        if not isinstance(module, SparseConv | SparseDense) or not _is_constant(module):
+        if not isinstance(module, SparseDense) or not _is_constant(module):
             continue
         found = _stationary_precisions(module, prefix, precisions)
         if found is None:
@@ -141,31 +142,21 @@ def _made_stationary(network: nn.Module, name: str, precisions: dict[str, Tensor
     return replaced
 
 
-def _is_constant(path: SparseConv | SparseDense) -> bool:
-    parts = (path,) if isinstance(path, SparseConv) else (path.read, path.write)
-    return all(bool((part.basis() > 1 - CONSTANT).all()) for part in parts)
+def _is_constant(path: SparseDense) -> bool:
+    return all(bool((part.basis() > 1 - CONSTANT).all()) for part in (path.read, path.write))
 
 
 def _stationary_precisions(
-    path: SparseConv | SparseDense, prefix: str, precisions: Mapping[str, Tensor]
+    path: SparseDense, prefix: str, precisions: Mapping[str, Tensor]
 ) -> dict[str, Tensor] | None:
     r"""The precisions of the stationary map's tensors, None where the prior does not cover the old ones.
 
     A sum of M values of variance v has the variance M v, a product of independent ones the product of theirs.
     """
-    if isinstance(path, SparseConv):
-        names = [f"{prefix}values", f"{prefix}bias"]
-    else:
-        names = [f"{prefix}{name}" for name in ("read.values", "read.bias", "write.values")]
+    names = [f"{prefix}{name}" for name in ("read.values", "read.bias", "write.values")]
     if any(name not in precisions for name in names):
         return None
-    variances = [(1 / precisions[name]).mean() for name in names]
-    if isinstance(path, SparseConv):
-        return {
-            f"{prefix}weight": 1 / (len(path.start) * variances[0]),
-            f"{prefix}bias": 1 / variances[1],
-        }
-    read, bias, write = variances
+    read, bias, write = ((1 / precisions[name]).mean() for name in names)
     written = len(path.write.start) * write
     return {
         f"{prefix}linear.weight": 1 / (len(path.read.start) * read * written),

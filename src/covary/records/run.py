@@ -198,7 +198,7 @@ class Layer:
         learned: The path with the largest relative share: the type that the layer has learned to be.
         paths: Its paths.
         shift_error: The norm of the change of its outputs when its inputs are shifted instead, relative to the outputs;
-            None where it has no room for a shift.
+            None where no shift of its inputs is one of its outputs.
         turn_error: The same of the elements of its group; None where it has none.
     """
 
@@ -216,7 +216,7 @@ class Simplification:
     Arguments:
         threshold: The share below which a tensor counts as off.
         removed: The paths that were taken out, by their names in the network.
-        replaced: The sparse paths that were replaced by the stationary map they had become.
+        replaced: The sparse dense paths that were replaced by the stationary map they had become.
         num_params: The number of weights that are left.
         num_params_before: The number of weights before.
         evidence: The evidence of the training data after.

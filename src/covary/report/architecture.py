@@ -1,7 +1,8 @@
 """The picture of what each relaxed layer became: the learned architecture, layer by layer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -10,11 +11,11 @@ from .figures import WIDTH, empty_figure
 from .svg import COLOURS, INK, style
 from .words import layer_names, short
 
-__all__ = ["architecture_figure"]
+__all__ = ["architecture_figure", "divided_bars"]
 
 # The same path has the same colour in every report.
 KNOWN = ("conv", "fc", "gconv", "f-fc", "s-fc", "s-conv")
-LEAST_SHARE = 0.1  # of a bar, for its number to fit in
+LEAST_SHARE = 0.12  # of a bar, for its number to fit in
 
 
 def architecture_figure(run: Run) -> Figure:
@@ -25,24 +26,40 @@ def architecture_figure(run: Run) -> Figure:
     with style():
         figure = Figure(figsize=(WIDTH, 1.15 + 0.27 * len(run.layers)), layout="constrained")
         panel = figure.subplots()
-        for place, layer in enumerate(run.layers):
-            left = 0.0
-            for path in layer.paths:
-                share = 100 * path.relative
-                panel.barh(place, share, left=left, height=0.66, color=colours[path.name])
-                if path.relative >= LEAST_SHARE:
-                    panel.text(left + share / 2, place, f"{share:.0f}", ha="center", va="center", color="white")
-                left += share
-        panel.set_yticks(range(len(run.layers)), layer_names(run))
-        panel.set(xlim=(0, 100), ylim=(len(run.layers) - 0.4, -0.6))
+        shares = [{path.name: path.relative for path in layer.paths} for layer in run.layers]
+        divided_bars(panel, layer_names(run), shares, colours)
         panel.set_xlabel("share of γ/P in the layer, %")
-        panel.tick_params(axis="y", length=0)
-        panel.grid(False, axis="y")
         panel.xaxis.label.set_color(INK)
         handles = [Patch(color=colour) for colour in colours.values()]
         labels = [short(name, 12) for name in colours]
         figure.legend(handles, labels, loc="outside upper left", ncols=3, handlelength=1.0)
     return figure
+
+
+def divided_bars(
+    panel: Axes, names: Sequence[str], layers: Sequence[Mapping[str, float]], colours: Mapping[str, str]
+) -> None:
+    """A bar per layer from input to output, divided by the shares of its paths, with the number of each that has room.
+
+    Arguments:
+        panel: Where to draw.
+        names: What to call each layer.
+        layers: The share of each path of each layer, between 0 and 1, by the path's name.
+        colours: A colour per path.
+    """
+    for place, shares in enumerate(layers):
+        left = 0.0
+        for path, share in shares.items():
+            width = 100 * share
+            panel.barh(place, width, left=left, height=0.7, color=colours[path])
+            if share >= LEAST_SHARE:
+                centre = left + width / 2
+                panel.text(centre, place, f"{width:.0f}", ha="center", va="center", fontsize=7.5, color="white")
+            left += width
+    panel.set_yticks(range(len(layers)), names)
+    panel.set(xlim=(0, 100), ylim=(len(layers) - 0.4, -0.6))
+    panel.tick_params(axis="y", length=0)
+    panel.grid(False, axis="y")
 
 
 def _colours(layers: Sequence[Layer]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from ..records import Study
-from .architecture import KNOWN
+from .architecture import KNOWN, divided_bars
 from .svg import COLOURS, INK, MUTED, PALE, style
 
 __all__ = ["cifar_layers_figure", "groups_figure", "quadrant_figure", "separable_figure"]
@@ -18,7 +18,6 @@ METHODS = {"MAP": PALE, "evidence": MUTED}  # greys: colours are for paths
 PATHS = {name: COLOURS[number] for number, name in enumerate(KNOWN)}
 THICK = 0.38  # of a bar; two stand side by side
 BESIDE = 0.2  # how far paths stand apart
-LEAST_SHARE = 0.12  # of a bar, for its number to fit in
 
 Cells = Sequence[Mapping[str, Any]]
 
@@ -126,20 +125,10 @@ def _accuracies(panel: Axes, cells: Cells, along: str) -> None:
 
 
 def _shares(panel: Axes, layers: Sequence[Mapping[str, Any]]) -> None:
-    """A bar per layer from input to output, divided by the paths' shares."""
-    for place, layer in enumerate(layers):
-        left = 0.0
-        for path in layer["paths"]:
-            share = 100 * path["relative"]
-            panel.barh(place, share, left=left, height=0.7, color=PATHS[path["name"]])
-            if path["relative"] >= LEAST_SHARE:
-                centre = left + share / 2
-                panel.text(centre, place, f"{share:.0f}", ha="center", va="center", fontsize=7.5, color="white")
-            left += share
-    panel.set_yticks(range(len(layers)), [f"layer {number + 1}" for number in range(len(layers))])
-    panel.set(xlim=(0, 100), ylim=(len(layers) - 0.4, -0.6), xticks=(0, 50, 100))
-    panel.tick_params(axis="y", length=0)
-    panel.grid(False, axis="y")
+    """A bar per layer, divided by the paths' shares, in a panel with little room for ticks."""
+    shares = [{path["name"]: path["relative"] for path in layer["paths"]} for layer in layers]
+    divided_bars(panel, [f"layer {number + 1}" for number in range(len(layers))], shares, PATHS)
+    panel.set_xticks((0, 50, 100))
 
 
 def _relative(cell: Mapping[str, Any], name: str) -> list[float]:

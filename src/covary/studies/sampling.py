@@ -153,13 +153,14 @@ def _error(rows: list[dict[str, Any]], sampler: str, size: int, name: str) -> fl
 def _conclusion(rows: list[dict[str, Any]]) -> str:
     """Which numbers of copies `covary discover` takes, and what they cost in accuracy."""
     outputs, fit = DiscoverConfig().num_samples, DiscoverConfig().fit
-    gradient, sampler = fit.hyper_samples or FEW, "two sets" if fit.hyper_sets == 2 else "sobol"
+    gradient = fit.hyper_samples or FEW
+    sampler, sets = ("two sets", "two sets") if fit.hyper_sets == 2 else ("sobol", "one set")
     error, bias = (_error(rows, sampler, gradient, name) for name in ("hyper-gradient", "hyper-gradient, mean"))
     return (
         f"{outputs} Sobol samples leave an error of {_error(rows, 'sobol', outputs, 'outputs'):.1%} in outputs and of "
-        f"{_error(rows, 'sobol', outputs, 'hyper-gradient'):.1%} in the hyper-gradient; {gradient} in {fit.hyper_sets} "
-        f"set(s) of {error:.1%} there, {bias:.1%} of it common to all seeds: discover takes {outputs} copies in weight "
-        f"steps and {gradient} in hyper steps, in {fit.hyper_sets} set(s)."
+        f"{_error(rows, 'sobol', outputs, 'hyper-gradient'):.1%} in the hyper-gradient; {gradient} in {sets} one of "
+        f"{error:.1%} there, of which {bias:.1%} stay in the mean over seeds: discover takes {outputs} copies in weight "
+        f"steps and {gradient}, in {sets}, in hyper steps."
     )
 
 

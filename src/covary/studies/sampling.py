@@ -159,8 +159,8 @@ def _conclusion(rows: list[dict[str, Any]]) -> str:
     return (
         f"{outputs} Sobol samples leave an error of {_error(rows, 'sobol', outputs, 'outputs'):.1%} in outputs and of "
         f"{_error(rows, 'sobol', outputs, 'hyper-gradient'):.1%} in the hyper-gradient; {gradient} in {sets} one of "
-        f"{error:.1%} there, of which {bias:.1%} stay in the mean over seeds: discover takes {outputs} copies in weight "
-        f"steps and {gradient}, in {sets}, in hyper steps."
+        f"{error:.1%} there, of which {bias:.1%} stay in the mean over seeds: discover takes {outputs} copies in "
+        f"weight steps and {gradient}, in {sets}, in hyper steps."
     )
 
 

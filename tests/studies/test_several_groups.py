@@ -2,7 +2,7 @@
 
 import pytest
 
-from covary.studies.equivariance import EVIDENCE, MAP, Cell
+from covary.studies.equivariance import EVIDENCE, MAP, Cell, Job
 from covary.studies.several_groups import NETWORK, VERSIONS, _claims, several_groups
 from studies.relaxed_cells import cell
 
@@ -42,12 +42,18 @@ def test_both_rotated_sets_must_lie_above_all_others(changes):
     assert failed(cells(changes)) == {"the GCONV share is highest on the rotated sets"}
 
 
-def test_rows_have_the_columns_of_the_table(monkeypatch):
-    seen = []
+@pytest.fixture
+def seen(monkeypatch) -> list[Job]:
+    """The jobs of studies that train nothing, and find the figures of the paper."""
+    jobs_seen: list[Job] = []
     monkeypatch.setattr(
         "covary.studies.several_groups.train_all",
-        lambda jobs, folder, progress, processes: seen.extend(jobs) or cells(),
+        lambda jobs, folder, progress, processes: jobs_seen.extend(jobs) or cells(),
     )
+    return jobs_seen
+
+
+def test_rows_have_the_columns_of_the_table(seen):
     study = several_groups("cpu", 0, None, lambda message, done: None)
     rotated = next(row for row in study.rows if (row["data"], row["method"]) == ("rotated MNIST", EVIDENCE))
     assert rotated["gconv %"] == "83 (73–93)"
@@ -58,11 +64,6 @@ def test_rows_have_the_columns_of_the_table(monkeypatch):
     assert [job.config.symmetrise for job in seen[:10]] == [job.config.symmetrise for job in seen[10:]]
 
 
-def test_digits_are_trained_for_a_quarter_of_the_paper_s_epochs(monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        "covary.studies.several_groups.train_all",
-        lambda jobs, folder, progress, processes: seen.extend(jobs) or cells(),
-    )
+def test_at_the_paper_s_scale_digits_are_trained_for_fewer_epochs(seen):
     several_groups("paper", 0, None, lambda message, done: None)
     assert {(job.config.data, job.config.fit.epochs) for job in seen} == {("mnist", 1000), ("cifar-10", 4000)}

@@ -43,6 +43,7 @@ def calls(monkeypatch) -> list[int]:
         (("fake", "--repeats", "many"), ["--repeats", "valid integer"]),
         (("fake", "--plot", "time.svg"), ["--plot draws the benchmark 'scaling'", "'fake' came"]),
         (("scaling", "--plot", "time.doc"), ["time.doc", ".svg"]),
+        (("scaling", "--plot", "/dev/null/time.svg"), ["/dev/null"]),
     ],
 )
 def test_bad_input_is_told_before_anything_is_measured(run, calls, arguments, words):

@@ -186,6 +186,8 @@ def test_what_is_no_posterior_is_refused(tmp_path):
     (tmp_path / "text").write_text("no tensors")
     save_file({"weight": torch.zeros(1)}, tmp_path / "other")
     save_file({"weight": torch.zeros(1)}, tmp_path / "broken", metadata={HEADER: "{"})
-    for file, message in {"text": "not a safetensors file", "other": "not a posterior", "broken": "not JSON"}.items():
+    save_file({"weight": torch.zeros(1)}, tmp_path / "deep", metadata={HEADER: "[" * 100_000})
+    messages = {"text": "not a safetensors file", "other": "not a posterior", "broken": "not JSON", "deep": "not JSON"}
+    for file, message in messages.items():
         with pytest.raises(DataError, match=message):
             Laplace.load(tmp_path / file, *parts)

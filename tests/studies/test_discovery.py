@@ -71,9 +71,11 @@ def test_an_unfinished_run_goes_on_with_the_same_settings_only(tmp_path, monkeyp
     ):
         with pytest.raises(StructureError, match=expected):
             run_discover(replace(settings, **changes), tmp_path / "a", resume=True)
-    (tmp_path / "a" / "checkpoints" / "settings.json").unlink()
-    with pytest.raises(DataError, match=r"settings\.json cannot be read"):
-        run_discover(settings, tmp_path / "a", resume=True)
+    written = tmp_path / "a" / "checkpoints" / "settings.json"
+    for text in ("3", "[" * 100_000, None):
+        written.unlink() if text is None else written.write_text(text)
+        with pytest.raises(DataError, match=r"settings\.json cannot be read"):
+            run_discover(settings, tmp_path / "a", resume=True)
 
 
 def test_a_complete_run_is_returned_when_resumed(tmp_path):

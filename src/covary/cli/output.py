@@ -30,15 +30,15 @@ def echo_json(value: Any) -> None:
 
 
 def check_drawable(path: Path) -> None:
-    """Nothing, or an error for a file whose ending names no kind of picture."""
+    """The folder of the file, made; or an error for a place or an ending that no picture can have."""
     if path.suffix.lower() not in KINDS:
         raise CovaryError(f"a picture's name ends in one of {', '.join(KINDS)}; '{path}' came.")
+    path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def draw(figure: Figure, path: Path) -> None:
     """A figure as a file of the kind that its ending names; the same numbers give the same bytes."""
     check_drawable(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with style():  # it says, too, how text and identifiers are written
         figure.savefig(path, dpi=130, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
 

@@ -114,7 +114,7 @@ def _header(state: Mapping[str, Any]) -> dict[str, Any]:
         raise DataError(f"The state has no entry '{HEADER}': it is not a posterior. Pass what Laplace.save wrote.")
     try:
         header: dict[str, Any] = json.loads(state[HEADER])
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise DataError(f"The header of the posterior is not JSON ({error}). Save it anew.") from error
     version = header.get("version") if isinstance(header, dict) else None
     if version != VERSION:

@@ -128,8 +128,8 @@ def discard(folder: Path) -> None:
 def _read(path: Path, settings: Mapping[str, Any], kind: type[Record]) -> Record:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        written, plain = content["settings"], content["record"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        written, plain = dict(content["settings"]), content["record"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{path} is no finished cell of a study ({error}). Remove it to make the cell anew.") from error
     for name in settings.keys() | written.keys():
         if name != "data_dir" and written.get(name) != settings.get(name):

@@ -140,8 +140,8 @@ def _keep_settings(config: DiscoverConfig, folder: Path, unfinished: bool) -> No
     path = folder / SETTINGS
     if unfinished:
         try:
-            written = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            written = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise DataError(f"{path} cannot be read ({error}). Start anew in another folder.") from error
         _compare(written, config, folder.parent)
     elif is_first():

@@ -116,7 +116,9 @@ def test_workers_end_with_a_study_that_is_killed(tmp_path):
     """Else they would train beside those of the resumed study."""
     study = subprocess.Popen([sys.executable, str(WORKER), str(tmp_path)])
     try:  # three processes import torch, perhaps beside other tests
-        pids = _within(300, lambda: found if len(found := [int(path.name) for path in tmp_path.iterdir()]) == 2 else None)
+        pids = _within(
+            300, lambda: found if len(found := [int(path.name) for path in tmp_path.iterdir()]) == 2 else None
+        )
         assert all(_is_alive(pid) for pid in pids)
     finally:
         study.kill()

@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from .._errors import CovaryError
 from ..benchmarks import WORKLOADS
 from ..report import scaling_figure
 from .app import app
-from .output import Json, check_drawable, draw, echo_json, progress, table
+from .output import Json, check_drawable, draw, echo_json, print_rows, progress
 
 __all__ = ["bench"]
 
@@ -44,4 +43,4 @@ def bench(
     if as_json:
         echo_json(rows)
     else:
-        Console().print(table(rows))
+        print_rows(rows)

@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from .._errors import DataError
 from ..data import fetch, listing
 from .app import app
-from .output import Json, echo_json, progress, table
+from .output import Json, echo_json, print_rows, progress
 
 __all__ = ["data"]
 
@@ -33,7 +32,7 @@ def data(
     if as_json:
         echo_json(rows)
     else:
-        Console().print(table([_shown(row) for row in rows]))
+        print_rows([_shown(row) for row in rows])
     if wrong := [row["name"] for row in rows if row["verified"] is False]:
         raise DataError(
             f"The files of {', '.join(wrong)} are not the published ones; the list says which. Fetch them again with "

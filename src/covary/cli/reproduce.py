@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console
 
 from .._errors import CovaryError
 from ..config import check_seed
@@ -14,7 +14,7 @@ from ..report import STUDY_FIGURES, study_table
 from ..studies import SCALES, STUDIES
 from ..studies.cells import STUDY, discard, require_fresh
 from .app import app
-from .output import Json, draw, echo_json, progress, table
+from .output import Json, draw, echo_json, print_rows, progress
 
 __all__ = ["reproduce"]
 
@@ -57,5 +57,6 @@ def reproduce(
     if as_json:
         echo_json(asdict(study))
         return
-    Console().print(Group(table(study.rows), study_table(study)))
+    print_rows(study.rows)
+    Console().print(study_table(study))
     typer.echo(f"Numbers and figure lie in {folder} ({study.seconds:.0f} s).")

@@ -20,7 +20,7 @@ from ..report import (
 from ..studies import Plan, discover, plan, prepared
 from ..training import is_first, process_group
 from .flags import RunFlags
-from .output import echo_json, table
+from .output import echo_json, print_rows
 
 __all__ = ["perform"]
 
@@ -66,7 +66,8 @@ def _print_plan(needs: Plan, as_json: bool) -> None:
         *({"what": name, "amount": f"{size / 2**20:,.0f} MiB"} for name, size in _sizes(needs).items()),
         *({"what": name, "amount": f"{value:,.1f} s"} for name, value in _times(needs).items() if value is not None),
     ]
-    Console().print(Group(table(needs.factors), table(rows)))
+    print_rows(needs.factors)
+    print_rows(rows)
     typer.echo("It fits in memory." if fits else "It does not fit in memory, and would be refused.")
 
 

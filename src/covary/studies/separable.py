@@ -65,7 +65,7 @@ FACTORISATIONS = {
 }
 
 # A step of Adam moves an output by the sum over a filter's inputs: the full filter has four times as many as the
-# pointwise one, and at the rate that serves others it learns least.
+# pointwise one, and at higher rates falls behind it.
 GENTLE = replace(LAYERS, epochs=30, learning_rate=1e-3)
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),

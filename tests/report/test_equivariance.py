@@ -37,12 +37,12 @@ def quadrant_study() -> Study:
 
 def cifar_study() -> Study:
     cells = [cell("CIFAR-10", "CONV", "evidence", 0.8, [{"conv": 1.0}] * 2), cell("CIFAR-10", "CONV", "MAP", 0.75)]
-    return study("cifar-layers", [*cells, cell("CIFAR-10", "F-FC+CONV, ω", "evidence", 0.7, SHARES)])
+    return study("cifar-layers", [*cells, cell("CIFAR-10", "F-FC+CONV, ω", "evidence", 0.7, SHARES, loss=1.5)])
 
 
 def groups_study() -> Study:
     cells = [cell("MNIST", "all", "MAP", 0.6), cell("MNIST", "all", "evidence", 0.7, SHARES)]
-    return study("groups", [*cells, cell("rotated MNIST", "all", "evidence", 0.5, SHARES[:1])])
+    return study("groups", [*cells, cell("rotated MNIST", "all", "evidence", 0.5, SHARES[:1], loss=0.2)])
 
 
 def separable_study() -> Study:
@@ -65,8 +65,9 @@ def test_quadrant_has_a_bar_per_cell_and_the_quarter():
 
 def test_cifar_layers_divides_the_layers_of_relaxed_networks_alone():
     drawn = cifar_layers_figure(cifar_study())
-    accuracies, shares = drawn.axes
+    accuracies, losses, shares = drawn.axes
     assert heights(accuracies) == pytest.approx([80, 75, 70])
+    assert heights(losses) == pytest.approx([0.5, 0.5, 1.5])
     assert [patch.get_width() for patch in shares.patches] == pytest.approx([25, 75, 99, 1])
     assert [patch.get_x() for patch in shares.patches] == pytest.approx([0, 25, 0, 99])
     words = texts(drawn)
@@ -75,7 +76,8 @@ def test_cifar_layers_divides_the_layers_of_relaxed_networks_alone():
 
 
 def test_groups_has_mean_least_and_most_of_each_path():
-    _, below = groups_figure(groups_study()).axes
+    _, losses, below = groups_figure(groups_study()).axes
+    assert heights(losses) == pytest.approx([0.5, 0.5, 0.2])
     free, strict = below.lines
     assert list(free.get_ydata()) == pytest.approx([62, 25])
     assert list(strict.get_ydata()) == pytest.approx([38, 75])

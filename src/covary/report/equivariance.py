@@ -34,22 +34,22 @@ def quadrant_figure(study: Study) -> Figure:
             _accuracies(panel, _where(cells, data=task), "network")
             panel.set_title(task)
         panels[-1].axhline(25 * max(strict), color=MUTED, linestyle=":")
-        panels[0].set_ylabel("test accuracy in %")
+        panels[-1].set_ylabel("")
         dotted = Line2D([], [], color=MUTED, linestyle=":")
         _legend(figure, {"a quarter of CONV's on the digit": dotted})
     return figure
 
 
 def cifar_layers_figure(study: Study) -> Figure:
-    """Test accuracy of each network by each method, then the shares of paths in each layer that was learned."""
+    """Test accuracy and loss of each network by each method, then the shares of paths in each learned layer."""
     cells: Cells = study.series["cells"]
     relaxed = [cell for cell in cells if any(len(layer["paths"]) > 1 for layer in cell["layers"])]
     with style():
-        figure = Figure(figsize=(7.2, 5.8), layout="constrained")
-        above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 1.1))[:, 0]
-        panel = above.subplots()
-        _accuracies(panel, cells, "network")
-        panel.set_ylabel("test accuracy in %")
+        figure = Figure(figsize=(7.2, 7.4), layout="constrained")
+        above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1.7, 1.1))[:, 0]
+        upper, lower = above.subplots(2, sharex=True)
+        _accuracies(upper, cells, "network")
+        _losses(lower, cells, "network")
         for column, cell in zip(below.subplots(1, len(relaxed), sharey=True, squeeze=False)[0], relaxed, strict=True):
             _shares(column, cell["layers"])
             column.set_title(_wrapped(cell["network"]))
@@ -60,15 +60,15 @@ def cifar_layers_figure(study: Study) -> Figure:
 
 
 def groups_figure(study: Study) -> Figure:
-    """Test accuracy by each method on each data set above; below, each path's share: mean, least and most of layers."""
+    """Test accuracy and loss by each method on each data set; below, paths' shares: mean, least and most of layers."""
     cells: Cells = study.series["cells"]
     learned = [cell for cell in cells if cell["layers"]]
     names = [path["name"] for path in learned[0]["layers"][0]["paths"]]
     with style():
-        figure = Figure(figsize=(7.2, 5.4), layout="constrained")
-        above, below = figure.subplots(2)
-        _accuracies(above, cells, "data")
-        above.set_ylabel("test accuracy in %")
+        figure = Figure(figsize=(7.2, 7.2), layout="constrained")
+        upper, lower, below = figure.subplots(3)
+        _accuracies(upper, cells, "data")
+        _losses(lower, cells, "data")
         for number, name in enumerate(names):
             shift = BESIDE * (number - (len(names) - 1) / 2)
             _spread(below, [_relative(cell, name) for cell in learned], shift, name)
@@ -111,15 +111,36 @@ def _where(cells: Cells, **wanted: str) -> Cells:
 
 
 def _accuracies(panel: Axes, cells: Cells, along: str) -> None:
-    """Bars of the test accuracy in %, the methods of one place side by side, each with its number."""
+    """Bars of the test accuracy in %."""
+    _bars(panel, cells, along, [100 * cell["test"]["accuracy"] for cell in cells], ".1f")
+    panel.set(ylim=(0, 112), yticks=range(0, 101, 20), ylabel="test accuracy in %")
+
+
+def _losses(panel: Axes, cells: Cells, along: str) -> None:
+    """Bars of the test loss in nats."""
+    heights = [cell["test"]["nll"] for cell in cells]
+    _bars(panel, cells, along, heights, ".2f")
+    panel.set(ylim=(0, 1.15 * max(heights)), ylabel="test loss")
+
+
+def _bars(panel: Axes, cells: Cells, along: str, heights: Sequence[float], digits: str) -> None:
+    """A bar per cell with its number above, the methods of one place side by side."""
     places = _names(cells, along)
-    for cell in cells:
-        side = THICK * (list(METHODS).index(cell["method"]) - 0.5)
-        place, height = places.index(cell[along]) + side, 100 * cell["test"]["accuracy"]
+    for cell, height in zip(cells, heights, strict=True):
+        place = places.index(cell[along]) + THICK * (list(METHODS).index(cell["method"]) - 0.5)
         panel.bar(place, height, width=0.9 * THICK, color=METHODS[cell["method"]])
-        panel.text(place, height + 1, f"{height:.1f}", ha="center", va="bottom", fontsize=7.5, color=INK)
+        panel.annotate(
+            format(height, digits),
+            (place, height),
+            xytext=(0, 2),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=7.5,
+            color=INK,
+        )
     panel.set_xticks(range(len(places)), [_wrapped(place) for place in places])
-    panel.set(ylim=(0, 112), xlim=(-0.5, len(places) - 0.5), yticks=range(0, 101, 20))
+    panel.set(xlim=(-0.5, len(places) - 0.5))
     panel.tick_params(axis="x", length=0)
     panel.grid(False, axis="x")
 

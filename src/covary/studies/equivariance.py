@@ -32,6 +32,7 @@ __all__ = [
     "accuracy",
     "best_accuracy",
     "configuration",
+    "loss",
     "row",
     "settings",
     "shares",
@@ -213,9 +214,17 @@ def row(cell: Cell) -> dict[str, Any]:
 
 def accuracy(cells: Sequence[Cell], data: str, network: str, method: str) -> float:
     """The test accuracy of one cell, in [0, 1]."""
+    return _test(cells, data, network, method).accuracy or 0.0
+
+
+def loss(cells: Sequence[Cell], data: str, network: str, method: str) -> float:
+    """The test loss of one cell, in nats per datum."""
+    return _test(cells, data, network, method).nll
+
+
+def _test(cells: Sequence[Cell], data: str, network: str, method: str) -> Metrics:
     wanted = (data, network, method)
-    found = next(cell for cell in cells if (cell.data, cell.network, cell.method) == wanted)
-    return found.test.accuracy or 0.0
+    return next(cell.test for cell in cells if (cell.data, cell.network, cell.method) == wanted)
 
 
 def best_accuracy(cells: Sequence[Cell], data: str, network: str) -> float:

@@ -13,10 +13,9 @@ from .._types import Progress
 from ..config import LAYERS
 from ..records import Claim, Study
 from ..training import versions
-from .claims import above
+from .claims import above, below
 from .equivariance import (
     EVIDENCE,
-    MAP,
     METHODS,
     PAPER,
     SMOKE,
@@ -26,6 +25,7 @@ from .equivariance import (
     Version,
     accuracy,
     configuration,
+    loss,
     row,
     settings,
     shares,
@@ -109,10 +109,12 @@ def _row(cell: Cell) -> dict[str, Any]:
 
 
 def _claims(cells: list[Cell]) -> list[Claim]:
-    claims = [
-        above(f"{data}: evidence beats MAP", *(accuracy(cells, data, NETWORK, method) for method in (EVIDENCE, MAP)))
-        for data in VERSIONS
-    ]
+    claims = []
+    for data in VERSIONS:
+        alone, learned = (accuracy(cells, data, NETWORK, method) for method in METHODS)
+        claims.append(above(f"{data}: evidence beats MAP, accuracy", learned, alone))
+        alone, learned = (loss(cells, data, NETWORK, method) for method in METHODS)
+        claims.append(below(f"{data}: evidence beats MAP, test loss", learned, alone))
     means = {cell.data: shares(cell.layers)[GROUP_PATH][0] for cell in cells if cell.method == EVIDENCE}
     bar = max(mean for data, mean in means.items() if data not in ROTATED)
     found = ", ".join(f"{data} {100 * mean:.1f} %" for data, mean in means.items())

@@ -51,7 +51,7 @@ EARLY = 4  # layers of eight
 CLOSE = 0.02
 
 # What is useless at the first hyper step is switched off for good, and filters on natural images learn slowly: a late
-# first one. Sums of paths bear half the rate of single ones, and MAP overfits by its test loss after many epochs alone.
+# first one. Half the usual rate served the sparse sum far better; MAP overfits, by its test loss, after many epochs.
 # KFAC overstates the curvature of dense paths up to a hundred times, its partial traces far less.
 LATE = replace(LAYERS, epochs=160, learning_rate=2.5e-3, burn_in=60, frequency=10, curvature="kron-traced")
 SCALES = {

@@ -10,7 +10,7 @@ from covary._errors import CovaryError
 from covary.records import Claim, Study
 from covary.report import STUDY_FIGURES
 from covary.studies import STUDIES
-from covary.studies.cells import kept
+from covary.studies.cells import Piece, made
 
 
 def test_every_study_has_a_figure():
@@ -41,7 +41,7 @@ def studied(monkeypatch) -> list[tuple]:
     def study(scale, seed, data_dir, progress, folder):
         calls.append((scale, seed, data_dir))
         progress("studying", 0.5)
-        kept(folder, "moon", {"scale": scale}, Claim, lambda: Claim("a", "b", "c", True))
+        made([Piece("moon", {"scale": scale}, Claim, lambda: Claim("a", "b", "c", True))], folder, progress)
         if data_dir is not None and data_dir.name == "nowhere":
             raise CovaryError("killed")
         claim = Claim("the moon is near", "< 1 km", "384,400 km", False)

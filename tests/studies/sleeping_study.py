@@ -6,7 +6,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from covary.studies.cells import made
+from covary.studies.cells import Piece, made
 
 
 def sleep(folder: str) -> None:
@@ -15,4 +15,5 @@ def sleep(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    made({name: partial(sleep, sys.argv[1]) for name in "ab"}, lambda name, share: None, 2)
+    pieces = [Piece(name, {}, type(None), partial(sleep, sys.argv[1])) for name in "ab"]
+    made(pieces, None, lambda name, share: None, 2)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from covary._errors import DataError, StructureError
-from covary.studies.cells import STUDY, discard, kept, made, require_fresh, wall_time
+from covary.studies.cells import STUDY, Piece, discard, made, require_fresh, wall_time
 
 WORKER = Path(__file__).parent / "sleeping_study.py"
 SETTINGS = {"epochs": 3, "widths": (1, 2), "data_dir": "here"}
@@ -25,25 +25,35 @@ class Count:
     values: list[float]
 
 
+def silent(name: str, share: float) -> None:
+    del name, share
+
+
 def a_cell(folder: Path | None, settings: dict | None = None, *, value: float = 1.5) -> Count:
-    return kept(folder, "Digit, F-FC+CONV, ω", settings or SETTINGS, Count, lambda: Count("first", [value]))
+    piece = Piece("Digit, F-FC+CONV, ω", settings or SETTINGS, Count, lambda: Count("first", [value]))
+    (found,) = made([piece], folder, silent).values()
+    return found
 
 
 def never() -> Count:
     raise AssertionError("a finished cell is not made again")
 
 
-def square(number: int) -> int:
+def square(number: int) -> Count:
     if number < 0:
         raise DataError(f"{number} came")
-    return number**2
+    return Count(str(number), [number**2])
+
+
+def squares(*numbers: int) -> list[Piece[Count]]:
+    return [Piece(str(number), SETTINGS, Count, partial(square, number)) for number in numbers]
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_work_comes_back_in_its_order_with_any_number_of_processes(processes):
     told: list[tuple[str, float]] = []
-    work = {str(number): partial(square, number) for number in (3, 1, 2)}
-    assert made(work, lambda name, share: told.append((name, share)), processes) == [9, 1, 4]
+    found = made(squares(3, 1, 2), None, lambda name, share: told.append((name, share)), processes)
+    assert [(name, cell.values) for name, cell in found.items()] == [("3", [9]), ("1", [1]), ("2", [4])]
     assert {name for name, _ in told} == {"3", "1", "2"}
     assert [share for _, share in told] == [(i + (processes > 1)) / 3 for i in range(3)]
 
@@ -51,12 +61,31 @@ def test_work_comes_back_in_its_order_with_any_number_of_processes(processes):
 @pytest.mark.parametrize("processes", [1, 2])
 def test_the_first_error_ends_the_work(processes):
     with pytest.raises(DataError, match="-1 came"):
-        made({"first": partial(square, -1), "second": partial(square, 2)}, lambda name, share: None, processes)
+        made(squares(-1, 2), None, silent, processes)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_is_kept_is_not_made_again_and_counts_as_done(tmp_path, processes):
+    told: list[float] = []
+    made(squares(3, 2), tmp_path, silent)
+    pieces = [replace(piece, make=never) if piece.name != "1" else piece for piece in squares(3, 1, 2)]
+    found = made(pieces, tmp_path, lambda name, share: told.append(share), processes)
+    assert [cell.values for cell in found.values()] == [[9], [1], [4]]
+    assert told == [(2 + (processes > 1)) / 3]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_every_kept_cell_is_checked_before_any_other_is_made(tmp_path, processes):
+    """Else a study of hours would end with the news that its last cell cannot be used."""
+    made([Piece("last", SETTINGS | {"epochs": 4}, Count, partial(square, 1))], tmp_path, silent)
+    pieces = [Piece("first", SETTINGS, Count, never), Piece("last", SETTINGS, Count, never)]
+    with pytest.raises(StructureError, match=r"last\.json was made with epochs = 4; 3 came"):
+        made(pieces, tmp_path, silent, processes)
 
 
 def test_a_finished_cell_is_read_and_not_made_again(tmp_path):
     first = a_cell(tmp_path / "cells")
-    assert kept(tmp_path / "cells", "Digit, F-FC+CONV, ω", SETTINGS, Count, never) == first
+    assert a_cell(tmp_path / "cells", value=9.0) == first
     assert [path.name for path in (tmp_path / "cells").iterdir()] == ["digit-f-fc+conv-.json"]
 
 
@@ -68,12 +97,12 @@ def test_without_a_folder_every_cell_is_made(tmp_path):
 
 def test_another_cell_is_made(tmp_path):
     a_cell(tmp_path)
-    assert kept(tmp_path, "digit, CONV", SETTINGS, Count, lambda: Count("second", [])) == Count("second", [])
+    assert made(squares(2), tmp_path, silent) == {"2": Count("2", [4])}
 
 
 def test_a_cell_whose_making_fails_is_not_kept(tmp_path):
-    with pytest.raises(AssertionError):
-        kept(tmp_path, "a", SETTINGS, Count, never)
+    with pytest.raises(DataError):
+        made(squares(-1), tmp_path, silent)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,14 +6,15 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import partial
 from heapq import heapreplace
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 
@@ -22,37 +23,75 @@ from .._files import write_text
 from .._types import Progress
 from ..records import from_plain
 
-__all__ = ["STUDY", "discard", "kept", "made", "require_fresh", "wall_time"]
+__all__ = ["STUDY", "Piece", "discard", "made", "require_fresh", "wall_time"]
 
 Record = TypeVar("Record")
+Work = Mapping[str, Callable[[], Record]]  # name -> what makes the record
+Told = Callable[[str, int], None]  # (name, how many of the work are done) -> nothing
 STUDY = "study.json"  # what a complete study is written to, beside the folder of its cells
 
 
-def made(work: Mapping[str, Callable[[], Record]], progress: Progress, processes: int = 1) -> list[Record]:
-    """What each piece of work came to, in its order.
+@dataclass(frozen=True)
+class Piece(Generic[Record]):
+    """A cell that is wanted.
 
     Arguments:
-        work: Name -> what makes the record; with several processes it must be known by name to each of them.
+        name: What tells it from the others of its study.
+        settings: What it is made with; a kept one that was made with others is refused.
+        kind: The frozen dataclass of its record.
+        make: What makes it; with several processes it must be known by name to each of them.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    kind: type[Record]
+    make: Callable[[], Record]
+
+
+def made(
+    pieces: Sequence[Piece[Record]], folder: Path | None, progress: Progress, processes: int = 1
+) -> dict[str, Record]:
+    """The records of all cells by name, in their order; each is kept when it is complete.
+
+    What an earlier session finished is read, all of it before any other is made: a cell of other settings, or a broken
+    one, is told at once and not after hours.
+
+    Arguments:
+        pieces: The cells, in the order in which they are begun.
+        folder: Where finished ones are kept, one file each; None to keep none.
         progress: Told what is begun, or with several processes what was done last, and the share of all that is done.
         processes: How many are at work at a time, with one thread each: networks this small gain little from a second.
     """
-    if processes == 1:
-        records = []
-        for number, (name, make) in enumerate(work.items()):
-            progress(name, number / len(work))
-            records.append(make())
-        return records
+    before = {} if folder is None else _finished(pieces, folder)
+    work = {piece.name: partial(_make, piece, folder) for piece in pieces if piece.name not in before}
+
+    def tell(name: str, number: int) -> None:
+        progress(name, (len(before) + number) / len(pieces))
+
+    found = before | (_one_by_one(work, tell) if processes == 1 else _at_a_time(work, tell, processes))
+    return {piece.name: found[piece.name] for piece in pieces}
+
+
+def _one_by_one(work: Work[Record], tell: Told) -> dict[str, Record]:
+    found = {}
+    for number, (name, make) in enumerate(work.items()):
+        tell(name, number)
+        found[name] = make()
+    return found
+
+
+def _at_a_time(work: Work[Record], tell: Told, processes: int) -> dict[str, Record]:
     # spawned: a forked child would share the parent's threads, which do not survive the fork
     with ProcessPoolExecutor(processes, get_context("spawn"), _alone) as pool:
         waiting = {pool.submit(make): name for name, make in work.items()}
         try:
             for number, done in enumerate(as_completed(waiting), start=1):
                 done.result()
-                progress(waiting[done], number / len(work))
+                tell(waiting[done], number)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # what has begun ends by itself, the rest never begins
             raise
-        return [done.result() for done in waiting]
+        return {name: done.result() for done, name in waiting.items()}
 
 
 def wall_time(seconds: Iterable[float], processes: int) -> float:
@@ -83,30 +122,6 @@ def _end_with_the_study() -> None:
     os._exit(1)
 
 
-def kept(
-    folder: Path | None, name: str, settings: Mapping[str, Any], kind: type[Record], make: Callable[[], Record]
-) -> Record:
-    """The record of one cell: read where an earlier session finished it, else made, and written when it is complete.
-
-    Arguments:
-        folder: Where finished cells lie, one file each; None to keep none.
-        name: What tells the cell from the others of its study.
-        settings: What it is made with; one that was made with other settings is refused.
-        kind: The frozen dataclass of the record.
-        make: What makes it.
-    """
-    if folder is None:
-        return make()
-    path = folder / f"{re.sub(r'[^a-z0-9+]+', '-', name.lower())}.json"
-    plain = json.loads(json.dumps(dict(settings)))
-    if path.exists():
-        return _read(path, plain, kind)
-    record: Any = make()
-    write_text(path, json.dumps({"settings": plain, "record": asdict(record)}, allow_nan=False) + "\n")
-    finished: Record = record
-    return finished
-
-
 def require_fresh(folder: Path, resume: bool) -> None:
     """Nothing, or an error where cells of an unfinished study would be mistaken, or nothing is left to resume."""
     if not resume and folder.exists():
@@ -125,17 +140,36 @@ def discard(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _read(path: Path, settings: Mapping[str, Any], kind: type[Record]) -> Record:
+def _make(piece: Piece[Record], folder: Path | None) -> Record:
+    """The record of a cell, written when it is complete."""
+    record = piece.make()
+    if folder is not None:
+        content = {"settings": dict(piece.settings), "record": asdict(cast(Any, record))}
+        write_text(_path(folder, piece.name), json.dumps(content, allow_nan=False) + "\n")
+    return record
+
+
+def _finished(pieces: Sequence[Piece[Record]], folder: Path) -> dict[str, Record]:
+    """The records of the cells that are kept, by name."""
+    return {piece.name: _read(path, piece) for piece in pieces if (path := _path(folder, piece.name)).exists()}
+
+
+def _path(folder: Path, name: str) -> Path:
+    return folder / f"{re.sub(r'[^a-z0-9+]+', '-', name.lower())}.json"
+
+
+def _read(path: Path, piece: Piece[Record]) -> Record:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         written, plain = dict(content["settings"]), content["record"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{path} is no finished cell of a study ({error}). Remove it to make the cell anew.") from error
+    settings = json.loads(json.dumps(dict(piece.settings)))  # as they are when read: tuples are lists
     for name in settings.keys() | written.keys():
         if name != "data_dir" and written.get(name) != settings.get(name):
             raise StructureError(
                 f"{path} was made with {name} = {written.get(name)!r:.60}; {settings.get(name)!r:.60} came. Resume "
                 "with the same settings, or name another folder."
             )
-    record: Record = from_plain(plain, kind, str(path))
+    record: Record = from_plain(plain, piece.kind, str(path))
     return record

@@ -16,7 +16,7 @@ from .._types import Progress
 from ..config import LAYERS, DiscoverConfig, FitConfig, layers_config
 from ..priors import Prior
 from ..records import Evidence, Layer, Metrics
-from .cells import kept, made, wall_time
+from .cells import Piece, made, wall_time
 from .invariance import learn, model, prepared, run_baseline
 
 __all__ = [
@@ -164,7 +164,8 @@ def train_all(jobs: Sequence[Job], folder: Path | None, progress: Progress, proc
         progress: As in `made`.
         processes: How many are trained at a time.
     """
-    return made({_name(job): partial(_cell, job, folder) for job in jobs}, progress, processes)
+    pieces = [Piece(_name(job), job.config.as_dict(), Cell, partial(_trained, job)) for job in jobs]
+    return list(made(pieces, folder, progress, processes).values())
 
 
 def spent(cells: Sequence[Cell], scale: Scale) -> float:
@@ -174,10 +175,6 @@ def spent(cells: Sequence[Cell], scale: Scale) -> float:
 
 def _name(job: Job) -> str:
     return f"{job.data}, {job.network}, {job.method}"
-
-
-def _cell(job: Job, folder: Path | None) -> Cell:
-    return kept(folder, _name(job), job.config.as_dict(), Cell, partial(_trained, job))
 
 
 def _trained(job: Job) -> Cell:

@@ -22,7 +22,7 @@ from ..networks import lenet
 from ..noise import fold, permutation
 from ..priors import weights_of
 from ..records import Claim
-from .cells import kept
+from .cells import Piece, made
 from .charted import InChart, aware
 from .flat_pictures import Part, row
 
@@ -81,13 +81,18 @@ def minima(chosen: Minima, seed: int, data_dir: Path | None, progress: Progress,
     """
     seeds = range(seed, seed + chosen.num_seeds)
     jobs = [(data, number, name) for data in chosen.data for number in seeds for name in OPTIMISERS]
+    pieces = [
+        Piece(
+            f"{data}, {optimiser}, seed {number}",
+            asdict(chosen) | {"data_dir": str(data_dir), "seed": number},
+            Minimum,
+            partial(_minimum, chosen, data, optimiser, number, data_dir, scaled=(data, number, optimiser) == jobs[0]),
+        )
+        for data, number, optimiser in jobs
+    ]
     found: dict[str, list[Minimum]] = {}
-    for done, (data, number, optimiser) in enumerate(jobs):
-        name = f"{data}, {optimiser}"
-        progress(f"{name}, seed {number}", done / len(jobs))
-        settings = asdict(chosen) | {"data_dir": str(data_dir), "seed": number}
-        make = partial(_minimum, chosen, data, optimiser, number, data_dir, scaled=done == 0)
-        found.setdefault(name, []).append(kept(folder, f"{name}, {number}", settings, Minimum, make))
+    for (data, _, optimiser), one in zip(jobs, made(pieces, folder, progress).values(), strict=True):
+        found.setdefault(f"{data}, {optimiser}", []).append(one)
     rows = [
         row("Fig. 5", name, "trace / N", *(_mean([getattr(one, key) for one in ones]) for key in ("naive", "own")))
         for name, ones in found.items()

@@ -15,7 +15,7 @@ from .._types import Progress
 from ..config import IMAGES, DiscoverConfig, FitConfig
 from ..records import Baseline, Claim, Run, Study
 from ..training import versions
-from .cells import kept
+from .cells import Piece, made
 from .invariance import learn, prepared, run_baseline
 
 __all__ = ["VERSIONS", "dominant", "recover", "settings"]
@@ -81,17 +81,16 @@ def recover(scale: str, seed: int, data_dir: Path | None, progress: Progress, fo
         progress: Told what is being done and the share of the whole that is done.
         folder: Where finished networks are kept; None to keep none.
     """
-    runs: dict[str, Run] = {}
-    fixed: dict[str, Baseline] = {}
-    num_networks = len(VERSIONS) + len(FIXED)
-    for done, version in enumerate(VERSIONS):
-        progress(version, done / num_networks)
-        config = settings(version, scale, seed, data_dir)
-        runs[version] = kept(folder, version, config.as_dict(), Run, partial(_learned, config))
-    for done, (name, (version, widths)) in enumerate(_compared(runs).items(), start=len(VERSIONS)):
-        progress(name, done / num_networks)
-        config = replace(settings(version, scale, seed, data_dir), baselines=("fixed",), fixed_widths=widths)
-        fixed[name] = kept(folder, name, config.as_dict(), Baseline, partial(_fixed, config))
+    learning = len(VERSIONS) / (len(VERSIONS) + len(FIXED))
+    configs = {version: settings(version, scale, seed, data_dir) for version in VERSIONS}
+    pieces = [Piece(name, config.as_dict(), Run, partial(_learned, config)) for name, config in configs.items()]
+    runs = made(pieces, folder, lambda name, share: progress(name, learning * share))
+    compared = {
+        name: replace(configs[version], baselines=("fixed",), fixed_widths=widths)
+        for name, (version, widths) in _compared(runs).items()
+    }
+    stays = [Piece(name, config.as_dict(), Baseline, partial(_fixed, config)) for name, config in compared.items()]
+    fixed = made(stays, folder, lambda name, share: progress(name, learning + (1 - learning) * share))
     rows = [_row(version, run) for version, run in runs.items()]
     rows += [_fixed_row(name, baseline) for name, baseline in fixed.items()]
     return Study(

@@ -13,7 +13,7 @@ from .._types import Progress
 from ..config import DiscoverConfig
 from ..records import Claim, Evidence, Metrics, Study
 from ..training import versions
-from .cells import kept, made, wall_time
+from .cells import Piece, made, wall_time
 from .claims import above
 from .invariance import learn, prepared, run_baseline
 from .recover import VERSIONS, settings
@@ -49,14 +49,13 @@ def mnist_mlp(scale: str, seed: int, data_dir: Path | None, progress: Progress, 
         folder: Where finished cells are kept; None to keep none.
     """
     seeds = range(seed, seed + NUM_SEEDS[scale])
-    jobs = {
-        f"{version}, {method}, seed {number}": (version, method, _settings(version, scale, number, data_dir))
+    pieces = [
+        _piece(version, method, _settings(version, scale, number, data_dir))
         for number in seeds
         for version in VERSIONS
         for method in METHODS
-    }
-    work = {name: partial(_kept, folder, name, *job) for name, job in jobs.items()}
-    cells = made(work, progress, PROCESSES[scale])
+    ]
+    cells = list(made(pieces, folder, progress, PROCESSES[scale]).values())
     rows = [_row(version, method, cells) for version in VERSIONS for method in METHODS]
     return Study(
         name="mnist-mlp",
@@ -76,8 +75,9 @@ def _settings(version: str, scale: str, seed: int, data_dir: Path | None) -> Dis
     return replace(settings(version, scale, seed, data_dir), augment="affine")
 
 
-def _kept(folder: Path | None, name: str, version: str, method: str, config: DiscoverConfig) -> Cell:
-    return kept(folder, name, config.as_dict(), Cell, partial(_cell, version, method, config))
+def _piece(version: str, method: str, config: DiscoverConfig) -> Piece[Cell]:
+    name = f"{version}, {method}, seed {config.fit.seed}"
+    return Piece(name, config.as_dict(), Cell, partial(_cell, version, method, config))
 
 
 def _cell(version: str, method: str, config: DiscoverConfig) -> Cell:

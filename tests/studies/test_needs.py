@@ -97,13 +97,26 @@ def test_half_the_precision_needs_half_the_bytes(tmp_path):
     assert double.total_bytes - OVERHEAD == 2 * (single.total_bytes - OVERHEAD)
 
 
-@pytest.mark.parametrize("estimator", ["two_pass", "stochastic"])
+@pytest.mark.parametrize("estimator", ["two_pass", "kernel", "stochastic"])
 def test_times_are_positive_and_add_up(tmp_path, estimator):
     settings = config(tmp_path, fit=replace(SETTINGS, epochs=11, burn_in=2, frequency=3, estimator=estimator))
     needs = plan(settings, prepared(settings))
     assert min(needs.epoch_seconds, needs.hyper_seconds, needs.judge_seconds) > 0
     expected = 11 * needs.epoch_seconds + 3 * needs.hyper_seconds + needs.judge_seconds
     assert needs.seconds == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("hyper_data", [None, 5])
+def test_kernels_are_counted(tmp_path, hyper_data):
+    """One of M × M numbers for each weight and block of M data."""
+    needs = []
+    for estimator in ("two_pass", "kernel"):
+        settings = config(tmp_path, fit=replace(SETTINGS, estimator=estimator, hyper_data=hyper_data))
+        task = prepared(settings)
+        needs.append(plan(settings, task))
+    num_data = len(task.dataset.x_train)
+    numbers = len(needs[0].factors) * num_data * min(hyper_data or 100, num_data)
+    assert needs[1].factor_bytes - needs[0].factor_bytes == numbers * task.dataset.x_train.element_size()
 
 
 @pytest.mark.parametrize(("simplify", "num_passes"), [(None, 2), (0.1, 4)])

@@ -1,4 +1,4 @@
-"""A fit of five steps under torchrun, written to a file by the first process: OUT."""
+"""A fit of five steps under torchrun, written to a file by the first process: OUT ESTIMATOR."""
 
 import sys
 from dataclasses import replace
@@ -12,10 +12,13 @@ from training_models import QUICK, averaged, everything, points
 if __name__ == "__main__":
     dist.init_process_group("gloo")
     torch.set_default_dtype(torch.float64)
-    config = replace(QUICK, epochs=2, batch_size=9, burn_in=0, hyper_data=7, judgements=1)
-    run = covary.fit(averaged(), points(23), config=config, test=points(5, 2))
+    out, estimator = sys.argv[1:]
+    config = replace(QUICK, epochs=2, batch_size=9, burn_in=0, hyper_data=7, judgements=1, estimator=estimator)
+    # the minibatches that a width would take with "kernel" are each process's own
+    network = averaged() if estimator == "two_pass" else averaged().network
+    run = covary.fit(network, points(23), config=config, test=points(5, 2))
     numbers = [run.record.evidence.log_evidence, run.record.history[0].evidence.log_evidence]
     numbers += [epoch.log_likelihood for epoch in run.record.history]
     if dist.get_rank() == 0:
-        torch.save({**everything(run), "numbers": torch.tensor(numbers)}, sys.argv[1])
+        torch.save({**everything(run), "numbers": torch.tensor(numbers)}, out)
     dist.destroy_process_group()

@@ -267,18 +267,32 @@ def test_a_prior_of_another_network_is_refused():
         covary.fit(averaged(), points(), prior=covary.Prior(covary.networks.mlp(2, 7, 2)), config=QUICK)
 
 
-def run_group(size: int, out: Path) -> dict[str, torch.Tensor]:
+def run_group(size: int, out: Path, estimator: str) -> dict[str, torch.Tensor]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(size), "--master-port", "0"]
-    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", str(WORKER), str(out)]
+    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", str(WORKER), str(out), estimator]
     subprocess.run(command, env=environment, check=True, timeout=180)
     return torch.load(out, weights_only=True)
 
 
-def test_one_and_two_processes_take_the_same_first_steps(tmp_path):
-    """Five steps of weights and two of everything else, unequal shards, M of N data in the second pass."""
-    one, two = run_group(1, tmp_path / "one.pt"), run_group(2, tmp_path / "two.pt")
+@pytest.mark.parametrize("estimator", ["two_pass", "kernel"])
+def test_one_and_two_processes_take_the_same_first_steps(tmp_path, estimator):
+    """Five steps of weights and two of everything else, unequal shards, M of N data in the second pass or a block."""
+    one, two = (run_group(number, tmp_path / f"{number}.pt", estimator) for number in (1, 2))
     assert one.keys() == two.keys()
     for name, tensor in one.items():
         torch.testing.assert_close(two[name], tensor, rtol=1e-10, atol=1e-10, msg=name)
-    assert not torch.equal(one["network/augment.raw_widths"], averaged().augment.raw_widths)
+    assert one["prior/log_precision"].abs().min() > 0, "every precision has left 1"
+    if estimator == "two_pass":
+        assert not torch.equal(one["network/augment.raw_widths"], averaged().augment.raw_widths)
+
+
+def test_a_diagonal_prior_is_refused_by_the_kernel_estimator_before_work():
+    network = averaged()
+    with pytest.raises(StructureError, match="kept by weight"):
+        covary.fit(
+            network,
+            points(),
+            prior=covary.Prior(network, "diagonal"),
+            config=replace(QUICK, estimator="kernel", curvature="diag"),
+        )

@@ -158,6 +158,49 @@ def test_stochastic_estimator_moves_everything(state, hyper_data):
     assert all(not torch.equal(before[name], p) for name, p in state.hyperparameters().items())
 
 
+def test_the_kernel_estimator_moves_everything_and_raises_its_bound(state):
+    config = replace(QUICK, estimator="kernel", prior_steps=10, hyper_data=5)
+    batches = as_batches(points(), 8)
+    before = {name: p.detach().clone() for name, p in state.hyperparameters().items()}
+    bounds = [judge(state, batches, config)]
+    for epoch in range(2, 8):
+        state.epoch = epoch
+        hyper_step(state, batches, config)
+    bounds.append(judge(state, batches, config))
+    assert bounds[1].log_evidence > bounds[0].log_evidence
+    assert all((bound.curvature, bound.columns, bound.num_data) == ("kernel", "one output", 24) for bound in bounds)
+    assert all(not torch.equal(before[name], p) for name, p in state.hyperparameters().items())
+
+
+@pytest.mark.parametrize("hyper_data", [5, 24, 100, None])
+def test_the_kernel_estimator_reads_every_datum_once_in_blocks(state, monkeypatch, hyper_data):
+    blocks: list[list[int]] = []
+
+    def spy(model, batches, parts):
+        blocks.extend(part.tolist() for part in parts)
+        return covary.hypergrad.partition_pass(model, batches, parts)
+
+    monkeypatch.setattr(steps, "partition_pass", spy)
+    record = judge(state, as_batches(points(), 8), replace(QUICK, estimator="kernel", hyper_data=hyper_data))
+    assert sorted(position for block in blocks for position in block) == list(range(24))
+    assert max(map(len, blocks)) == min(hyper_data or 100, 24)
+    exact = covary.log_evidence(state.network, state.likelihood, state.prior, points(), seed=seed_for(0, JUDGE))
+    assert record.log_likelihood == pytest.approx(float(exact.log_likelihood), rel=1e-12)
+
+
+def test_the_kernel_estimator_takes_its_copies_in_one_even_set(state, monkeypatch):
+    seen = []
+
+    def spy(model, *arguments):
+        seen.append((model.network.num_samples, model.network.num_sets))
+        return covary.hypergrad.partition_pass(model, *arguments)
+
+    monkeypatch.setattr(steps, "partition_pass", spy)
+    config = replace(QUICK, estimator="kernel", hyper_samples=6, hyper_sets=2)
+    hyper_step(state, as_batches(points(), 8), config)
+    assert seen == [(6, 1)]
+
+
 def test_augerino_follows_its_objective(state):
     config = replace(QUICK, estimator="augerino", augment_rate=0.005)
     x, y = points(8)

@@ -51,7 +51,7 @@ class RunFlags:
     warm_up: Annotated[int, _option("Epochs over which that rate rises from zero.")]
     burn_in: Annotated[int, _option("Epochs before the first hyper step.")]
     frequency: Annotated[int, _option("A hyper step every so many epochs.")]
-    estimator: Annotated[str, _option("two_pass, or stochastic (a bound, few images).")]
+    estimator: Annotated[str, _option("two_pass; kernel (a tighter bound for few images); stochastic.")]
     curvature: Annotated[str, _option("kron, kron-traced, full or diag.")]
     columns: Annotated[str, _option("Sketches in the hyper-gradient, or exact.")]
     judge_columns: Annotated[str, _option("Sketches in judgements, read-outs and simplify, or exact.")]

@@ -10,7 +10,7 @@ from .checks import check_choice, check_columns, check_least, check_positive, ch
 __all__ = ["IMAGES", "LAYERS", "FitConfig"]
 
 OPTIMISERS = ("adam", "sgd")
-ESTIMATORS = ("two_pass", "stochastic", "augerino")
+ESTIMATORS = ("two_pass", "kernel", "stochastic", "augerino")
 CURVATURES = ("kron", "kron-traced", "full", "diag")
 
 
@@ -34,11 +34,13 @@ class FitConfig:
         momentum: The momentum of "sgd".
         burn_in: Epochs before the first hyper step.
         frequency: A hyper step follows every so many epochs.
-        estimator: The gradient of the hyperparameters: "two_pass", "stochastic" (a bound from M data), or "augerino"
-            (the baseline: joint descent on loss − 0.01 ‖widths‖, no evidence).
+        estimator: The gradient of the hyperparameters: "two_pass"; "kernel" (a bound from the kernels of all data in
+            blocks of M, which serves where data are few: layers are not taken to be independent); "stochastic" (a bound
+            from M data); or "augerino" (the baseline: joint descent on loss − 0.01 ‖widths‖, no evidence).
         curvature: "kron", "kron-traced" (KFAC with partial traces), "full" or "diag".
         columns: Sketches in the hyper-gradient, or "exact"; "full" needs "exact".
-        hyper_data: M, the data that each step on the augmentation reads; all by default.
+        hyper_data: M, the data that each step on the augmentation reads, all by default; with "kernel" and
+            "stochastic" the data of a block, 100 by default.
         hyper_samples: Transformed copies of each datum in hyper steps and judgements, if other than the network's own:
             the scatter of the mean over few copies biases the gradient of a width, and hardly hurts the weights.
         hyper_sets: In how many independent sets those copies are drawn, 1 or 2. With two, Kronecker factors are cross

@@ -22,7 +22,7 @@ from .capture import Captured, PlacedShare
 from .jacobian import row_slices, weight_columns
 from .shares import Exact, Lookup, Outer
 
-__all__ = ["RowSizes", "rows_are_cheaper", "tangent_kernel"]
+__all__ = ["RowSizes", "rows_are_cheaper", "tangent_kernel", "weight_kernels"]
 
 Gradients = Sequence[Sequence[Tensor]]  # K columns, each with the gradient at every call's output
 
@@ -64,6 +64,24 @@ def tangent_kernel(
             part = partial(_weight_kernel, captured, name, gradients, shifts[name])
             kernel = kernel + checkpoint(part, use_reentrant=False, preserve_rng_state=False)
     return kernel
+
+
+def weight_kernels(captured: Captured, columns: Iterable[Float[Tensor, "N C"]]) -> Float[Tensor, "W KN KN"]:
+    r"""The kernel :math:`K_w` of each weight alone at precision 1: that of any prior is :math:`\sum_w K_w / \delta_w`.
+
+    In the order of `captured.weights`; zero for a weight that the pass did not call.
+
+    Arguments:
+        captured: The pass.
+        columns: Columns of the root of Λ.
+    """
+    gradients = list(captured.pull_all(columns))
+    size, one = len(gradients) * len(captured.outputs), captured.outputs.new_ones(())
+    kernels = captured.outputs.new_zeros(len(captured.weights), size, size)
+    for number, name in enumerate(captured.weights):
+        if captured.shares[name]:
+            kernels[number] = _weight_kernel(captured, name, gradients, one)
+    return kernels
 
 
 def rows_are_cheaper(num_data: int, num_columns: int, families: Sequence[RowSizes]) -> bool:

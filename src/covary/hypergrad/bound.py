@@ -14,7 +14,7 @@ where one minibatch gives the inside and its derivative (Immer et al. 2023, Theo
 root: with the diagonal entry :math:`p_c(1-p_c)` of Λ in its place the rows are none of K, and the bound can fail.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 import torch
@@ -37,7 +37,18 @@ from ..noise import Stream, uniform
 from ..priors import Prior
 from .hyperparameters import HyperGradient, detached, model_hyperparameters, prior_hyperparameters, slopes, summed
 
-__all__ = ["Estimate", "Estimator", "Outputs", "check_estimator", "draw_outputs", "minibatch_estimate", "stochastic"]
+__all__ = [
+    "Estimate",
+    "Estimator",
+    "Outputs",
+    "bound_slopes",
+    "bound_terms",
+    "check_estimator",
+    "chosen_columns",
+    "draw_outputs",
+    "minibatch_estimate",
+    "stochastic",
+]
 
 Estimator = Literal["kernel", "kron"]
 Outputs = Literal["all", "one"]
@@ -85,16 +96,8 @@ def stochastic(
     estimate = minibatch_estimate(model, prior, captured, batch.y, estimator, drawn)
     whole = estimate.scaled(everything.num_data / num_data)
     structures = dict.fromkeys(model.weights, "kernel") if estimator == "kernel" else captured.structures
-    terms = EvidenceTerms(
-        log_likelihood=all_sum(whole.log_likelihood),
-        log_prior=_log_prior(model, prior),
-        log_volume=prior_log_volume(prior, model.weights) - 0.5 * all_sum(whole.log_ratio),
-        gradient_norm=None,
-        mode_correction=None,
-        num_data=all_sum_number(everything.num_data),
-        structures=dict(structures),
-    )
-    return HyperGradient(_gradient(model, prior, whole), detached(terms))
+    terms = bound_terms(whole, prior, model.weights, everything.num_data)._replace(structures=dict(structures))
+    return HyperGradient(bound_slopes(whole, prior, model.weights, model_hyperparameters(model)), terms)
 
 
 def check_estimator(estimator: object, outputs: object, prior: Prior) -> None:
@@ -144,17 +147,28 @@ def minibatch_estimate(
         estimator: "kernel" or "kron".
         drawn: The output of each datum that stands for all C, or None for all.
     """
-    outputs = captured.outputs
-    log_likelihood = model.likelihood.log_prob(outputs, targets)
-    if drawn is None:
-        columns, factor = root_columns(model.likelihood, outputs, None), 1
-    else:
-        chosen = nn.functional.one_hot(drawn, outputs.shape[1]).to(outputs)
-        columns, factor = iter([model.likelihood.root_product(outputs, chosen)]), outputs.shape[1]
+    log_likelihood = model.likelihood.log_prob(captured.outputs, targets)
+    columns, factor = chosen_columns(model.likelihood, captured.outputs, drawn)
     if estimator == "kernel":
         return Estimate(log_likelihood, factor * kernel_log_ratio(captured, columns, prior))
     # C v vᵀ has expectation Λ
     return Estimate(log_likelihood, _kron_log_ratio(model, prior, captured, (factor**0.5 * v for v in columns)))
+
+
+def chosen_columns(
+    likelihood: Likelihood, outputs: Float[Tensor, "M C"], drawn: Int[Tensor, " M"] | None
+) -> tuple[Iterable[Float[Tensor, "M C"]], int]:
+    """The columns of the root of Λ that stand for all C, and for how many each stands: all for themselves, one for C.
+
+    Arguments:
+        likelihood: The likelihood.
+        outputs: The outputs of the minibatch.
+        drawn: The output of each datum that stands for all, or None for all.
+    """
+    if drawn is None:
+        return root_columns(likelihood, outputs, None), 1
+    chosen = nn.functional.one_hot(drawn, outputs.shape[1]).to(outputs)
+    return iter([likelihood.root_product(outputs, chosen)]), outputs.shape[1]
 
 
 def draw_outputs(captured: Captured, batch: IndexedBatch, seed: int) -> Int[Tensor, " M"]:
@@ -178,14 +192,47 @@ def _kron_log_ratio(
     return 2 * (prior_log_volume(prior, model.weights) - log_volume(curvature, prior.shifts()))
 
 
-def _gradient(model: Model, prior: Prior, estimate: Estimate) -> dict[str, Tensor]:
-    """The gradient of all processes: one derivative through the pass, and what the prior adds counted once."""
-    inner, outer = model_hyperparameters(model), prior_hyperparameters(prior)
-    gradient = summed(slopes(estimate.log_likelihood - 0.5 * estimate.log_ratio, inner | outer))
-    for name, slope in slopes(_log_prior(model, prior) + prior_log_volume(prior, model.weights), outer).items():
+def bound_terms(estimate: Estimate, prior: Prior, weights: Mapping[str, nn.Parameter], num_data: int) -> EvidenceTerms:
+    """The terms of the bound as plain numbers.
+
+    Arguments:
+        estimate: What the data of this process say; summed over processes here.
+        prior: The prior δ.
+        weights: The weights that it covers.
+        num_data: The number of data of this process.
+    """
+    terms = EvidenceTerms(
+        log_likelihood=all_sum(estimate.log_likelihood),
+        log_prior=_log_prior(prior, weights),
+        log_volume=prior_log_volume(prior, weights) - 0.5 * all_sum(estimate.log_ratio),
+        gradient_norm=None,
+        mode_correction=None,
+        num_data=all_sum_number(num_data),
+        structures=dict.fromkeys(weights, "kernel"),
+    )
+    return detached(terms)
+
+
+def bound_slopes(
+    estimate: Estimate,
+    prior: Prior,
+    weights: Mapping[str, nn.Parameter],
+    inner: Mapping[str, nn.Parameter],
+) -> dict[str, Tensor]:
+    """The gradient of all processes: one derivative through the estimate, and what the prior adds counted once.
+
+    Arguments:
+        estimate: What the data of this process say, with its graph.
+        prior: The prior δ.
+        weights: The weights that it covers.
+        inner: The hyperparameters beside the prior's that the estimate depends on.
+    """
+    outer = prior_hyperparameters(prior)
+    gradient = summed(slopes(estimate.log_likelihood - 0.5 * estimate.log_ratio, {**inner, **outer}))
+    for name, slope in slopes(_log_prior(prior, weights) + prior_log_volume(prior, weights), outer).items():
         gradient[name] = gradient[name] + slope
     return gradient
 
 
-def _log_prior(model: Model, prior: Prior) -> Float[Tensor, ""]:
-    return prior.log_density({name: weight.detach() for name, weight in model.weights.items()})
+def _log_prior(prior: Prior, weights: Mapping[str, nn.Parameter]) -> Float[Tensor, ""]:
+    return prior.log_density({name: weight.detach() for name, weight in weights.items()})

@@ -13,7 +13,7 @@ from torch import nn
 
 from .._errors import StructureError
 from ..batches import as_batches
-from ..config import DiscoverConfig
+from ..config import DiscoverConfig, FitConfig
 from ..curvature import coverage
 from ..curvature.capture import capture
 from ..curvature.coverage import require_coverage
@@ -27,7 +27,7 @@ from ..priors import Prior, weights_of
 from ..readout import relaxed_layers
 from ..training.schedule import is_hyper_epoch
 from ..training.state import initial_state
-from ..training.steps import hyper_step, judge, weight_step
+from ..training.steps import BLOCK_DATA, hyper_step, judge, weight_step
 from .invariance import Task, model
 
 __all__ = ["Plan", "plan", "require_memory"]
@@ -50,7 +50,7 @@ class Plan:
             factors of one, and the bytes of all.
         data_bytes: The data.
         weight_bytes: Weights, gradients, both of the optimiser's moments, the best state.
-        factor_bytes: Factors with their eigenvectors and the cotangents.
+        factor_bytes: Factors with their eigenvectors and the cotangents; with the estimator "kernel" its kernels too.
         activation_bytes: The largest pass: a batch of weights' steps, or a part of a hyper step.
         total_bytes: The sum, with the process itself.
         available_bytes: What this machine has to spare now.
@@ -154,7 +154,8 @@ def _needs(config: DiscoverConfig, task: Task) -> Plan:
     parts = {
         "data_bytes": 2 * (x.numel() + task.dataset.x_test.numel()) * size,
         "weight_bytes": COPIES * num_params * size,
-        "factor_bytes": 3 * sum(factor["bytes"] for factor in factors),
+        "factor_bytes": 3 * sum(factor["bytes"] for factor in factors)
+        + size * _kernels(len(factors), len(x), settings),
         "activation_bytes": (copies * per_copy + patches) * size,
     }
     return Plan(
@@ -212,6 +213,13 @@ def _patches(network: nn.Module, x: torch.Tensor, curvature: str) -> int:
     return (2 if traced else 1) * max(unfolded, default=0)
 
 
+def _kernels(num_weights: int, num_data: int, settings: FitConfig) -> int:
+    """The numbers in the kernels of all weights and blocks, which the estimator "kernel" keeps for a hyper step."""
+    if settings.estimator != "kernel":
+        return 0
+    return num_weights * num_data * min(settings.hyper_data or BLOCK_DATA, num_data)
+
+
 def _factor(name: str, structure: str, num_blocks: int, sides: list[int], size: int) -> dict[str, Any]:
     """The row of one block: of a Kronecker product with the sides of both factors."""
     counted = sides[0] if structure == "diagonal" else num_blocks * sum(side**2 for side in sides)
@@ -256,6 +264,8 @@ def _probe(config: DiscoverConfig, task: Task) -> tuple[float, float, float]:
     judged = {number: _seconds(partial(judge, state, batches[number], settings)) for number in (half, few)}
     if settings.estimator == "stochastic":  # it reads M data, however many there are
         return epoch, times[few], _extrapolated(judged, num_data)
+    if settings.estimator == "kernel":  # blocks of equal size, one after the other
+        return epoch, times[few] * num_data / few, judged[few] * num_data / few
     second = min(config.fit.hyper_data or num_data, num_data)
     # a hyper step is one pass over all data and, for each step on the augmentation, a dearer one over M
     share = (1 + 2 * config.fit.hyper_steps * second / num_data) / (1 + 2 * config.fit.hyper_steps)

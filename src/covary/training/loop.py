@@ -22,6 +22,7 @@ from ..config import FitConfig
 from ..evidence.choice import check_choice
 from ..evidence.passes import check_model
 from ..evidence.reduce import all_sum_number
+from ..hypergrad.partition import check_per_weight
 from ..likelihoods import Categorical, Likelihood
 from ..noise import Stream, permutation
 from ..priors import Prior
@@ -124,8 +125,10 @@ def fit(
 def _check(batches: Batches, prior: Prior, config: FitConfig, checkpoint_every: int) -> None:
     """Nothing, or what would stop the run after its burn-in, said before it begins."""
     own_part(batches)  # shards need data that can be read one by one
-    if config.hyper_data is not None or config.estimator == "stochastic":
+    if config.hyper_data is not None or config.estimator in ("stochastic", "kernel"):
         batches.at(torch.arange(1))  # so does a choice of M among them
+    if config.estimator == "kernel":
+        check_per_weight(prior)
     if config.hyper_data is not None and config.hyper_data < place()[1]:
         raise StructureError(f"hyper_data must be at least the number of processes, {place()[1]}; raise it.")
     if config.estimator == "two_pass" or config.judgements:

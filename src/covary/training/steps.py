@@ -7,9 +7,10 @@ with ρ the optimiser's step. Both are sums over data, so each process adds its 
 given, and return what a record keeps.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import torch
@@ -23,7 +24,16 @@ from ..config import FitConfig
 from ..evidence import EvidenceTerms, Model, factor_pass, log_evidence
 from ..evidence.choice import KRON, CurvatureName, blocks_function, joined_shifts
 from ..evidence.reduce import all_sum
-from ..hypergrad import factor_cotangents, model_gradient, prior_gradient, stochastic
+from ..hypergrad import (
+    HyperGradient,
+    Partition,
+    factor_cotangents,
+    model_gradient,
+    partition_gradient,
+    partition_pass,
+    prior_gradient,
+    stochastic,
+)
 from ..hypergrad.hyperparameters import model_hyperparameters, slopes
 from ..noise import Stream, fold, permutation
 from ..records import Evidence
@@ -32,9 +42,10 @@ from .schedule import HYPER, JUDGE, WEIGHTS, cosine, hyper_progress, seed_for
 from .shards import own, own_part, place
 from .state import FitState
 
-__all__ = ["evidence_record", "hyper_network", "hyper_step", "judge", "set_rates", "weight_step"]
+__all__ = ["BLOCK_DATA", "evidence_record", "hyper_network", "hyper_step", "judge", "set_rates", "weight_step"]
 
-STOCHASTIC_DATA = 100  # M of the stochastic bound where none is given
+BLOCK_DATA = 100  # M of the bounds, where none is given
+KERNEL = "kernel", "one output"  # the curvature and columns of the bounds
 
 
 def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data: int, config: FitConfig) -> None:
@@ -80,6 +91,8 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
     set_rates(optimiser, hyper_progress(state.epoch, config))
     if config.estimator == "stochastic":
         return _stochastic_steps(state, optimiser, batches, config)
+    if config.estimator == "kernel":
+        return _kernel_steps(state, optimiser, batches, config)
     seed, curvature, columns = seed_for(config.seed, HYPER, state.epoch), *_choice(config)
     shard, parameters = own_part(batches), state.hyperparameters()
     model = state.model(seed)._replace(network=hyper_network(state.network, config))
@@ -87,23 +100,24 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
     learned = model_hyperparameters(model)
     if learned:  # cotangents will need the eigenvectors, which steps on the prior do without
         factors.curvature.decompose(joined_shifts(factors.curvature, state.prior, model.weights))
-    first: EvidenceTerms | None = None
-    for _ in range(config.prior_steps):
-        gradient = prior_gradient(factors, state.prior, model.weights)
-        first = gradient.terms if first is None else first
-        _climb(parameters, optimiser, gradient)
+    first = _prior_steps(state, partial(prior_gradient, factors, state.prior, model.weights), config)
     cotangents = factor_cotangents(factors, state.prior, model.weights) if learned else {}
     for number in range(config.hyper_steps if learned else 0):
         part = model._replace(seed=seed_for(seed, number))
         second = _chosen(batches, config.hyper_data, part.seed)
         found = model_gradient(cotangents, factors.num_data, part, second, (curvature, columns))
         _climb(parameters, optimiser, found)
-    assert first is not None, "there is at least one step on the prior"
     return evidence_record(first, config.curvature, config.columns)
 
 
 def judge(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
-    """The evidence, under the same noise and sketches whenever it is asked: states can be compared by it."""
+    """The evidence, under the same noise and sketches whenever it is asked: states can be compared by it.
+
+    With the estimator "kernel" it is the bound that its steps climb, over the same partition and drawn outputs.
+    """
+    if config.estimator == "kernel":
+        model, partition = _partition(state, batches, config, seed_for(config.seed, JUDGE))
+        return evidence_record(partition_gradient(partition, state.prior, model.weights).terms, *KERNEL)
     terms = log_evidence(
         hyper_network(state.network, config),
         state.likelihood,
@@ -144,20 +158,68 @@ def set_rates(optimiser: Optimizer, progress: float | int, share: float | int = 
         group["lr"] = share * cosine(group["first"], group["final"], progress)
 
 
+def _prior_steps(state: FitState, gradient_of: Callable[[], HyperGradient], config: FitConfig) -> EvidenceTerms:
+    """Steps on the prior for one pass over the data; the terms are those before the first of them."""
+    optimiser, parameters = state.hyper_optimiser, state.hyperparameters()
+    assert optimiser is not None, "a hyper step needs something to learn"
+    first: EvidenceTerms | None = None
+    for _ in range(config.prior_steps):
+        gradient = gradient_of()
+        first = gradient.terms if first is None else first
+        _climb(parameters, optimiser, gradient)
+    assert first is not None, "there is at least one step on the prior"
+    return first
+
+
+def _kernel_steps(state: FitState, optimiser: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
+    """Steps of the prior along the bound of a partition of all data, and of all else along that of a minibatch each."""
+    seed = seed_for(config.seed, HYPER, state.epoch)
+    model, partition = _partition(state, batches, config, seed)
+    first = _prior_steps(state, partial(partition_gradient, partition, state.prior, model.weights), config)
+    learned = model_hyperparameters(model)
+    for number in range(config.hyper_steps if learned else 0):
+        gradient = _minibatch_gradient(state, batches, config, seed_for(seed, number))
+        _climb(state.hyperparameters(), optimiser, {name: gradient[name] for name in learned})
+    return evidence_record(first, *KERNEL)
+
+
+def _partition(state: FitState, batches: Batches, config: FitConfig, seed: int) -> tuple[Model, Partition]:
+    """The model, and the kernels of a random partition of all data; of its blocks each process takes its share."""
+    model = state.model(seed)._replace(network=_bound_network(state, config))
+    size = min(config.hyper_data or BLOCK_DATA, batches.num_data)
+    rank, world = place()
+    blocks = permutation(seed, batches.num_data, stream=Stream.SUBSET).split(size)[rank::world]
+    return model, partition_pass(model, batches, blocks)
+
+
 def _stochastic_steps(state: FitState, optimiser: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
     """Steps along the bound of one minibatch each; every one moves the prior too."""
-    shard, parameters = own_part(batches), state.hyperparameters()
-    num_data = min(config.hyper_data or STOCHASTIC_DATA, shard.num_data)
-    network = hyper_network(state.network, replace(config, hyper_sets=1))  # the bound has no Kronecker factors
     records = []
     for number in range(config.hyper_steps):
         seed = seed_for(seed_for(config.seed, HYPER, state.epoch), number)
-        gradient = stochastic(
-            network, state.likelihood, state.prior, shard, outputs="one", num_data=num_data, seed=seed
-        )
-        records.append(evidence_record(gradient.terms, "kernel", "one output"))
-        _climb(parameters, optimiser, gradient)
+        gradient = _minibatch_gradient(state, batches, config, seed)
+        records.append(evidence_record(gradient.terms, *KERNEL))
+        _climb(state.hyperparameters(), optimiser, gradient)
     return records[0]
+
+
+def _minibatch_gradient(state: FitState, batches: Batches, config: FitConfig, seed: int) -> HyperGradient:
+    """The gradient of the bound of M data of this process's shard, with one drawn output of each."""
+    shard = own_part(batches)
+    return stochastic(
+        _bound_network(state, config),
+        state.likelihood,
+        state.prior,
+        shard,
+        outputs="one",
+        num_data=min(config.hyper_data or BLOCK_DATA, shard.num_data),
+        seed=seed,
+    )
+
+
+def _bound_network(state: FitState, config: FitConfig) -> nn.Module:
+    """The network of hyper steps with copies in one set: the bound has no Kronecker factors, which two would serve."""
+    return hyper_network(state.network, replace(config, hyper_sets=1))
 
 
 def _likelihood_slopes(

@@ -154,7 +154,7 @@ class Coverage:
         name: The parameter.
         shape: Its shape.
         rule: The rule that covers it.
-        structure: The structure of its block of the curvature: "kron", "dense", "diagonal", "full".
+        structure: The structure of its block of the curvature: "kron", "dense", "diagonal", "full", "kernel".
     """
 
     name: str

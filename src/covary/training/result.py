@@ -224,12 +224,15 @@ def _shown(batches: Batches, seed: int) -> IndexedBatch:
 def _coverage(state: FitState, config: FitConfig) -> list[Coverage]:
     """How each weight enters the judged evidence: by its own rule in Kronecker form, else all of them alike."""
     rows = coverage(state.network, state.model(config.seed).weights).rows
-    alike = {"full": "full", "diag": "diagonal"}.get(config.curvature)
+    judged = "kernel" if config.estimator == "kernel" else config.curvature
+    alike = {"full": "full", "diag": "diagonal", "kernel": "kernel"}.get(judged)
     return [Coverage(row.name, list(row.shape), row.modules, alike or row.structure) for row in rows]
 
 
 def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]:
-    """What each relaxed layer became, by the same curvature and noise as the judged evidence; none without learning."""
+    """What each relaxed layer became, by the noise of the judged evidence and the settings' curvature, which is that of
+    the evidence too but with the estimator "kernel", whose kernels have no eigenvalues by weight; none without learning.
+    """
     if state.hyper_optimiser is None:
         return []
     seed, network = seed_for(config.seed, JUDGE), hyper_network(state.network, config)

@@ -230,8 +230,9 @@ def _coverage(state: FitState, config: FitConfig) -> list[Coverage]:
 
 
 def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]:
-    """What each relaxed layer became, by the noise of the judged evidence and the settings' curvature, which is that of
-    the evidence too but with the estimator "kernel", whose kernels have no eigenvalues by weight; none without learning.
+    """What each relaxed layer became, under the noise of the judged evidence; none without learning.
+
+    The curvature is the settings', also where kernels have judged: these have no eigenvalues by weight.
     """
     if state.hyper_optimiser is None:
         return []

@@ -213,13 +213,18 @@ def test_images_of_sorted_data_are_shown_from_all_classes(generator):
 
 
 @pytest.mark.parametrize(
-    ("curvature", "structures"),
-    [("kron", ["kron", "kron", "dense"]), ("diag", ["diagonal"] * 3), ("full", ["full"] * 3)],
+    ("settings", "structures"),
+    [
+        ({"curvature": "kron"}, ["kron", "kron", "dense"]),
+        ({"curvature": "diag"}, ["diagonal"] * 3),
+        ({"curvature": "full"}, ["full"] * 3),
+        ({"estimator": "kernel"}, ["kernel"] * 3),
+    ],
 )
-def test_coverage_is_that_of_the_judged_evidence_and_of_the_weights_in_it(curvature, structures):
+def test_coverage_is_that_of_the_judged_evidence_and_of_the_weights_in_it(settings, structures):
     network = averaged()
     prior = covary.Prior(network, exclude=["network.1.bias"])
-    run = covary.fit(network, points(), prior=prior, config=replace(QUICK, curvature=curvature, columns="exact"))
+    run = covary.fit(network, points(), prior=prior, config=replace(QUICK, columns="exact", **settings))
     assert [row.structure for row in run.record.coverage] == structures
     assert [row.name for row in run.record.coverage] == list(prior.weights(network))
 

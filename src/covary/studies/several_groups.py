@@ -46,9 +46,9 @@ VERSIONS = {
 ROTATED = ("rotated MNIST", "rotated CIFAR-10")
 GROUP_PATH = "gconv"
 
-# The paper's rate and schedule of hyper steps (App. F.6): at half the rate, or with fewer epochs, weights do not move far
-# enough for a path to be switched off. KFAC overstates the curvature of each path by a factor of its own, and shares
-# compare paths: partial traces far less.
+# The paper's rate and schedule of hyper steps (App. F.6): at half the rate, or with fewer epochs, weights do not move
+# far enough for a path to be switched off. KFAC overstates the curvature of each path by a factor of its own, and
+# shares compare paths: partial traces far less.
 LONG = replace(LAYERS, epochs=150, learning_rate=1e-2, frequency=5, curvature="kron-traced")
 # Sides of 16 pixels on two cores: four slices of each feature at 32 take four times as long.
 SCALES = {

@@ -84,6 +84,7 @@ def test_a_corrupt_archive_is_named(run, quick, images, tmp_path):
     [
         ("larger", ["'misfits:larger' cannot take images of shape (1, 6, 6)", "mat1 and mat2 shapes", "Build it for"]),
         ("several", ["'misfits:several' gave outputs of type tuple", "expected a tensor (1, number of outputs)"]),
+        ("fewer", ["'misfits:fewer' has 1 outputs, and the data 2 classes", "Give its last layer 2 outputs"]),
     ],
 )
 def test_a_network_for_other_images_is_named(run, quick, tmp_path, name, words, arguments):
@@ -96,6 +97,8 @@ def test_a_network_for_other_images_is_named(run, quick, tmp_path, name, words, 
         "    return nn.Sequential(nn.Flatten(), nn.Linear(784, outputs))\n"
         "def several(shape, outputs):\n"
         "    return Several(nn.Flatten(), nn.Linear(36, outputs))\n"
+        "def fewer(shape, outputs):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(36, outputs - 1))\n"
     )
     outcome = run("discover", *quick, "--out", "a", "--network", f"misfits:{name}", *arguments)
     assert_one_line_and_code_2(outcome, *words)

@@ -51,7 +51,7 @@ def test_a_network_for_other_images_is_refused_in_one_line(case):
     make, reason = NETWORKS[case]
     expected = rf"^The network 'mine:{case}' cannot take images of shape \(1, 6, 6\) \({reason}.*\). Build it"
     with pytest.raises(ShapeError, match=expected) as caught:
-        require_images(make().eval(), X, f"mine:{case}")
+        require_images(make().eval(), X, 3, f"mine:{case}")
     assert "\n" not in str(caught.value)
     assert caught.value.__cause__ is not None
 
@@ -60,7 +60,7 @@ def test_a_network_for_other_images_is_refused_in_one_line(case):
 def test_errors_of_the_network_itself_are_not_hidden(error):
     for network in (fails(error), nn.Sequential(nn.Flatten(), fails(error))):
         with pytest.raises(type(error), match="^own$") as caught:
-            require_images(network, X, "mine")
+            require_images(network, X, 3, "mine")
         assert caught.value is error
 
 
@@ -71,14 +71,14 @@ def test_a_failure_that_the_network_mends_itself_is_none():
         except RuntimeError:
             return x.flatten(1) @ network.weight
 
-    require_images(Forward(forward), X, "mine")
+    require_images(Forward(forward), X, 3, "mine")
 
     def fails_afterwards(network, x):
         forward(network, x)
         raise KeyError("own")
 
     with pytest.raises(KeyError):
-        require_images(Forward(fails_afterwards), X, "mine")
+        require_images(Forward(fails_afterwards), X, 3, "mine")
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,22 @@ def test_a_failure_that_the_network_mends_itself_is_none():
 def test_outputs_are_a_row_per_image(forward, came):
     expected = rf"'mine' gave outputs of {came} for images of shape \(1, 1, 6, 6\); expected a tensor \(1, number"
     with pytest.raises(ShapeError, match=expected):
-        require_images(Forward(forward), X, "mine")
+        require_images(Forward(forward), X, 3, "mine")
 
 
 def test_a_network_that_fits_is_left_as_it_is(generator):
     network = mlp(36, 4, 3, generator=generator)
     before = [weight.clone() for weight in network.parameters()]
-    require_images(network, X, "mlp:4")
+    require_images(network, X, 3, "mlp:4")
     assert all(torch.equal(weight, old) for weight, old in zip(network.parameters(), before, strict=True))
     assert all(weight.grad is None for weight in network.parameters())
+
+
+@pytest.mark.parametrize(("num_classes", "enough"), [(2, True), (3, True), (4, False), (10, False)])
+def test_every_class_needs_an_output(generator, num_classes, enough):
+    network = mlp(36, 4, 3, generator=generator)
+    if enough:
+        require_images(network, X, num_classes, "mine")
+        return
+    with pytest.raises(ShapeError, match=rf"'mine' has 3 outputs, and the data {num_classes} classes"):
+        require_images(network, X, num_classes, "mine")

@@ -15,14 +15,15 @@ __all__ = ["require_images"]
 
 
 @torch.no_grad()
-def require_images(network: nn.Module, x: Float[Tensor, "N c H W"], name: str) -> None:
-    """Nothing, or an error for a network that has no layers for such images, or whose outputs are no row per image.
+def require_images(network: nn.Module, x: Float[Tensor, "N c H W"], num_classes: int, name: str) -> None:
+    """Nothing, or an error for a network that cannot take such images, or has no row per image of enough outputs.
 
     What the network raises for reasons of its own is raised as it is: only what torch refuses is said in other words.
 
     Arguments:
         network: The network, (N, c, H, W) -> (N, C).
         x: One image or a few.
+        num_classes: The number of classes, each of which needs an output; more outputs do no harm.
         name: What the user calls the network.
     """
     shape, operations = tuple(x.shape[1:]), _Operations()
@@ -42,6 +43,11 @@ def require_images(network: nn.Module, x: Float[Tensor, "N c H W"], name: str) -
         raise ShapeError(
             f"The network '{name}' gave outputs of {came} for images of shape {tuple(x.shape)}; expected a tensor "
             f"({len(x)}, number of outputs). Flatten the outputs of one image into one axis."
+        )
+    if outputs.shape[1] < num_classes:
+        raise ShapeError(
+            f"The network '{name}' has {outputs.shape[1]} outputs, and the data {num_classes} classes; expected an "
+            f"output for each. Give its last layer {num_classes} outputs."
         )
 
 

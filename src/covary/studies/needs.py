@@ -139,7 +139,7 @@ def _needs(config: DiscoverConfig, task: Task) -> Plan:
     _require_weights(config, task)
     network, x = model(config, task).eval(), task.dataset.x_train
     inner, averaged = (network.network, True) if isinstance(network, Averaged) else (network, False)
-    require_images(inner, x[:1], config.network)
+    require_images(inner, x[:1], len(task.dataset.class_names), config.network)
     size, settings, num_samples = x.element_size(), config.fit, config.num_samples if averaged else 1
     # the sizes of factors do not depend on the number of copies, and one is enough to see them
     single = network.with_samples(1) if isinstance(network, Averaged) else network

@@ -15,7 +15,7 @@ from covary.curvature.columns import root_columns
 from covary.curvature.tangents import tangent_kernel, weight_kernels
 from covary.evidence import Model
 from covary.hypergrad import partition, partition_gradient, partition_pass
-from covary.hypergrad.bound import draw_outputs, minibatch_estimate
+from covary.hypergrad.bound import check_outputs, draw_outputs, minibatch_estimate
 from oracles.curvature import ggn, loss_of
 
 NUM_DATA = 6
@@ -155,7 +155,10 @@ def test_blocks_of_one_process_are_a_part_of_the_sum():
     model, prior, data = setup()
     blocks = torch.arange(NUM_DATA).split(2)
     passes = [partition_pass(model, as_batches(data), part) for part in (blocks, blocks[::2], blocks[1::2], ())]
-    whole, *shares, nothing = (partition_gradient(found, prior, model.weights).terms for found in passes)
+    gradients = [partition_gradient(found, prior, model.weights) for found in passes]
+    whole, *shares, nothing = (gradient.terms for gradient in gradients)
+    every, first, second, of_prior = (gradient["prior.log_precision"] for gradient in gradients)
+    torch.testing.assert_close(first + second - of_prior, every, rtol=1e-9, atol=1e-11)
     torch.testing.assert_close(sum(_log_ratio(t, prior, model) for t in shares), _log_ratio(whole, prior, model))
     torch.testing.assert_close(sum(t.log_likelihood for t in shares), whole.log_likelihood)
     assert float(_log_ratio(nothing, prior, model)) == pytest.approx(0, abs=1e-12)
@@ -173,15 +176,28 @@ def test_a_weight_that_is_not_called_has_no_kernel():
     torch.testing.assert_close(gradient["prior.log_precision"][-2], of_prior.detach(), rtol=1e-10, atol=1e-10)
 
 
+def test_kernels_of_other_weights_are_refused():
+    model, prior, data = setup()
+    other = dict(reversed(model.weights.items()))
+    with pytest.raises(StructureError, match=r"those of 0\.weight, .*; 2\.bias, "):
+        partition_gradient(in_blocks(model, data, 2), prior, other)
+
+
+def test_outputs_that_are_neither_are_refused():
+    with pytest.raises(StructureError, match="'all' or 'one', got 'One'"):
+        check_outputs("One")
+
+
 def test_a_diagonal_prior_is_refused():
     model, prior, data = setup("diagonal")
     with pytest.raises(StructureError, match="by weight"):
         partition_gradient(in_blocks(model, data, 2), prior, model.weights)
 
 
-def test_a_kernel_that_is_not_finite_is_named():
+@pytest.mark.parametrize("entry", [float("nan"), -1e9])
+def test_a_block_that_is_not_finite_or_not_positive_is_named(entry):
     model, prior, data = setup()
     blocks = in_blocks(model, data, 3)
-    broken = blocks._replace(kernels=(blocks.kernels[0], torch.full_like(blocks.kernels[1], -1e9)))
+    broken = blocks._replace(kernels=(blocks.kernels[0], torch.full_like(blocks.kernels[1], entry)))
     with pytest.raises(NotPositiveDefiniteError, match="kernel of block 1"):
         partition_gradient(broken, prior, model.weights)

@@ -9,6 +9,7 @@ import torch
 from covary import curvature
 from covary._errors import StructureError
 from covary.likelihoods import Categorical
+from covary.priors import weights_of
 from covary.studies import needs, plan
 from covary.studies.invariance import Task, model, prepared
 from covary.studies.needs import OVERHEAD, _extrapolated, require_memory
@@ -57,7 +58,7 @@ def test_bytes_of_factors_are_those_of_the_factors(tmp_path, network, name, colu
 def test_the_sum_is_that_of_its_parts(tmp_path):
     settings = config(tmp_path)
     needs = plan(settings, prepared(settings))
-    parts = (needs.data_bytes, needs.weight_bytes, needs.factor_bytes, needs.activation_bytes)
+    parts = (needs.data_bytes, needs.weight_bytes, needs.factor_bytes, needs.kernel_bytes, needs.activation_bytes)
     assert needs.total_bytes == sum(parts) + OVERHEAD
     assert needs.data_bytes == 2 * (30 + 10) * 36 * 8
     assert needs.weight_bytes == 5 * needs.num_params * 8
@@ -106,17 +107,32 @@ def test_times_are_positive_and_add_up(tmp_path, estimator):
     assert needs.seconds == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("curvature", ["kron", "full"])
 @pytest.mark.parametrize("hyper_data", [None, 5])
-def test_kernels_are_counted(tmp_path, hyper_data):
-    """One of M × M numbers for each weight and block of M data."""
-    needs = []
+def test_kernels_are_counted(tmp_path, hyper_data, curvature):
+    """One of M × M numbers for each weight and block of M data, whatever curvature read-outs have."""
+    exact = replace(SETTINGS, hyper_data=hyper_data, curvature=curvature, columns="exact", judge_columns="exact")
+    found = []
     for estimator in ("two_pass", "kernel"):
-        settings = config(tmp_path, fit=replace(SETTINGS, estimator=estimator, hyper_data=hyper_data))
+        settings = config(tmp_path, fit=replace(exact, estimator=estimator))
         task = prepared(settings)
-        needs.append(plan(settings, task))
-    num_data = len(task.dataset.x_train)
-    numbers = len(needs[0].factors) * num_data * min(hyper_data or 100, num_data)
-    assert needs[1].factor_bytes - needs[0].factor_bytes == numbers * task.dataset.x_train.element_size()
+        found.append(plan(settings, task))
+    x = task.dataset.x_train
+    num_weights = len(weights_of(model(settings, task)))
+    assert [one.kernel_bytes for one in found] == [
+        0,
+        num_weights * len(x) * min(hyper_data or 100, len(x)) * x.element_size(),
+    ]
+    assert num_weights == 4
+
+
+def test_a_block_goes_through_whole_with_all_its_copies(tmp_path):
+    fit = replace(SETTINGS, estimator="kernel", hyper_data=None)
+    few, many = (
+        plan(settings, prepared(settings)).activation_bytes
+        for settings in (config(tmp_path, fit=replace(fit, hyper_samples=samples)) for samples in (1, 4000))
+    )
+    assert many > 2 * few
 
 
 @pytest.mark.parametrize(("simplify", "num_passes"), [(None, 2), (0.1, 4)])

@@ -1,4 +1,4 @@
-"""A fit of five steps under torchrun, written to a file by the first process: OUT ESTIMATOR."""
+"""A fit of five steps under torchrun, written to a file by the first process: OUT ESTIMATOR M."""
 
 import sys
 from dataclasses import replace
@@ -12,8 +12,9 @@ from training_models import QUICK, averaged, everything, points
 if __name__ == "__main__":
     dist.init_process_group("gloo")
     torch.set_default_dtype(torch.float64)
-    out, estimator = sys.argv[1:]
-    config = replace(QUICK, epochs=2, batch_size=9, burn_in=0, hyper_data=7, judgements=1, estimator=estimator)
+    out, estimator, block = sys.argv[1:]
+    settings = replace(QUICK, epochs=2, batch_size=9, burn_in=0, judgements=1)
+    config = replace(settings, estimator=estimator, hyper_data=int(block))
     # the minibatches that a width would take with "kernel" are each process's own
     network = averaged() if estimator == "two_pass" else averaged().network
     run = covary.fit(network, points(23), config=config, test=points(5, 2))

@@ -168,7 +168,10 @@ def test_the_kernel_estimator_moves_everything_and_raises_its_bound(state):
         hyper_step(state, batches, config)
     bounds.append(judge(state, batches, config))
     assert bounds[1].log_evidence > bounds[0].log_evidence
-    assert all((bound.curvature, bound.columns, bound.num_data) == ("kernel", "one output", 24) for bound in bounds)
+    assert all(
+        (bound.curvature, bound.columns, bound.num_data) == ("kernel", "one output, blocks of 5", 24)
+        for bound in bounds
+    )
     assert all(not torch.equal(before[name], p) for name, p in state.hyperparameters().items())
 
 

@@ -76,6 +76,7 @@ def _sizes(needs: Plan) -> dict[str, int]:
         "data": needs.data_bytes,
         "weights, gradients, moments": needs.weight_bytes,
         "factors": needs.factor_bytes,
+        "kernels": needs.kernel_bytes,
         "activations": needs.activation_bytes,
         "in all": needs.total_bytes,
         "available": needs.available_bytes,

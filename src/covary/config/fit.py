@@ -35,8 +35,9 @@ class FitConfig:
         burn_in: Epochs before the first hyper step.
         frequency: A hyper step follows every so many epochs.
         estimator: The gradient of the hyperparameters: "two_pass"; "kernel" (a bound from the kernels of all data in
-            blocks of M, which serves where data are few: layers are not taken to be independent); "stochastic" (a bound
-            from M data); or "augerino" (the baseline: joint descent on loss − 0.01 ‖widths‖, no evidence).
+            blocks of M, which take no layer to be independent of another; `curvature` and `judge_columns` then serve
+            read-outs alone, `columns` nothing); "stochastic" (a bound from M data); or "augerino" (the baseline: joint
+            descent on loss − 0.01 ‖widths‖, no evidence).
         curvature: "kron", "kron-traced" (KFAC with partial traces), "full" or "diag".
         columns: Sketches in the hyper-gradient, or "exact"; "full" needs "exact".
         hyper_data: M, the data that each step on the augmentation reads, all by default; with "kernel" and

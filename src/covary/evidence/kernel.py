@@ -48,7 +48,8 @@ def kernel_log_ratio(captured: Captured, columns: Iterable[Float[Tensor, "N C"]]
 def prior_log_volume(prior: Prior, weights: Mapping[str, nn.Parameter]) -> Float[Tensor, ""]:
     r"""The log-volume :math:`\frac12(P\log 2\pi - \log|\delta|)` of the prior."""
     shifts = prior.shifts()
-    logs = [shifts[name].log().expand(weight.numel()).sum() for name, weight in weights.items()]
+    # in double: the constant of a million weights would round away nats that models are compared by
+    logs = [shifts[name].log().double().expand(weight.numel()).sum() for name, weight in weights.items()]
     return 0.5 * (prior.num_params * math.log(2 * math.pi) - torch.stack(logs).sum())
 
 

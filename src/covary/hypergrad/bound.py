@@ -44,6 +44,7 @@ __all__ = [
     "bound_slopes",
     "bound_terms",
     "check_estimator",
+    "check_outputs",
     "chosen_columns",
     "draw_outputs",
     "minibatch_estimate",
@@ -95,8 +96,9 @@ def stochastic(
     drawn = draw_outputs(captured, batch, seed) if outputs == "one" else None
     estimate = minibatch_estimate(model, prior, captured, batch.y, estimator, drawn)
     whole = estimate.scaled(everything.num_data / num_data)
-    structures = dict.fromkeys(model.weights, "kernel") if estimator == "kernel" else captured.structures
-    terms = bound_terms(whole, prior, model.weights, everything.num_data)._replace(structures=dict(structures))
+    terms = bound_terms(whole, prior, model.weights, everything.num_data)
+    if estimator == "kron":
+        terms = terms._replace(structures=dict(captured.structures))
     return HyperGradient(bound_slopes(whole, prior, model.weights, model_hyperparameters(model)), terms)
 
 
@@ -104,13 +106,18 @@ def check_estimator(estimator: object, outputs: object, prior: Prior) -> None:
     """Nothing, or the reason why these choices cannot be."""
     if estimator not in ("kernel", "kron"):
         raise StructureError(f"estimator must be 'kernel' or 'kron', got {estimator!r}.")
-    if outputs not in ("all", "one"):
-        raise StructureError(f"outputs must be 'all' or 'one', got {outputs!r}.")
+    check_outputs(outputs)
     if estimator == "kron" and prior.structure == "diagonal":
         raise StructureError(
             "A diagonal prior with estimator 'kron' has no closed-form log-determinant. Use estimator='kernel', or "
             "Prior(structure='layerwise') or 'scalar' with 'kron'."
         )
+
+
+def check_outputs(outputs: object) -> None:
+    """Nothing, or an error for what is neither "all" nor "one"."""
+    if outputs not in ("all", "one"):
+        raise StructureError(f"outputs must be 'all' or 'one', got {outputs!r}.")
 
 
 class Estimate(NamedTuple):
@@ -177,21 +184,6 @@ def draw_outputs(captured: Captured, batch: IndexedBatch, seed: int) -> Int[Tens
     return (captured.outputs.shape[1] * noise).long()
 
 
-def _captured(model: Model, batch: IndexedBatch) -> Captured:
-    # where the prior alone is learned, nothing is differentiated through the pass
-    with torch.set_grad_enabled(bool(model_hyperparameters(model))):
-        captured = capture(model.network, batch.x, model.weights, index=batch.identity, seed=model.seed)
-    model.likelihood.check(captured.outputs, batch.y)
-    return captured
-
-
-def _kron_log_ratio(
-    model: Model, prior: Prior, captured: Captured, columns: Iterable[Float[Tensor, "M C"]]
-) -> Float[Tensor, ""]:
-    curvature = joined(kron_blocks(captured, columns), model.weights)
-    return 2 * (prior_log_volume(prior, model.weights) - log_volume(curvature, prior.shifts()))
-
-
 def bound_terms(estimate: Estimate, prior: Prior, weights: Mapping[str, nn.Parameter], num_data: int) -> EvidenceTerms:
     """The terms of the bound as plain numbers.
 
@@ -232,6 +224,21 @@ def bound_slopes(
     for name, slope in slopes(_log_prior(prior, weights) + prior_log_volume(prior, weights), outer).items():
         gradient[name] = gradient[name] + slope
     return gradient
+
+
+def _captured(model: Model, batch: IndexedBatch) -> Captured:
+    # where the prior alone is learned, nothing is differentiated through the pass
+    with torch.set_grad_enabled(bool(model_hyperparameters(model))):
+        captured = capture(model.network, batch.x, model.weights, index=batch.identity, seed=model.seed)
+    model.likelihood.check(captured.outputs, batch.y)
+    return captured
+
+
+def _kron_log_ratio(
+    model: Model, prior: Prior, captured: Captured, columns: Iterable[Float[Tensor, "M C"]]
+) -> Float[Tensor, ""]:
+    curvature = joined(kron_blocks(captured, columns), model.weights)
+    return 2 * (prior_log_volume(prior, model.weights) - log_volume(curvature, prior.shifts()))
 
 
 def _log_prior(prior: Prior, weights: Mapping[str, nn.Parameter]) -> Float[Tensor, ""]:

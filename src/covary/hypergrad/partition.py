@@ -26,9 +26,10 @@ from ..curvature.capture import capture
 from ..curvature.tangents import weight_kernels
 from ..evidence import Model
 from ..evidence.kernel import joined_batch
+from ..evidence.passes import check_model
 from ..linalg import Dense
 from ..priors import Prior
-from .bound import Estimate, Outputs, bound_slopes, bound_terms, chosen_columns, draw_outputs
+from .bound import Estimate, Outputs, bound_slopes, bound_terms, check_outputs, chosen_columns, draw_outputs
 from .hyperparameters import HyperGradient
 
 __all__ = ["Partition", "check_per_weight", "partition_gradient", "partition_pass"]
@@ -38,12 +39,14 @@ class Partition(NamedTuple):
     r"""What the bound needs of the data of this process, whatever the prior.
 
     Arguments:
-        kernels: For each block the kernels :math:`K_w`, weight by weight.
+        names: The weights w.
+        kernels: For each block the kernels :math:`K_w`, in that order.
         factor: How many columns of the root one row stands for, c.
         log_likelihood: :math:`\log p(D|\theta)`.
         num_data: The number of data.
     """
 
+    names: tuple[str, ...]
     kernels: tuple[Float[Tensor, "_ _ _"], ...]
     factor: int
     log_likelihood: Float[Tensor, ""]
@@ -63,7 +66,9 @@ def check_per_weight(prior: Prior) -> None:
 def partition_pass(
     model: Model, batches: Batches, blocks: Iterable[Int[Tensor, " _"]], outputs: Outputs = "one"
 ) -> Partition:
-    """The kernels of a partition, one block in memory at a time beside what is kept: W · M² numbers for each.
+    """The kernels of a partition, one pass of a block in memory at a time beside what is kept.
+
+    That is W · M² numbers for each block with one output, and W · (M C)² with all.
 
     Arguments:
         model: The model; its seed is that of the noise and of the drawn outputs.
@@ -72,6 +77,8 @@ def partition_pass(
             all are those of the whole partition.
         outputs: "one" drawn column of the root of Λ for each datum, or "all".
     """
+    check_outputs(outputs)
+    check_model(model, batches)
     kernels, factor, num_data = [], 1, 0
     log_likelihood = torch.zeros((), dtype=torch.float64, device=next(iter(model.weights.values())).device)
     for positions in blocks:
@@ -83,7 +90,7 @@ def partition_pass(
         kernels.append(weight_kernels(captured, columns))
         log_likelihood = log_likelihood + model.likelihood.log_prob(captured.outputs, batch.y).double()
         num_data += len(positions)
-    return Partition(tuple(kernels), factor, log_likelihood, num_data)
+    return Partition(tuple(model.weights), tuple(kernels), factor, log_likelihood, num_data)
 
 
 @torch.enable_grad()
@@ -93,9 +100,14 @@ def partition_gradient(partition: Partition, prior: Prior, weights: Mapping[str,
     Arguments:
         partition: The kernels of this process's blocks.
         prior: The prior, any but a diagonal one.
-        weights: The weights that it covers.
+        weights: The weights that it covers, those of the pass.
     """
     check_per_weight(prior)
+    if tuple(weights) != partition.names:
+        raise StructureError(
+            f"These kernels are those of {', '.join(partition.names)}; {', '.join(weights)} came. Pass the weights of "
+            "the model that the pass was made with."
+        )
     shifts = prior.shifts()
     scales = torch.stack([shifts[name] for name in weights]).reciprocal()
     log_ratio = scales.new_zeros((), dtype=torch.float64)

@@ -47,7 +47,7 @@ class Evidence:
         log_evidence: The sum.
         num_data: How many data it is the evidence of.
         curvature: "kron", "kron-traced", "full", "diag" or "kernel".
-        columns: "exact", or the number of sketches as a word.
+        columns: "exact", or the number of sketches as a word; of a bound by kernels what it draws, and its blocks.
         gradient_norm: The norm of the gradient of the log joint: zero at a mode. None where it was not computed.
     """
 

@@ -142,9 +142,10 @@ def discard(folder: Path) -> None:
 
 def _make(piece: Piece[Record], folder: Path | None) -> Record:
     """The record of a cell, written when it is complete."""
+    settings = _plain(piece.settings)  # before the work: settings that cannot be written would lose it
     record = piece.make()
     if folder is not None:
-        content = {"settings": dict(piece.settings), "record": asdict(cast(Any, record))}
+        content = {"settings": settings, "record": asdict(cast(Any, record))}
         write_text(_path(folder, piece.name), json.dumps(content, allow_nan=False) + "\n")
     return record
 
@@ -152,6 +153,12 @@ def _make(piece: Piece[Record], folder: Path | None) -> Record:
 def _finished(pieces: Sequence[Piece[Record]], folder: Path) -> dict[str, Record]:
     """The records of the cells that are kept, by name."""
     return {piece.name: _read(path, piece) for piece in pieces if (path := _path(folder, piece.name)).exists()}
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings as they are when read: tuples are lists."""
+    plain: dict[str, Any] = json.loads(json.dumps(dict(settings)))
+    return plain
 
 
 def _path(folder: Path, name: str) -> Path:
@@ -164,7 +171,7 @@ def _read(path: Path, piece: Piece[Record]) -> Record:
         written, plain = dict(content["settings"]), content["record"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{path} is no finished cell of a study ({error}). Remove it to make the cell anew.") from error
-    settings = json.loads(json.dumps(dict(piece.settings)))  # as they are when read: tuples are lists
+    settings = _plain(piece.settings)
     for name in settings.keys() | written.keys():
         if name != "data_dir" and written.get(name) != settings.get(name):
             raise StructureError(

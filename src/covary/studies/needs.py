@@ -27,7 +27,7 @@ from ..priors import Prior, weights_of
 from ..readout import relaxed_layers
 from ..training.schedule import is_hyper_epoch
 from ..training.state import initial_state
-from ..training.steps import BLOCK_DATA, hyper_step, judge, weight_step
+from ..training.steps import block_size, hyper_step, judge, weight_step
 from .invariance import Task, model
 
 __all__ = ["Plan", "plan", "require_memory"]
@@ -50,7 +50,8 @@ class Plan:
             factors of one, and the bytes of all.
         data_bytes: The data.
         weight_bytes: Weights, gradients, both of the optimiser's moments, the best state.
-        factor_bytes: Factors with their eigenvectors and the cotangents; with the estimator "kernel" its kernels too.
+        factor_bytes: Factors with their eigenvectors and the cotangents.
+        kernel_bytes: Kernels of all blocks, which the estimator "kernel" keeps for a hyper step.
         activation_bytes: The largest pass: a batch of weights' steps, or a part of a hyper step.
         total_bytes: The sum, with the process itself.
         available_bytes: What this machine has to spare now.
@@ -67,6 +68,7 @@ class Plan:
     data_bytes: int
     weight_bytes: int
     factor_bytes: int
+    kernel_bytes: int
     activation_bytes: int
     total_bytes: int
     available_bytes: int
@@ -105,13 +107,15 @@ def require_memory(config: DiscoverConfig, task: Task) -> None:
         "data": needs.data_bytes,
         "weights": needs.weight_bytes,
         "factors": needs.factor_bytes,
+        "kernels": needs.kernel_bytes,
         "activations": needs.activation_bytes,
     }
     listed = ", ".join(f"{name} {size / 2**30:.1f}" for name, size in parts.items())
     raise StructureError(
         f"This run needs about {needs.total_bytes / 2**30:.1f} GiB ({listed}); this machine has "
         f"{needs.available_bytes / 2**30:.1f} GiB to spare. Lower the batch size or the number of samples for "
-        "activations, use a narrower network for factors, or fewer images for data."
+        "activations, use a narrower network for factors, smaller blocks (hyper_data) for kernels, or fewer images for "
+        "data."
     )
 
 
@@ -147,6 +151,8 @@ def _needs(config: DiscoverConfig, task: Task) -> Plan:
     num_params = sum(weight.numel() for weight in weights_of(network).values())
     # the copies in one pass: of a weight step's batch, or of a part of a pass over the curvature
     copies = min(len(x) * num_samples, max(settings.batch_size * num_samples, ROWS_AT_ONCE))
+    if settings.estimator in ("kernel", "stochastic"):  # a block goes through whole
+        copies = max(copies, block_size(settings, len(x)) * (settings.hyper_samples or num_samples if averaged else 1))
     # forward keeps an activation, backward makes a gradient of it, the warp keeps its grid of two coordinates
     per_copy = 2 * _activations(inner, x[:1]) + (4 if averaged else 1) * x[0].numel()
     # patches are those of the mean over a datum's copies
@@ -154,8 +160,8 @@ def _needs(config: DiscoverConfig, task: Task) -> Plan:
     parts = {
         "data_bytes": 2 * (x.numel() + task.dataset.x_test.numel()) * size,
         "weight_bytes": COPIES * num_params * size,
-        "factor_bytes": 3 * sum(factor["bytes"] for factor in factors)
-        + size * _kernels(len(factors), len(x), settings),
+        "factor_bytes": 3 * sum(factor["bytes"] for factor in factors),
+        "kernel_bytes": size * _kernels(len(weights_of(network)), len(x), settings),
         "activation_bytes": (copies * per_copy + patches) * size,
     }
     return Plan(
@@ -214,10 +220,8 @@ def _patches(network: nn.Module, x: torch.Tensor, curvature: str) -> int:
 
 
 def _kernels(num_weights: int, num_data: int, settings: FitConfig) -> int:
-    """The numbers in the kernels of all weights and blocks, which the estimator "kernel" keeps for a hyper step."""
-    if settings.estimator != "kernel":
-        return 0
-    return num_weights * num_data * min(settings.hyper_data or BLOCK_DATA, num_data)
+    """The numbers in the kernels of all weights and blocks; 0 where another estimator needs none."""
+    return num_weights * num_data * block_size(settings, num_data) if settings.estimator == "kernel" else 0
 
 
 def _factor(name: str, structure: str, num_blocks: int, sides: list[int], size: int) -> dict[str, Any]:
@@ -264,8 +268,10 @@ def _probe(config: DiscoverConfig, task: Task) -> tuple[float, float, float]:
     judged = {number: _seconds(partial(judge, state, batches[number], settings)) for number in (half, few)}
     if settings.estimator == "stochastic":  # it reads M data, however many there are
         return epoch, times[few], _extrapolated(judged, num_data)
-    if settings.estimator == "kernel":  # blocks of equal size, one after the other
-        return epoch, times[few] * num_data / few, judged[few] * num_data / few
+    if settings.estimator == "kernel":  # block after block, and steps on an augmentation, which read M data each
+        growing = judged[few] if isinstance(network, Averaged) else times[few]
+        hyper = growing * num_data / few + max(times[few] - growing, 0.0)
+        return epoch, hyper, judged[few] * num_data / few
     second = min(config.fit.hyper_data or num_data, num_data)
     # a hyper step is one pass over all data and, for each step on the augmentation, a dearer one over M
     share = (1 + 2 * config.fit.hyper_steps * second / num_data) / (1 + 2 * config.fit.hyper_steps)

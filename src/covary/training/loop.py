@@ -129,7 +129,7 @@ def _check(batches: Batches, prior: Prior, config: FitConfig, checkpoint_every: 
         batches.at(torch.arange(1))  # so does a choice of M among them
     if config.estimator == "kernel":
         check_per_weight(prior)
-    if config.hyper_data is not None and config.hyper_data < place()[1]:
+    if config.estimator == "two_pass" and config.hyper_data is not None and config.hyper_data < place()[1]:
         raise StructureError(f"hyper_data must be at least the number of processes, {place()[1]}; raise it.")
     if config.estimator == "two_pass" or config.judgements:
         check_choice(config.curvature, cast(Columns, config.judge_columns), prior)

@@ -42,10 +42,9 @@ from .schedule import HYPER, JUDGE, WEIGHTS, cosine, hyper_progress, seed_for
 from .shards import own, own_part, place
 from .state import FitState
 
-__all__ = ["BLOCK_DATA", "evidence_record", "hyper_network", "hyper_step", "judge", "set_rates", "weight_step"]
+__all__ = ["block_size", "evidence_record", "hyper_network", "hyper_step", "judge", "set_rates", "weight_step"]
 
 BLOCK_DATA = 100  # M of the bounds, where none is given
-KERNEL = "kernel", "one output"  # the curvature and columns of the bounds
 
 
 def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data: int, config: FitConfig) -> None:
@@ -100,7 +99,7 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
     learned = model_hyperparameters(model)
     if learned:  # cotangents will need the eigenvectors, which steps on the prior do without
         factors.curvature.decompose(joined_shifts(factors.curvature, state.prior, model.weights))
-    first = _prior_steps(state, partial(prior_gradient, factors, state.prior, model.weights), config)
+    first = _prior_steps(state, optimiser, partial(prior_gradient, factors, state.prior, model.weights), config)
     cotangents = factor_cotangents(factors, state.prior, model.weights) if learned else {}
     for number in range(config.hyper_steps if learned else 0):
         part = model._replace(seed=seed_for(seed, number))
@@ -113,11 +112,11 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
 def judge(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
     """The evidence, under the same noise and sketches whenever it is asked: states can be compared by it.
 
-    With the estimator "kernel" it is the bound that its steps climb, over the same partition and drawn outputs.
+    With the estimator "kernel" it is a bound, over a partition and drawn outputs that are always the same.
     """
     if config.estimator == "kernel":
         model, partition = _partition(state, batches, config, seed_for(config.seed, JUDGE))
-        return evidence_record(partition_gradient(partition, state.prior, model.weights).terms, *KERNEL)
+        return _bound_record(partition_gradient(partition, state.prior, model.weights).terms, config)
     terms = log_evidence(
         hyper_network(state.network, config),
         state.likelihood,
@@ -158,15 +157,20 @@ def set_rates(optimiser: Optimizer, progress: float | int, share: float | int = 
         group["lr"] = share * cosine(group["first"], group["final"], progress)
 
 
-def _prior_steps(state: FitState, gradient_of: Callable[[], HyperGradient], config: FitConfig) -> EvidenceTerms:
+def block_size(config: FitConfig, num_data: int) -> int:
+    """The number M of data in a block of the estimators "kernel" and "stochastic", out of so many."""
+    return min(config.hyper_data or BLOCK_DATA, num_data)
+
+
+def _prior_steps(
+    state: FitState, optimiser: Optimizer, gradient_of: Callable[[], HyperGradient], config: FitConfig
+) -> EvidenceTerms:
     """Steps on the prior for one pass over the data; the terms are those before the first of them."""
-    optimiser, parameters = state.hyper_optimiser, state.hyperparameters()
-    assert optimiser is not None, "a hyper step needs something to learn"
     first: EvidenceTerms | None = None
     for _ in range(config.prior_steps):
         gradient = gradient_of()
         first = gradient.terms if first is None else first
-        _climb(parameters, optimiser, gradient)
+        _climb(state.hyperparameters(), optimiser, gradient)
     assert first is not None, "there is at least one step on the prior"
     return first
 
@@ -175,20 +179,21 @@ def _kernel_steps(state: FitState, optimiser: Optimizer, batches: Batches, confi
     """Steps of the prior along the bound of a partition of all data, and of all else along that of a minibatch each."""
     seed = seed_for(config.seed, HYPER, state.epoch)
     model, partition = _partition(state, batches, config, seed)
-    first = _prior_steps(state, partial(partition_gradient, partition, state.prior, model.weights), config)
+    gradient_of = partial(partition_gradient, partition, state.prior, model.weights)
+    first = _prior_steps(state, optimiser, gradient_of, config)
     learned = model_hyperparameters(model)
     for number in range(config.hyper_steps if learned else 0):
         gradient = _minibatch_gradient(state, batches, config, seed_for(seed, number))
         _climb(state.hyperparameters(), optimiser, {name: gradient[name] for name in learned})
-    return evidence_record(first, *KERNEL)
+    return _bound_record(first, config)
 
 
 def _partition(state: FitState, batches: Batches, config: FitConfig, seed: int) -> tuple[Model, Partition]:
     """The model, and the kernels of a random partition of all data; of its blocks each process takes its share."""
     model = state.model(seed)._replace(network=_bound_network(state, config))
-    size = min(config.hyper_data or BLOCK_DATA, batches.num_data)
+    order = permutation(seed, batches.num_data, stream=Stream.SUBSET)
     rank, world = place()
-    blocks = permutation(seed, batches.num_data, stream=Stream.SUBSET).split(size)[rank::world]
+    blocks = order.split(block_size(config, batches.num_data))[rank::world]
     return model, partition_pass(model, batches, blocks)
 
 
@@ -198,7 +203,7 @@ def _stochastic_steps(state: FitState, optimiser: Optimizer, batches: Batches, c
     for number in range(config.hyper_steps):
         seed = seed_for(seed_for(config.seed, HYPER, state.epoch), number)
         gradient = _minibatch_gradient(state, batches, config, seed)
-        records.append(evidence_record(gradient.terms, *KERNEL))
+        records.append(_bound_record(gradient.terms, config))
         _climb(state.hyperparameters(), optimiser, gradient)
     return records[0]
 
@@ -212,9 +217,14 @@ def _minibatch_gradient(state: FitState, batches: Batches, config: FitConfig, se
         state.prior,
         shard,
         outputs="one",
-        num_data=min(config.hyper_data or BLOCK_DATA, shard.num_data),
+        num_data=block_size(config, shard.num_data),
         seed=seed,
     )
+
+
+def _bound_record(terms: EvidenceTerms, config: FitConfig) -> Evidence:
+    """The terms of a bound as numbers; those of blocks of another size are not to be compared with it."""
+    return evidence_record(terms, "kernel", f"one output, blocks of {block_size(config, terms.num_data)}")
 
 
 def _bound_network(state: FitState, config: FitConfig) -> nn.Module:

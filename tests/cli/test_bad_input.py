@@ -36,7 +36,7 @@ FIXED = ("--baselines", "fixed", "--fixed-widths")
         ((*FIXED, "rotation=-1"), ["rotation", "-1"]),
         ((*FIXED, "rotation=nan"), ["rotation", "nan"]),
         ((*FIXED, "wobble=1"), ["'wobble' is no transform", "rotation"]),
-        (("--estimator", "guess"), ["estimator must be one of two_pass, stochastic", "'guess' came"]),
+        (("--estimator", "guess"), ["estimator must be one of two_pass, kernel, stochastic", "'guess' came"]),
         (("--curvature", "flat"), ["curvature must be one of kron, kron-traced, full, diag"]),
         (("--curvature", "full"), ["exact columns"]),
         (("--judge-columns", "few"), ["judge_columns", "'few' came"]),

@@ -137,3 +137,15 @@ def test_accumulation_wants_equal_shapes() -> None:
         Kron(gram(0, 2, 2), gram(1, 3, 3)).accumulate(Kron(gram(0, 3, 3), gram(1, 2, 2)))
     with pytest.raises(StructureError, match="own structure; Dense came"):
         Kron(gram(0, 2, 2), gram(1, 3, 3)).accumulate(Dense(gram(2, 6, 6)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_factors_that_have_all_but_vanished_are_as_symmetric_as_their_bits_allow(dtype):
+    """A path that was switched off left a factor of numbers below the smallest normal one: a run died of it."""
+    smallest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+    faint = torch.tensor([[4.0, 1.0], [2.0, 4.0]], dtype=dtype) * smallest
+    assert faint[0, 1] != faint[1, 0]
+    found = Kron(torch.eye(3, dtype=dtype), faint).logdet(2.0)
+    torch.testing.assert_close(found, 6 * torch.tensor(2.0, dtype=dtype).log())
+    with pytest.raises(StructureError, match="symmetric"):
+        Kron(torch.eye(3, dtype=dtype), faint / smallest).logdet(2.0)

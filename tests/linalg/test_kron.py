@@ -149,3 +149,16 @@ def test_factors_that_have_all_but_vanished_are_as_symmetric_as_their_bits_allow
     torch.testing.assert_close(found, 6 * torch.tensor(2.0, dtype=dtype).log())
     with pytest.raises(StructureError, match="symmetric"):
         Kron(torch.eye(3, dtype=dtype), faint / smallest).logdet(2.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_factors_that_have_all_but_vanished_are_as_definite_as_their_bits_allow(dtype):
+    """Each of many products lost up to the smallest normal number: a run died of an eigenvalue of -6e-36."""
+    kind = torch.finfo(dtype)
+    scale = 1e3 * kind.tiny / kind.eps**0.5
+    faint = torch.tensor([[1.0, 1.01], [1.01, 1.0]], dtype=dtype) * scale
+    assert torch.linalg.eigvalsh(faint.double() / scale).min() < -0.009
+    found = Kron(torch.eye(3, dtype=dtype), faint).logdet(2.0)
+    torch.testing.assert_close(found, 6 * torch.tensor(2.0, dtype=dtype).log())
+    with pytest.raises(NotPositiveDefiniteError, match="below zero by more than rounding"):
+        Kron(torch.eye(3, dtype=dtype), faint / scale).logdet(2.0)

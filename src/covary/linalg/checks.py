@@ -35,9 +35,9 @@ def check_entries(matrix: Float[Tensor, "*Q n n"], label: str) -> None:
             "Look for inf or nan in the data and the weights, or compute in float64."
         )
     # Decompositions read one triangle only; sums over many data differ between the triangles by rounding, not by more.
-    # Numbers below the smallest normal one, as of a path that is switched off, are rounded to a few bits.
+    # Products below the smallest normal number, as of a path that is switched off, are rounded by up to that number each.
     gap, largest, kind = (matrix - matrix.mT).amax(), torch.maximum(high, -low), torch.finfo(matrix.dtype)
-    if bool(gap > kind.eps**0.5 * largest + kind.tiny):
+    if bool(gap > kind.eps**0.5 * largest + kind.tiny / kind.eps):
         raise StructureError(
             f"{label} must be symmetric; entries differ from their mirror image by up to {gap.item():.3e}. "
             "Pass (M + M.mT) / 2 if that is the matrix you mean."

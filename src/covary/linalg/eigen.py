@@ -257,8 +257,9 @@ def _single_threaded(label: str) -> Iterator[None]:
 def _without_rounding(values: Float[Tensor, "*Q n"], label: str, estimated: bool) -> Float[Tensor, "*Q n"]:
     """The eigenvalues, those that are negative within rounding (in an estimate: within its noise) set to zero."""
     kind = torch.finfo(values.dtype)
-    # a path that is off has products below the smallest normal number, which are rounded absolutely
-    tolerance = 10 * values.shape[-1] * (kind.eps * values.abs().amax(-1, keepdim=True) + kind.tiny)
+    # products of a path that is off lie below the smallest normal number and are rounded absolutely, each by up to
+    # that number; a sum of more than 1/eps of them would be no sum anyway
+    tolerance = 10 * values.shape[-1] * (kind.eps * values.abs().amax(-1, keepdim=True) + kind.tiny / kind.eps)
     beyond = values < -tolerance
     if not estimated and bool(beyond.any()):
         raise NotPositiveDefiniteError(

@@ -35,7 +35,7 @@ def check_entries(matrix: Float[Tensor, "*Q n n"], label: str) -> None:
             "Look for inf or nan in the data and the weights, or compute in float64."
         )
     # Decompositions read one triangle only; sums over many data differ between the triangles by rounding, not by more.
-    # Products below the smallest normal number, as of a path that is switched off, are rounded by up to that number each.
+    # Products below the smallest normal number, as of a path that is off, are each rounded by up to that number.
     gap, largest, kind = (matrix - matrix.mT).amax(), torch.maximum(high, -low), torch.finfo(matrix.dtype)
     if bool(gap > kind.eps**0.5 * largest + kind.tiny / kind.eps):
         raise StructureError(

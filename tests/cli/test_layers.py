@@ -13,7 +13,7 @@ import torch
 from cli.outcomes import assert_one_line_and_code_2
 from covary._errors import CovaryError
 from covary.augment import Affine2d
-from covary.config import LAYERS, layers_config
+from covary.config import LAYERS, STRICT, layers_config
 from covary.data import load, resized
 from covary.likelihoods import Categorical
 from covary.networks import Averaged, Standardised, build
@@ -46,6 +46,9 @@ def test_without_options_the_settings_are_the_defaults(run, monkeypatch):
     assert seen[0] == layers_config("f-fc+conv", 4)
     assert (seen[0].augment, seen[0].fit) == ("none", LAYERS)
     assert (seen[1].network, seen[1].simplify) == ("relaxed:s-fc:2:weight", 0.05)
+    run("layers", "--relaxation", "0.3")
+    assert seen[2] == layers_config("f-fc+conv", 4, relaxation=0.3)
+    assert (seen[2].relaxation, seen[2].fit) == (0.3, STRICT)
 
 
 def test_end_to_end(run, small, tmp_path):

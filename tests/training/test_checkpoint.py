@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 import covary
 from covary._errors import DataError, Interrupted, StructureError
-from covary.training.checkpoint import CHECKSUM, HEADER, checkpoints
+from covary.training.checkpoint import CHECKSUM, HEADER, VERSION, checkpoints
 from training.resume_worker import EPOCHS, session
 from training_models import QUICK, averaged, everything, points
 
@@ -57,8 +57,9 @@ def test_resumed_run_equals_the_uninterrupted_one(tmp_path, optimiser):
     assert_same(fit(tmp_path, config, resume=True), fit(None, config))
 
 
-def test_rates_relative_to_sizes_are_those_of_the_runs_own_start(tmp_path):
-    config = replace(CONFIG, relative_to=0.2, learning_rate=0.01)
+@pytest.mark.parametrize("follow_prior", [False, True])
+def test_rates_relative_to_sizes_are_those_of_the_runs_own_start(tmp_path, follow_prior):
+    config = replace(CONFIG, relative_to=0.2, learning_rate=0.01, follow_prior=follow_prior, most_slope=0.1)
     with pytest.raises(Stop):
         fit(tmp_path, config, callbacks=[stop_after(3)])
     other = covary.fit(averaged(seed=1), points(), config=config, checkpoint_dir=tmp_path, resume=True)
@@ -201,7 +202,9 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, damage):
     assert_same(resumed, fit(None))
 
 
-@pytest.mark.parametrize("text", ["[]", "3", '{"version": 2}', '{"version": 2, "fingerprint": []}', "[" * 10**5])
+@pytest.mark.parametrize(
+    "text", ["[]", "3", f'{{"version": {VERSION}}}', f'{{"version": {VERSION}, "fingerprint": []}}', "[" * 10**5]
+)
 def test_a_header_that_is_no_record_is_passed_over_as_damage_is(tmp_path, text):
     with pytest.raises(Stop):
         fit(tmp_path, callbacks=[stop_after(4)])

@@ -11,7 +11,7 @@ from covary.batches import IndexedBatch, as_batches
 from covary.training import steps
 from covary.training.schedule import HYPER, JUDGE, WEIGHTS, seed_for
 from covary.training.state import initial_state
-from covary.training.steps import _climb, hyper_step, judge, set_rates, weight_step
+from covary.training.steps import _climb, hyper_step, judge, weight_step
 from training_models import QUICK, averaged, points
 
 
@@ -50,27 +50,6 @@ def test_a_long_gradient_is_shortened_and_keeps_its_direction(state):
     weight_step(state, batch, 8, 8, replace(QUICK, most_slope=float(long.norm()) / 5))
     short = torch.cat([weight.grad.flatten() for weight in weights])
     torch.testing.assert_close(short, long / 5, rtol=1e-4, atol=0)
-
-
-def test_rates_follow_the_size_that_weights_start_with():
-    """Adam's first step is its rate times the sign of the gradient."""
-    network = averaged()
-    config = replace(QUICK, learning_rate=1e-3, relative_to=0.2)
-    with torch.no_grad():
-        for weight in network.network.parameters():
-            if weight.dim() == 1:
-                weight.zero_()
-    state = initial_state(network, covary.Categorical(), covary.Prior(network), config)
-    set_rates(state.weight_optimiser, 0)
-    weights = state.prior.weights(network)
-    before = {name: weight.detach().clone() for name, weight in weights.items()}
-    x, y = points(8)
-    weight_step(state, IndexedBatch(x, y, torch.arange(8)), 8, 8, config)
-    for name, weight in weights.items():
-        moved = (weight.detach() - before[name]).abs().median()
-        size = before[name].pow(2).mean().sqrt()
-        expected = 1e-3 * size / 0.2 if size > 0 else torch.tensor(1e-3, dtype=size.dtype)
-        torch.testing.assert_close(moved, expected, rtol=1e-3, atol=0, msg=name)
 
 
 def test_a_weight_step_moves_weights_alone(state):

@@ -24,6 +24,9 @@ def layers(
     length_scale: Annotated[
         str, typer.Option(help=f"Of the bases of sparse layers: {', '.join(LENGTH_SCALES)}.")
     ] = LENGTH_SCALES[0],
+    relaxation: Annotated[
+        float, typer.Option(help="The size that all paths but the strict one start with, such as 0.3; 1: all alike.")
+    ] = 1.0,
     simplify: Annotated[
         float | None, typer.Option(help="Take out paths with less than this share, such as 0.01, and say what changed.")
     ] = None,
@@ -39,5 +42,5 @@ def layers(
     Examples: `covary layers --task quadrant --limit 4000`, `covary layers --data cifar-10 --train-augment flips+shifts
     --baselines map,conv --simplify 0.01`, `covary layers --variant s-fc+s-conv --length-scale hyperparameter --plan`.
     """
-    base = replace(layers_config(variant, alpha, length_scale), simplify=simplify)
+    base = replace(layers_config(variant, alpha, length_scale, relaxation), simplify=simplify)
     perform(settings(flags, base), flags)

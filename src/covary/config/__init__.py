@@ -2,12 +2,13 @@
 
 from .checks import check_seed
 from .discover import BASELINES, TRAIN_AUGMENTS, DiscoverConfig, layers_config
-from .fit import IMAGES, LAYERS, FitConfig
+from .fit import IMAGES, LAYERS, STRICT, FitConfig
 
 __all__ = [
     "BASELINES",
     "IMAGES",
     "LAYERS",
+    "STRICT",
     "TRAIN_AUGMENTS",
     "DiscoverConfig",
     "FitConfig",

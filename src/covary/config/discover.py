@@ -6,7 +6,7 @@ from typing import Any
 
 from .._errors import StructureError
 from .checks import check_between, check_choice, check_least
-from .fit import IMAGES, LAYERS, FitConfig
+from .fit import IMAGES, LAYERS, STRICT, FitConfig
 
 __all__ = ["BASELINES", "TRAIN_AUGMENTS", "DiscoverConfig", "layers_config"]
 
@@ -37,6 +37,8 @@ class DiscoverConfig:
         train_augment: What weight updates see besides, and the evidence does not: "none" or "flips+shifts".
         num_samples: S, the transformed copies of each image, in weight steps and in the test.
         prior: "scalar", "layerwise" or "diagonal".
+        relaxation: The size that paths of a relaxed layer start with, but for its strict one, in units of their usual
+            size; below 1 their priors start as narrow, from which the evidence may widen them. 1 starts all alike.
         baselines: Other ways to train the same network: "plain" (no augmentation), "fixed", "augerino", "map" (no
             augmentation, precisions fixed at 1, no hyper steps) and, of a relaxed network, "conv" (convolutions alone).
         fixed_widths: The widths of the baseline "fixed", by name.
@@ -57,6 +59,7 @@ class DiscoverConfig:
     train_augment: str = "none"
     num_samples: int = 8
     prior: str = "layerwise"
+    relaxation: float = 1.0
     baselines: tuple[str, ...] = ()
     fixed_widths: dict[str, float] = field(default_factory=dict)
     simplify: float | None = None
@@ -75,6 +78,7 @@ class DiscoverConfig:
             check_between("size", self.size, LEAST_SIDE, MOST_SIDE)
         if self.simplify is not None and not 0 < self.simplify < 1:
             raise StructureError(f"simplify is a share between 0 and 1, such as 0.01; {self.simplify!r} came.")
+        self._check_relaxation()
         self._check_baselines()
         came = self.fit.curvature
         if self.prior == "diagonal" and came not in ("diag", "full"):
@@ -86,6 +90,18 @@ class DiscoverConfig:
     def is_relaxed(self) -> bool:
         """Whether the network is one of relaxed layers, by its name."""
         return self.network.startswith(RELAXED)
+
+    def _check_relaxation(self) -> None:
+        if not 0 < self.relaxation <= 1:
+            raise StructureError(
+                f"relaxation is a size above 0 and at most 1; {self.relaxation!r} came. Pass 1 or 0.3."
+            )
+        if self.relaxation < 1 and not (self.is_relaxed and self.prior == "layerwise" and self.fit.follow_prior):
+            raise StructureError(
+                f"relaxation={self.relaxation} needs a relaxed network, a layerwise prior and follow_prior; "
+                f"network={self.network!r}, prior={self.prior!r}, follow_prior={self.fit.follow_prior} came. Leave it "
+                "at 1, or set those."
+            )
 
     def _check_baselines(self) -> None:
         for name in self.baselines:
@@ -120,14 +136,16 @@ class DiscoverConfig:
         return {name: value for name, value in plain.items() if name != "fit"} | plain["fit"]
 
 
-def layers_config(variant: str, alpha: int, length_scale: str = "fixed") -> DiscoverConfig:
+def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxation: float = 1.0) -> DiscoverConfig:
     """The settings that layer-wise equivariance is learned with: the reference network on 32 × 32 standardised pixels.
 
     Arguments:
         variant: The paths of each layer, such as "f-fc+conv".
         alpha: The width of the network, from 1 to 1,000.
         length_scale: Of sparse layers: "fixed", a "weight" with a prior, or a "hyperparameter".
+        relaxation: The size that all paths but the strict one start with; below 1 training begins at the strict end.
     """
     check_between("alpha", alpha, 1, MOST_ALPHA)
     name = f"{RELAXED}{variant}:{alpha}" + ("" if length_scale == "fixed" else f":{length_scale}")
-    return DiscoverConfig(network=name, augment="none", size=32, standardise=True, fit=LAYERS)
+    fit = LAYERS if relaxation == 1 else STRICT
+    return DiscoverConfig(network=name, augment="none", size=32, standardise=True, relaxation=relaxation, fit=fit)

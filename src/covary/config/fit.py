@@ -7,7 +7,7 @@ from typing import Any
 from .._errors import StructureError
 from .checks import check_choice, check_columns, check_least, check_positive, check_rate, check_seed
 
-__all__ = ["IMAGES", "LAYERS", "FitConfig"]
+__all__ = ["IMAGES", "LAYERS", "STRICT", "FitConfig"]
 
 OPTIMISERS = ("adam", "sgd")
 ESTIMATORS = ("two_pass", "kernel", "stochastic", "augerino")
@@ -29,6 +29,10 @@ class FitConfig:
         relative_to: Makes each weight tensor's rate r s / `relative_to`, with r the rate and s the root mean square
             that the tensor starts with, so that free and shared weights change by the same part of themselves; None
             gives all the rate r, as tensors that start at zero always have.
+        follow_prior: Whether the prior bounds that size: weights start within the deviation δ^-½ of their prior, scaled
+            down where they lie beyond it, and their rates and the length of their gradient are in units of
+            min(s, δ^-½) from then on, as δ is learned. A path that the prior holds near zero then moves by small
+            steps. Needs `relative_to`.
         warm_up: Epochs over which the weights' rates rise from zero to their place on the cosine.
         most_slope: The Euclidean norm to which the gradient of a weight step is shortened; None never shortens it.
         momentum: The momentum of "sgd".
@@ -63,6 +67,7 @@ class FitConfig:
     learning_rate: float = 5e-3
     final_learning_rate: float = 1e-6
     relative_to: float | None = None
+    follow_prior: bool = False
     warm_up: int = 0
     most_slope: float | None = None
     momentum: float = 0.9
@@ -109,6 +114,11 @@ class FitConfig:
                 check_rate(name, getattr(self, name))
         for name in ("relative_to", "most_slope"):
             check_positive(name, getattr(self, name))
+        if self.follow_prior and self.relative_to is None:
+            raise StructureError(
+                "follow_prior bounds the sizes that rates are relative to, and there are none without relative_to. "
+                "Pass for example relative_to=0.15."
+            )
         if not 0 <= self.momentum < 1:
             raise StructureError(f"momentum must lie in [0, 1); {self.momentum} came.")
         full = self.curvature == "full"
@@ -160,3 +170,7 @@ LAYERS = FitConfig(
     judgements=1,
     judge_columns=8,
 )
+
+# From the strict end, paths start small and their priors narrow: rates follow the priors as those widen. Gradients are
+# shortened in these units, a tenth of plain ones for weights of the usual sizes.
+STRICT = dataclasses.replace(LAYERS, follow_prior=True, most_slope=0.05)

@@ -14,6 +14,7 @@ from .relaxed import FixedFrame, Relaxed
 from .scalar import Bias, Scale
 from .sparse import SparseConv, SparseDense
 from .stationary import GlobalSum, stationary
+from .strict import begin_strict
 
 __all__ = [
     "Bias",
@@ -29,5 +30,6 @@ __all__ = [
     "Scale",
     "SparseConv",
     "SparseDense",
+    "begin_strict",
     "stationary",
 ]

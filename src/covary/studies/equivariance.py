@@ -73,6 +73,7 @@ class Scale:
         fit: The training.
         processes: How many networks are trained at a time.
         train_augment: What weight updates see of CIFAR-10, as in App. F.6; of digits always "none".
+        relaxation: The size that all paths but the strict one start with, where precisions are learned.
     """
 
     alpha: int
@@ -81,6 +82,7 @@ class Scale:
     fit: FitConfig
     processes: int = 1
     train_augment: str = "none"
+    relaxation: float = 1.0
 
 
 class Version(NamedTuple):
@@ -145,6 +147,7 @@ def settings(network: str, version: Version, scale: Scale, seed: int, data_dir: 
         limit=scale.limit,
         size=scale.size,
         train_augment=scale.train_augment if version.data == "cifar-10" else "none",
+        relaxation=scale.relaxation,
         fit=replace(scale.fit, seed=seed),
     )
 

@@ -21,6 +21,7 @@ from ..data import (
     true_widths,
 )
 from ..data.quadrants import QUADRANT_SIDE
+from ..layers import begin_strict
 from ..likelihoods import Categorical
 from ..networks import Averaged, Standardised
 from ..networks import build as build_network
@@ -117,7 +118,10 @@ Start = tuple[nn.Module, Prior, FitConfig]
 def _learned(config: DiscoverConfig, task: Task) -> Start:
     """Everything learned by the evidence."""
     network = model(config, task)
-    return network, Prior(network, config.prior), config.fit
+    if config.relaxation == 1:
+        return network, Prior(network, config.prior), config.fit
+    precision = begin_strict(network, config.relaxation) | {"*": 1.0}
+    return network, Prior(network, config.prior, precision), config.fit
 
 
 def _plain(config: DiscoverConfig, task: Task) -> Start:

@@ -25,7 +25,8 @@ from .state import Best, FitState, restore, snapshot
 
 __all__ = ["checkpoints", "load_newest", "write_checkpoint"]
 
-VERSION = 2
+VERSION = 3
+RATES = ("first", "final", "size")  # what a group of weights keeps of the run's start
 HEADER, CHECKSUM = "covary_checkpoint", "sha256"
 KEPT = 2
 
@@ -43,7 +44,7 @@ def write_checkpoint(state: FitState, folder: Path, fingerprint: Mapping[str, An
     header = {
         "version": VERSION,
         "fingerprint": dict(fingerprint),
-        "rates": [(group["first"], group["final"]) for group in state.weight_optimiser.param_groups],
+        "rates": [[group[key] for key in RATES] for group in state.weight_optimiser.param_groups],
         "epoch": state.epoch,
         "step": state.step,
         "log_likelihood": state.log_likelihood,
@@ -156,8 +157,8 @@ def _set_state(state: FitState, header: Mapping[str, Any], tensors: Mapping[str,
         restore(state, parts["now"])
         _set_optimiser(state.weight_optimiser, parts.get("weight_optimiser", {}))
         # those of the run's own start: rates relative to sizes would follow another network's
-        for group, (first, final) in zip(state.weight_optimiser.param_groups, header["rates"], strict=True):
-            group["first"], group["final"] = first, final
+        for group, values in zip(state.weight_optimiser.param_groups, header["rates"], strict=True):
+            group.update(zip(RATES, values, strict=True))
         if state.hyper_optimiser is not None:
             _set_optimiser(state.hyper_optimiser, parts.get("hyper_optimiser", {}))
         state.epoch, state.step = header["epoch"], header["step"]

@@ -29,11 +29,12 @@ from ..priors import Prior
 from ..records import Epoch
 from ..report import FitProgress
 from .checkpoint import checkpoints, load_newest, write_checkpoint
+from .rates import follow, set_rates
 from .result import FitRun, described, epoch_record
 from .schedule import WEIGHTS, is_hyper_epoch, is_judged_epoch, seed_for, warmth
 from .shards import is_first, own, own_part, place, require_alike
 from .state import Best, FitState, initial_state, restore, snapshot
-from .steps import hyper_step, judge, set_rates, weight_step
+from .steps import hyper_step, judge, weight_step
 
 __all__ = ["Callback", "TrainTransform", "fit"]
 
@@ -146,6 +147,8 @@ def _weight_steps(state: FitState, job: Job, progress: FitProgress | None, told:
         progressed = (state.epoch + state.num_seen / job.num_data) / config.epochs
         after = state.epoch + (state.num_seen + size) / job.num_data
         set_rates(state.weight_optimiser, progressed, warmth(after, config))
+        if config.follow_prior:
+            follow(state.weight_optimiser, state.prior)
         if config.estimator == "augerino" and state.hyper_optimiser is not None:
             set_rates(state.hyper_optimiser, progressed)
         weight_step(state, batch, size, job.num_data, config)

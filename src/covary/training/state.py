@@ -14,13 +14,13 @@ from ..hypergrad import hyperparameters as hyper
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..records import Epoch, Evidence
+from .rates import first_rate, start_size, start_within
 
 __all__ = ["Best", "FitState", "initial_state", "restore", "snapshot", "tensors_of"]
 
 # The gradient of a width is hundreds of times larger at the start than near the top: Adam's usual memory of a thousand
 # steps would leave it standing on the way.
 HYPER_BETAS = (0.9, 0.95)
-SCALAR_SLOWDOWN = 10  # scalars of Fixup networks take a tenth of the rate, as their authors advise
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,10 @@ class FitState:
 def initial_state(network: nn.Module, likelihood: Likelihood, prior: Prior, config: FitConfig) -> FitState:
     """The state before the first step; modules are those that were passed, and are changed by training."""
     model = Model(network, likelihood, prior.weights(network), config.seed)
-    return FitState(
-        network, likelihood, prior, _weight_optimiser(model, config), _hyper_optimiser(model, prior, config)
-    )
+    optimisers = _weight_optimiser(model, config), _hyper_optimiser(model, prior, config)
+    if config.follow_prior:  # after the rates, which are relative to the sizes as they were
+        start_within(model, prior)
+    return FitState(network, likelihood, prior, *optimisers)
 
 
 def snapshot(state: FitState) -> dict[str, Tensor]:
@@ -109,22 +110,19 @@ def _tensors(state: FitState) -> dict[str, Tensor]:
 
 def _weight_optimiser(model: Model, config: FitConfig) -> Optimizer:
     weights = list(model.weights.values())
-    rates = [_rate(weight, config) for weight in weights]
+    rates = [first_rate(weight, config) for weight in weights]
     groups = [
-        {"params": [weight], "first": rate, "final": min(config.final_learning_rate, rate)}
+        {
+            "params": [weight],
+            "size": start_size(weight, config),
+            "first": rate,
+            "final": min(config.final_learning_rate, rate),
+        }
         for weight, rate in zip(weights, rates, strict=True)
     ]
     if config.optimiser == "sgd":
         return SGD(groups, lr=config.learning_rate, momentum=config.momentum)
     return Adam(groups, lr=config.learning_rate)
-
-
-def _rate(weight: Tensor, config: FitConfig) -> float:
-    """The first rate of one weight tensor."""
-    if weight.numel() == 1:
-        return config.learning_rate / SCALAR_SLOWDOWN
-    size = float(weight.detach().square().mean().sqrt())
-    return config.learning_rate * (size / config.relative_to if config.relative_to and size > 0 else 1.0)
 
 
 def _hyper_optimiser(model: Model, prior: Prior, config: FitConfig) -> Optimizer | None:

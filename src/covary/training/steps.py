@@ -38,11 +38,12 @@ from ..hypergrad.hyperparameters import model_hyperparameters, slopes
 from ..noise import Stream, fold, permutation
 from ..records import Evidence
 from .augerino import augerino_parameters, augerino_reward
-from .schedule import HYPER, JUDGE, WEIGHTS, cosine, hyper_progress, seed_for
+from .rates import set_rates, shorten, units
+from .schedule import HYPER, JUDGE, WEIGHTS, hyper_progress, seed_for
 from .shards import own, own_part, place
 from .state import FitState
 
-__all__ = ["block_size", "evidence_record", "hyper_network", "hyper_step", "judge", "set_rates", "weight_step"]
+__all__ = ["block_size", "evidence_record", "hyper_network", "hyper_step", "judge", "weight_step"]
 
 BLOCK_DATA = 100  # M of the bounds, where none is given
 
@@ -67,7 +68,10 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
         pull = (shifts[name] * weight.flatten()).reshape(weight.shape).detach()
         weight.grad = pull / num_data - means[name]  # of minus the log joint: optimisers descend
     if config.most_slope is not None:
-        nn.utils.clip_grad_norm_(model.weights.values(), config.most_slope)
+        measured = (
+            units(state.weight_optimiser, state.prior) if config.follow_prior else dict.fromkeys(model.weights, 1.0)
+        )
+        shorten(model.weights, measured, config.most_slope)
     state.weight_optimiser.step()
     if joint and state.hyper_optimiser is not None:
         reward = augerino_reward(state.network, joint)
@@ -149,12 +153,6 @@ def evidence_record(terms: EvidenceTerms, curvature: str, columns: int | str) ->
         columns=str(columns),
         gradient_norm=None if terms.gradient_norm is None else float(terms.gradient_norm),
     )
-
-
-def set_rates(optimiser: Optimizer, progress: float | int, share: float | int = 1) -> None:
-    """The rate of each group of an optimiser, at this progress in [0, 1] of its schedule, or a share of that rate."""
-    for group in optimiser.param_groups:
-        group["lr"] = share * cosine(group["first"], group["final"], progress)
 
 
 def block_size(config: FitConfig, num_data: int) -> int:

@@ -1,0 +1,51 @@
+"""Where a relaxed layer starts: with all of its paths alike, or as its strict path, from which the rest may grow."""
+
+from torch import nn
+
+from .._errors import StructureError
+from .relaxed import Path, Relaxed
+from .sparse import AbstractSparse
+
+__all__ = ["begin_strict"]
+
+
+def begin_strict(network: nn.Module, relaxation: float) -> dict[str, float]:
+    r"""Initial precisions for a `Prior`, under which every relaxed layer starts as its strict path, changed in place.
+
+    The last path of a layer is by custom the one that keeps most symmetry. It is scaled up by :math:`k^{1/2}`, which
+    `Relaxed` divided each of k paths by, so that alone it keeps the variance of its inputs. A tensor of any other path
+    with root mean square s gets the precision :math:`(c s)^{-2}`, c = `relaxation`; one that is zero, such as a bias,
+    the largest precision of its path. What says where a basis lies and how wide it is, and not how much of it there
+    is, keeps its own. Weights follow their prior where `fit` is told to (`follow_prior`).
+
+    From the free end, where all paths start alike, a free path learns the training data by heart before the strict one
+    has learned anything, and the evidence, which sees weights near a mode, keeps it. From the strict end a path grows
+    where the gradient of its weights is longer than chance would have it, :math:`\|g\|^2 > \operatorname{tr} H`.
+
+    Arguments:
+        network: A network with relaxed layers; those of a single path stay as they are.
+        relaxation: The size c of what relaxes, in units of what it starts with, between 0 and 1.
+    """
+    if not 0 < relaxation < 1:
+        raise StructureError(f"relaxation is a size between 0 and 1, such as 0.05; {relaxation!r} came.")
+    precisions: dict[str, float] = {}
+    for name, layer in network.named_modules():
+        if isinstance(layer, Relaxed) and len(layer.paths) > 1:
+            *free, strict = layer.paths
+            path = layer.paths[strict]
+            assert isinstance(path, Path), "a relaxed layer has checked its paths"
+            path.rescale_(len(layer.paths) ** 0.5)
+            for other in free:
+                found = _precisions(layer.paths[other], relaxation)
+                precisions |= {f"{name}.paths.{other}.{tensor}": value for tensor, value in found.items()}
+    return precisions
+
+
+def _precisions(path: nn.Module, relaxation: float) -> dict[str, float]:
+    """The precision of each tensor of a path that is an amount, by its name there."""
+    bases = [module for module in path.modules() if isinstance(module, AbstractSparse)]
+    others = {id(tensor) for basis in bases for tensor in (basis.offsets, basis.omega)}
+    amounts = {name: tensor for name, tensor in path.named_parameters() if id(tensor) not in others}
+    squares = {name: float(tensor.detach().square().mean()) for name, tensor in amounts.items()}
+    known = {name: 1 / (relaxation**2 * square) for name, square in squares.items() if square > 0}
+    return {name: known.get(name, max(known.values(), default=1.0)) for name in squares}

@@ -1,7 +1,7 @@
 import pytest
 
 from covary._errors import StructureError
-from covary.config import IMAGES, LAYERS, DiscoverConfig, FitConfig, discover, layers_config
+from covary.config import IMAGES, LAYERS, STRICT, DiscoverConfig, FitConfig, discover, layers_config
 from covary.data import resize
 
 
@@ -62,7 +62,8 @@ def test_the_settings_of_a_run_are_one_flat_table():
         ({"relaxation": 0.0}, "above 0 and at most 1"),
         ({"relaxation": 1.5}, "above 0 and at most 1"),
         ({"relaxation": float("nan")}, "above 0 and at most 1"),
-        ({"relaxation": 0.3}, "needs a relaxed network"),
+        ({"relaxation": 0.3}, "needs a layerwise prior and follow_prior"),
+        ({"relaxation": 0.3, "prior": "scalar", "fit": STRICT}, "prior='scalar'"),
         ({"size": 3}, "size must be a whole number from 4 to 1,024; 3 came"),
         ({"size": 100_000}, "size must be a whole number from 4 to 1,024"),
         ({"network": "relaxed:conv:4", "baselines": ("conv",)}, "would be this network itself"),

@@ -6,10 +6,10 @@ from torch import nn
 
 import covary
 from covary._errors import StructureError
-from covary.config import STRICT
+from covary.evidence import Model
 from covary.layers import Conv, FactoredDense, Relaxed, SparseConv, SparseDense, begin_strict
 from covary.networks import relaxed_network
-from covary.training.state import initial_state
+from covary.training.rates import start_within
 
 
 def factored(generator):
@@ -43,10 +43,26 @@ def test_priors_are_as_narrow_as_asked_and_biases_as_the_narrowest(generator):
 def test_where_a_basis_lies_and_how_wide_it_is_stays_free(generator):
     shapes = (2, 4, 4), (3, 4, 4)
     free = SparseDense(*shapes, length_scale="weight", generator=generator)
-    found = begin_strict(Relaxed({"s-fc": free, "s-conv": SparseConv(2, 3, generator=generator)}), 0.1)
+    layer = Relaxed({"s-fc": free, "s-conv": SparseConv(2, 3, generator=generator)})
+    found = begin_strict(layer, 0.1)
+    covary.Prior(layer, precision=found | {"*": 1.0})  # a pattern that matches nothing would be refused
     names = {name.rpartition(".")[2] for name in found}
     assert names == {"values", "bias"}
     assert {name.rpartition(".")[2] for name, _ in free.named_parameters()} == {"values", "bias", "offsets", "omega"}
+
+
+def test_names_are_patterns_of_themselves_alone(generator):
+    layer = Relaxed({"f[3]": factored(generator), "conv": Conv(2, 3, generator=generator)})
+    prior = covary.Prior(layer, precision=begin_strict(layer, 0.1) | {"*": 1.0})
+    assert prior.precision[prior.names.index("paths.f[3].read.weight")] > 100
+
+
+def test_frozen_tensors_have_no_prior_to_start_with(generator):
+    network = nn.Sequential(Relaxed({"f-fc": factored(generator), "conv": Conv(2, 3, generator=generator)}))
+    network[0].paths["f-fc"].read.requires_grad_(False)
+    found = begin_strict(network, 0.1)
+    assert set(found) == {"0.paths.f-fc.write.weight", "0.paths.f-fc.write.bias"}
+    covary.Prior(network, precision=found | {"*": 1.0})  # a pattern that matches nothing would be refused
 
 
 def test_layers_of_one_path_stay_as_they_are(generator):
@@ -65,7 +81,7 @@ def test_a_fit_starts_near_the_network_of_strict_paths_alone(variant, strict, ge
         network = relaxed_network(variant, 2, (1, 8, 8), 3, generator=torch.Generator().manual_seed(1))
         alone = relaxed_network(strict, 2, (1, 8, 8), 3)
         prior = covary.Prior(network, precision=begin_strict(network, relaxation) | {"*": 1.0})
-        initial_state(network, covary.Categorical(), prior, STRICT)
+        start_within(Model(network, covary.Categorical(), prior.weights(network), 0), prior)
         last = variant.split("+")[-1]
         own = {
             name.replace(f"paths.{last}.", f"paths.{strict if last == 'conv' else _name(alone)}."): tensor
@@ -79,6 +95,22 @@ def test_a_fit_starts_near_the_network_of_strict_paths_alone(variant, strict, ge
 
 def _name(network):
     return next(iter(network.blocks[0].paths))
+
+
+@pytest.mark.parametrize(("signal", "grows"), [(0.0, False), (2.0, True)])
+def test_a_tensor_that_is_nearly_off_grows_where_its_gradient_is_longer_than_chance(signal, grows, generator):
+    """The closed form of the docstring, on a linear model with Gaussian noise, where the evidence is exact."""
+    x = torch.randn(30, 4, generator=generator)
+    y = 0.3 * torch.randn(30, 1, generator=generator) + signal * x[:, :1]
+    network, precision = nn.Linear(4, 1, bias=False), 1e7
+    gradient, curvature = x.mT @ y, x.mT @ x
+    with torch.no_grad():
+        network.weight.copy_((gradient / precision).mT)
+    prior = covary.Prior(network, precision=precision)
+    found = covary.hypergrad.two_pass(network, covary.Gaussian(), prior, (x, y), "full", "exact")
+    expected = 0.5 * (curvature.trace() - gradient.square().sum()) / precision
+    torch.testing.assert_close(found["prior.log_precision"], expected.reshape(1), rtol=1e-4, atol=0)
+    assert bool(expected < 0) == grows
 
 
 @pytest.mark.parametrize("relaxation", [0.0, 1.0, -1.0, float("nan")])

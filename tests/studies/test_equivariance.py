@@ -58,7 +58,9 @@ def test_settings_of_a_network():
     assert found.standardise
     plain = settings("conv", Version("mnist", task="digit"), scale, 5, None)
     assert (plain.network, plain.task, plain.train_augment) == ("relaxed:conv:3", "digit", "none")
-    own = {"alpha": 3, "limit": 70, "size": 16, "processes": 1, "train_augment": "flips+shifts"}
+    own = {"alpha": 3, "limit": 70, "size": 16, "processes": 1, "train_augment": "flips+shifts", "relaxation": 1.0}
+    follow = replace(scale, fit=replace(SMOKE, follow_prior=True), relaxation=0.3)
+    assert settings("f-fc+conv", Version("mnist"), follow, 5, None).relaxation == 0.3
     assert configuration(scale, 5) == own | replace(SMOKE, seed=5).as_dict()
 
 

@@ -89,9 +89,15 @@ def test_a_run_that_cannot_be_rebuilt_is_refused(folder, tmp_path):
 def test_baselines_of_the_run_are_no_matter(folder):
     """Widths without their baseline are those of a run by an earlier covary, which took them."""
     run = read_run(folder)
-    for other in ({"fixed_widths": {"rotation": 1.5}}, {"baselines": ["plain"]}):
+    for other in ({"fixed_widths": {"rotation": 1.5}}, {"baselines": ["plain"]}, {"relaxation": 0.3}):
         saved = _saved(replace(run, config=run.config | other), folder, None, None)
         assert len(saved.batch.x) == run.evidence.num_data
+
+
+def test_a_run_that_knew_no_other_start_is_read(folder):
+    run = read_run(folder)
+    older = {name: value for name, value in run.config.items() if name not in ("relaxation", "follow_prior")}
+    assert len(_saved(replace(run, config=older), folder, None, None).batch.x) == run.evidence.num_data
 
 
 def test_the_parametrisation_is_recorded(folder):

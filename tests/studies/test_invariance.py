@@ -161,3 +161,49 @@ def test_weight_updates_see_what_the_settings_say(tmp_path, monkeypatch, name, e
     monkeypatch.setattr(invariance, "fit", watched)
     learn(config(tmp_path, train_augment=name), prepared(config(tmp_path)))
     assert seen == [expected]
+
+
+STRICT_END = replace(SETTINGS, relative_to=0.15, follow_prior=True)
+
+
+def relaxed(tmp_path, **changes):
+    chosen = {"network": "relaxed:f-fc+conv:1", "fit": STRICT_END, "relaxation": 0.3}
+    return config(tmp_path, **chosen | changes)
+
+
+def precisions(start) -> dict[str, float]:
+    _, prior, _ = start
+    return {name: float(value) for name, value in zip(prior.names, prior.precision.detach(), strict=True)}
+
+
+@pytest.mark.parametrize("augment", ["none", "affine"])
+def test_a_relaxation_narrows_the_priors_of_all_but_strict_paths(tmp_path, augment):
+    settings = relaxed(tmp_path, augment=augment, standardise=True)
+    found = precisions(invariance._learned(settings, prepared(settings)))
+    relaxing = {name for name in found if ".paths.f-fc." in name}
+    assert len(relaxing) == 32
+    assert all(found[name] > 10 for name in relaxing if name.endswith("write.weight"))
+    assert all(found[name] == pytest.approx(1) for name in found if name not in relaxing)
+
+
+def test_who_starts_from_the_strict_end(tmp_path):
+    """What learns its prior as the run does; MAP and Augerino have theirs, a network of strict paths has no other."""
+    settings = relaxed(
+        tmp_path,
+        augment="affine",
+        baselines=("plain", "fixed", "augerino", "map", "conv"),
+        fixed_widths={"rotation": 1.0},
+    )
+    task = prepared(settings)
+    starts = {name: invariance._BASELINES[name](settings, task) for name in settings.baselines}
+    learned = precisions(invariance._learned(settings, task))
+    assert {name.removeprefix("network."): value for name, value in learned.items()} == precisions(starts["plain"])
+    assert learned == precisions(starts["fixed"])
+    assert set(precisions(starts["map"]).values()) == set(precisions(starts["conv"]).values()) == {1.0}
+    assert not starts["augerino"][2].follow_prior
+
+
+def test_a_relaxation_needs_layers_of_two_paths(tmp_path):
+    settings = relaxed(tmp_path, network="relaxed:conv:1")
+    with pytest.raises(CovaryError, match=r"no layer of 'relaxed:conv:1' has two\. Leave it at 1"):
+        learn(settings, prepared(settings))

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 import covary
+from covary._errors import CovaryError
 from covary.batches import IndexedBatch
-from covary.training.rates import follow, set_rates, shorten, units
+from covary.training.rates import follow, set_rates, shorten, start_within, units
 from covary.training.state import initial_state
 from covary.training.steps import weight_step
 from training_models import QUICK, averaged, points
@@ -22,7 +23,10 @@ def state_of(config, precision):
         for weight in network.network.parameters():
             if weight.dim() == 1:
                 weight.zero_()
-    return initial_state(network, covary.Categorical(), covary.Prior(network, precision=precision), config)
+    state = initial_state(network, covary.Categorical(), covary.Prior(network, precision=precision), config)
+    if config.follow_prior:
+        start_within(state.model(0), state.prior)
+    return state
 
 
 def moves(state, config):
@@ -114,3 +118,13 @@ def test_training_follows_the_prior_step_by_step(monkeypatch):
         assert row == pytest.approx([row[0]] * len(row), rel=1e-9)
     assert shares[0][0] == pytest.approx(config.learning_rate / 0.2)
     assert seen[0] != seen[-1]
+
+
+def test_a_fit_that_is_refused_leaves_weights_as_they_were():
+    """Else the next one would take what is left of them for their size."""
+    network = averaged()
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    prior, (x, y) = covary.Prior(network, precision=1e4), points()
+    with pytest.raises(CovaryError):
+        covary.fit(network, (x, y + 7), prior=prior, config=FOLLOWING)
+    assert all(torch.equal(before[name], tensor) for name, tensor in network.state_dict().items())

@@ -25,7 +25,8 @@ def layers(
         str, typer.Option(help=f"Of the bases of sparse layers: {', '.join(LENGTH_SCALES)}.")
     ] = LENGTH_SCALES[0],
     relaxation: Annotated[
-        float, typer.Option(help="The size that all paths but the strict one start with, such as 0.3; 1: all alike.")
+        float,
+        typer.Option(help="The size at which all paths but the strict one start, weight by weight; 1: all alike."),
     ] = 1.0,
     simplify: Annotated[
         float | None, typer.Option(help="Take out paths with less than this share, such as 0.01, and say what changed.")

@@ -37,8 +37,9 @@ class DiscoverConfig:
         train_augment: What weight updates see besides, and the evidence does not: "none" or "flips+shifts".
         num_samples: S, the transformed copies of each image, in weight steps and in the test.
         prior: "scalar", "layerwise" or "diagonal".
-        relaxation: The size that paths of a relaxed layer start with, but for its strict one, in units of their usual
-            size; below 1 their priors start as narrow, from which the evidence may widen them. 1 starts all alike.
+        relaxation: The size that each weight tensor of a relaxed layer's paths starts with, but for its strict one, in
+            units of its usual size; below 1 the priors start as narrow, and the evidence may widen them. 1 starts all
+            alike.
         baselines: Other ways to train the same network: "plain" (no augmentation), "fixed", "augerino", "map" (no
             augmentation, precisions fixed at 1, no hyper steps) and, of a relaxed network, "conv" (convolutions alone).
         fixed_widths: The widths of the baseline "fixed", by name.
@@ -96,11 +97,10 @@ class DiscoverConfig:
             raise StructureError(
                 f"relaxation is a size above 0 and at most 1; {self.relaxation!r} came. Pass 1 or 0.3."
             )
-        if self.relaxation < 1 and not (self.is_relaxed and self.prior == "layerwise" and self.fit.follow_prior):
+        if self.relaxation < 1 and not (self.prior == "layerwise" and self.fit.follow_prior):
             raise StructureError(
-                f"relaxation={self.relaxation} needs a relaxed network, a layerwise prior and follow_prior; "
-                f"network={self.network!r}, prior={self.prior!r}, follow_prior={self.fit.follow_prior} came. Leave it "
-                "at 1, or set those."
+                f"relaxation={self.relaxation} needs a layerwise prior and follow_prior; prior={self.prior!r} and "
+                f"follow_prior={self.fit.follow_prior} came. Leave it at 1, or set those."
             )
 
     def _check_baselines(self) -> None:
@@ -143,7 +143,8 @@ def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxat
         variant: The paths of each layer, such as "f-fc+conv".
         alpha: The width of the network, from 1 to 1,000.
         length_scale: Of sparse layers: "fixed", a "weight" with a prior, or a "hyperparameter".
-        relaxation: The size that all paths but the strict one start with; below 1 training begins at the strict end.
+        relaxation: The size that the weights of all paths but the strict one start with; below 1 training begins at the
+            strict end.
     """
     check_between("alpha", alpha, 1, MOST_ALPHA)
     name = f"{RELAXED}{variant}:{alpha}" + ("" if length_scale == "fixed" else f":{length_scale}")

@@ -34,7 +34,8 @@ class FitConfig:
             min(s, δ^-½) from then on, as δ is learned. A path that the prior holds near zero then moves by small
             steps. Needs `relative_to`.
         warm_up: Epochs over which the weights' rates rise from zero to their place on the cosine.
-        most_slope: The Euclidean norm to which the gradient of a weight step is shortened; None never shortens it.
+        most_slope: The norm to which the gradient of a weight step is shortened, Euclidean or, with `follow_prior`, in
+            those units; None never shortens it.
         momentum: The momentum of "sgd".
         burn_in: Epochs before the first hyper step.
         frequency: A hyper step follows every so many epochs.

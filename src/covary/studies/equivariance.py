@@ -1,7 +1,8 @@
 """What the studies of layer-wise equivariance share: the reference network of paper 2, trained in two ways.
 
 *MAP* keeps every prior precision at 1 and takes no hyper steps; *evidence* learns the precisions (App. F.6). Both
-start from the same weights, and see the same data in the same order for as many epochs.
+start from the same draw of weights, which a `relaxation` below 1 scales for *evidence* alone, and see the same data in
+the same order for as many epochs.
 """
 
 import statistics
@@ -73,7 +74,7 @@ class Scale:
         fit: The training.
         processes: How many networks are trained at a time.
         train_augment: What weight updates see of CIFAR-10, as in App. F.6; of digits always "none".
-        relaxation: The size that all paths but the strict one start with, where precisions are learned.
+        relaxation: The size that weights of all paths but the strict one start with, where precisions are learned.
     """
 
     alpha: int

@@ -51,6 +51,7 @@ ROWS = 500  # images, times the copies of each, that products read where nothing
 TRACE_PRODUCTS, NUM_EIGENVALUES, EIGENVALUE_STEPS, NUM_PROBES, PROBE_STEPS = 30, 3, 5, 8, 5
 SAME = 1e-3  # relative: rounding in single precision, through Krylov spaces
 NAMES = ("Cartesian", "polar")
+AT_THE_START = {"relaxation": 1.0}  # settings of where training began, which a trained network does not show
 KINDS = ("naive", "metric-aware")
 
 
@@ -177,7 +178,7 @@ def _saved(run: Run, folder: Path, num_images: int | None, data_dir: str | None)
 def _config(run: Run, folder: Path, data_dir: str | None) -> DiscoverConfig:
     """The settings that the run's own network was made with, without those of its baselines."""
     names = {kind: [part.name for part in fields(kind) if part.name != "fit"] for kind in (FitConfig, DiscoverConfig)}
-    missing = [name for name in names[DiscoverConfig] if name not in run.config]
+    missing = [name for name in names[DiscoverConfig] if name not in run.config and name not in AT_THE_START]
     if missing:
         raise StructureError(
             f"{folder} does not keep how its network was made: its settings lack '{missing[0]}'. Expected a run of "
@@ -189,7 +190,7 @@ def _config(run: Run, folder: Path, data_dir: str | None) -> DiscoverConfig:
         {name: run.config[name] for name in names[kind] if name in run.config} for kind in (DiscoverConfig, FitConfig)
     )
     # an earlier covary took widths without the baseline that they belong to
-    given |= {"baselines": (), "fixed_widths": {}, "data_dir": data_dir or given["data_dir"]}
+    given |= AT_THE_START | {"baselines": (), "fixed_widths": {}, "data_dir": data_dir or given["data_dir"]}
     return DiscoverConfig(**given, fit=FitConfig(**training))
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
+from .._errors import StructureError
 from ..config import DiscoverConfig, FitConfig
 from ..data import (
     Dataset,
@@ -101,7 +102,7 @@ def learn(config: DiscoverConfig, task: Task, session: Session = ALONE) -> FitRu
 
 
 def run_baseline(name: str, config: DiscoverConfig, task: Task, session: Session = ALONE) -> Baseline:
-    """Another way to train the same network: same initial weights, data, epochs and test samples."""
+    """Another way to train the same network: same draw of initial weights, data, epochs and test samples."""
     run = _fitted(name, _BASELINES[name](config, task), config, task, session)
     return Baseline(name, run.symmetries, run.evidence, run.record.test, run.record.seconds)
 
@@ -118,10 +119,7 @@ Start = tuple[nn.Module, Prior, FitConfig]
 def _learned(config: DiscoverConfig, task: Task) -> Start:
     """Everything learned by the evidence."""
     network = model(config, task)
-    if config.relaxation == 1:
-        return network, Prior(network, config.prior), config.fit
-    precision = begin_strict(network, config.relaxation) | {"*": 1.0}
-    return network, Prior(network, config.prior, precision), config.fit
+    return network, _prior(config, network), config.fit
 
 
 def _plain(config: DiscoverConfig, task: Task) -> Start:
@@ -134,7 +132,7 @@ def _fixed(config: DiscoverConfig, task: Task) -> Start:
     augment = build_augmentation(config.augment, config.fixed_widths, config.dtype)
     network = Averaged(_network(config, task), augment, config.num_samples)
     cast(nn.Module, network.augment).requires_grad_(False)
-    return network, Prior(network, config.prior), config.fit
+    return network, _prior(config, network), config.fit
 
 
 def _augerino(config: DiscoverConfig, task: Task) -> Start:
@@ -142,7 +140,7 @@ def _augerino(config: DiscoverConfig, task: Task) -> Start:
     network = model(config, task)
     prior = Prior(network, "scalar", AUGERINO_DECAY * len(task.dataset.x_train)).requires_grad_(False)
     joint = replace(config.fit, augment_rate=AUGERINO_RATE, final_augment_rate=AUGERINO_RATE)
-    return network, prior, replace(joint, estimator="augerino", judgements=0)
+    return network, prior, replace(joint, estimator="augerino", judgements=0, follow_prior=False)
 
 
 def _map(config: DiscoverConfig, task: Task) -> Start:
@@ -157,7 +155,8 @@ def _map(config: DiscoverConfig, task: Task) -> Start:
 def _conv(config: DiscoverConfig, task: Task) -> Start:
     """The network of the same width whose layers are convolutions and nothing else, learned the same way."""
     width = config.network.split(":")[2]
-    return _learned(replace(config, network=f"relaxed:conv:{width}", baselines=(), fixed_widths={}), task)
+    alone = replace(config, network=f"relaxed:conv:{width}", relaxation=1.0, baselines=(), fixed_widths={})
+    return _learned(alone, task)
 
 
 _BASELINES: dict[str, Callable[[DiscoverConfig, Task], Start]] = {
@@ -167,6 +166,19 @@ _BASELINES: dict[str, Callable[[DiscoverConfig, Task], Start]] = {
     "map": _map,
     "conv": _conv,
 }
+
+
+def _prior(config: DiscoverConfig, network: nn.Module) -> Prior:
+    """The prior as it starts; with a relaxation below 1 the network is made to start as its strict paths."""
+    if config.relaxation == 1:
+        return Prior(network, config.prior)
+    precisions = begin_strict(network, config.relaxation)
+    if not precisions:
+        raise StructureError(
+            f"relaxation={config.relaxation} lets layers start as one of their paths; no layer of '{config.network}' "
+            "has two. Leave it at 1, or name a sum such as relaxed:f-fc+conv:4."
+        )
+    return Prior(network, config.prior, precisions | {"*": 1.0})
 
 
 def _fitted(name: str, start: Start, config: DiscoverConfig, task: Task, session: Session) -> FitRun:

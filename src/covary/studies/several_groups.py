@@ -54,7 +54,7 @@ LONG = replace(STRICT, epochs=120, learning_rate=1e-2, prior_rate=0.1, burn_in=2
 RELAXATION = 0.3
 # Sides of 16 pixels on two cores: four slices of each feature at 32 take four times as long.
 SCALES = {
-    "smoke": Scale(1, 100, 8, replace(SMOKE, follow_prior=True), relaxation=RELAXATION),
+    "smoke": Scale(1, 100, 8, replace(SMOKE, follow_prior=True, most_slope=STRICT.most_slope), relaxation=RELAXATION),
     "cpu": Scale(2, 2000, 16, LONG, processes=2, relaxation=RELAXATION),
     "paper": Scale(2, None, 32, PAPER, train_augment="flips+shifts"),
 }

@@ -29,7 +29,7 @@ from ..priors import Prior
 from ..records import Epoch
 from ..report import FitProgress
 from .checkpoint import checkpoints, load_newest, write_checkpoint
-from .rates import follow, set_rates
+from .rates import follow, set_rates, start_within
 from .result import FitRun, described, epoch_record
 from .schedule import WEIGHTS, is_hyper_epoch, is_judged_epoch, seed_for, warmth
 from .shards import is_first, own, own_part, place, require_alike
@@ -108,7 +108,8 @@ def fit(
     job = Job(
         batches, data.num_data, config, train_transform, folder, checkpoint_every, _fingerprint(state, data, config)
     )
-    _start(state, job, resume)
+    if not _resumed(state, job, resume) and config.follow_prior:
+        start_within(state.model(config.seed), prior)  # after every check: a fit that is refused leaves weights alone
     require_alike((_checksum(state), state.epoch, state.step, data), "weights, progress and data")
     with _progress(config, title) as progress, _told_to_end(folder) as told:
         while state.epoch < config.epochs:
@@ -195,18 +196,19 @@ def _transformed(batch: IndexedBatch, job: Job, seed: int) -> IndexedBatch:
     return batch._replace(x=job.train_transform(batch.x, batch.identity, seed))
 
 
-def _start(state: FitState, job: Job, resume: bool) -> None:
-    """The state as it is, or as the newest checkpoint has it where a run is resumed."""
+def _resumed(state: FitState, job: Job, resume: bool) -> bool:
+    """Whether the state was set to the newest checkpoint, as where a run is resumed that has one."""
     if job.folder is None:
         if resume:
             raise StructureError("resume needs checkpoint_dir, the folder that the checkpoints are in.")
-        return
+        return False
     if resume:
-        load_newest(state, job.folder, job.fingerprint)
-    elif checkpoints(job.folder):
+        return load_newest(state, job.folder, job.fingerprint) is not None
+    if checkpoints(job.folder):
         raise StructureError(
             f"{job.folder} holds the checkpoints of a run. Pass resume to go on with it, or name another folder."
         )
+    return False
 
 
 def _save(state: FitState, job: Job) -> None:

@@ -6,8 +6,9 @@ a tensor starts with, s, and where `follow_prior` is set, the deviation that its
 
 .. math:: u = \min(s, \delta^{-1/2}),
 
-its rate r u / `relative_to`, and a gradient g has the length :math:`(\sum_t u_t^2 \|g_t\|^2)^{1/2}`: neither changes
-when a tensor and its prior are measured on another scale.
+its rate r u / `relative_to` (of a single entry a tenth of r u / s), and a gradient g has the length
+:math:`(\sum_t u_t^2 \|g_t\|^2)^{1/2}`. Under Adam neither changes when a tensor and its prior are measured on another
+scale.
 """
 
 from collections.abc import Mapping
@@ -67,8 +68,8 @@ def start_within(model: Model, prior: Prior) -> None:
         weight.mul_(min(1.0, precisions[name] ** -0.5 / size) if size > 0 else 1.0)
 
 
-def shorten(weights: Mapping[str, nn.Parameter], units: Mapping[str, float], most: float) -> None:
-    """Nothing; gradients whose length in these units is above the most are all scaled down to it."""
-    slopes = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
-    length = nn.utils.get_total_norm([units[name] * slope for name, slope in slopes.items()])
+def shorten(weights: Mapping[str, nn.Parameter], sizes: Mapping[str, float], most: float) -> None:
+    """Nothing; gradients whose length in units of these sizes is above the most are all scaled down to it."""
+    norms = {name: torch.linalg.vector_norm(weight.grad) for name, weight in weights.items() if weight.grad is not None}
+    length = torch.linalg.vector_norm(torch.stack([sizes[name] * norm for name, norm in norms.items()]))
     nn.utils.clip_grads_with_norm_(weights.values(), most, length)

@@ -14,7 +14,7 @@ from ..hypergrad import hyperparameters as hyper
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..records import Epoch, Evidence
-from .rates import first_rate, start_size, start_within
+from .rates import first_rate, start_size
 
 __all__ = ["Best", "FitState", "initial_state", "restore", "snapshot", "tensors_of"]
 
@@ -76,10 +76,9 @@ class FitState:
 def initial_state(network: nn.Module, likelihood: Likelihood, prior: Prior, config: FitConfig) -> FitState:
     """The state before the first step; modules are those that were passed, and are changed by training."""
     model = Model(network, likelihood, prior.weights(network), config.seed)
-    optimisers = _weight_optimiser(model, config), _hyper_optimiser(model, prior, config)
-    if config.follow_prior:  # after the rates, which are relative to the sizes as they were
-        start_within(model, prior)
-    return FitState(network, likelihood, prior, *optimisers)
+    return FitState(
+        network, likelihood, prior, _weight_optimiser(model, config), _hyper_optimiser(model, prior, config)
+    )
 
 
 def snapshot(state: FitState) -> dict[str, Tensor]:

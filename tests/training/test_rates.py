@@ -124,7 +124,6 @@ def test_a_fit_that_is_refused_leaves_weights_as_they_were():
     """Else the next one would take what is left of them for their size."""
     network = averaged()
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    prior, (x, y) = covary.Prior(network, precision=1e4), points()
-    with pytest.raises(CovaryError):
-        covary.fit(network, (x, y + 7), prior=prior, config=FOLLOWING)
+    with pytest.raises(CovaryError, match="resume needs checkpoint_dir"):
+        covary.fit(network, points(), prior=covary.Prior(network, precision=1e4), config=FOLLOWING, resume=True)
     assert all(torch.equal(before[name], tensor) for name, tensor in network.state_dict().items())

@@ -46,9 +46,9 @@ VERSIONS = {
 ROTATED = ("rotated MNIST", "rotated CIFAR-10")
 GROUP_PATH = "gconv"
 
-# The paper's first rates and schedule of hyper steps (App. F.6), with a longer burn-in: layers start as their strict path,
-# which must have learned something before the first hyper step. From the free end, with all paths alike, the dense
-# ones learn the images by heart first, and the evidence ends far below that of the strict paths alone. KFAC
+# The paper's first rates and schedule of hyper steps (App. F.6), with a longer burn-in: layers start as their strict
+# path, which must have learned something before the first hyper step. From the free end, with all paths alike, the
+# dense ones learn the images by heart first, and the evidence ends far below that of the strict paths alone. KFAC
 # overstates the curvature of each path by a factor of its own, and shares compare paths: partial traces far less.
 LONG = replace(STRICT, epochs=120, learning_rate=1e-2, prior_rate=0.1, burn_in=20, frequency=5, curvature="kron-traced")
 RELAXATION = 0.3

@@ -37,7 +37,7 @@ def check_entries(matrix: Float[Tensor, "*Q n n"], label: str) -> None:
     # Decompositions read one triangle only; sums over many data differ between the triangles by rounding, not by more.
     # Products below the smallest normal number, as of a path that is off, are each rounded by up to that number.
     gap, largest, kind = (matrix - matrix.mT).amax(), torch.maximum(high, -low), torch.finfo(matrix.dtype)
-    if bool(gap > kind.eps**0.5 * largest + kind.tiny / kind.eps):
+    if bool(gap > kind.eps**0.5 * largest + kind.tiny / kind.eps**0.5):
         raise StructureError(
             f"{label} must be symmetric; entries differ from their mirror image by up to {gap.item():.3e}. "
             "Pass (M + M.mT) / 2 if that is the matrix you mean."

@@ -258,8 +258,8 @@ def _without_rounding(values: Float[Tensor, "*Q n"], label: str, estimated: bool
     """The eigenvalues, those that are negative within rounding (in an estimate: within its noise) set to zero."""
     kind = torch.finfo(values.dtype)
     # products of a path that is off lie below the smallest normal number and are rounded absolutely, each by up to
-    # that number; a sum of more than 1/eps of them would be no sum anyway
-    tolerance = 10 * values.shape[-1] * (kind.eps * values.abs().amax(-1, keepdim=True) + kind.tiny / kind.eps)
+    # that number and to either side, so that 1/eps of them, as many as make a sum, are off by 1/sqrt(eps) of it
+    tolerance = 10 * values.shape[-1] * (kind.eps * values.abs().amax(-1, keepdim=True) + kind.tiny / kind.eps**0.5)
     beyond = values < -tolerance
     if not estimated and bool(beyond.any()):
         raise NotPositiveDefiniteError(

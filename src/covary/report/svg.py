@@ -70,11 +70,22 @@ def svg(figure: Figure, name: str = "figure") -> str:
     body = whole[whole.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>\s*", "", body, count=1, flags=re.DOTALL)
     # Text never holds a bare < or >, so these are the tags alone.
-    return re.sub(r"<[^>]+>", partial(_with_own_names, name), body)
+    return re.sub(r"<[^>]+>", partial(_with_own_names, name, {}), body)
 
 
-def _with_own_names(name: str, tag: re.Match[str]) -> str:
+def _with_own_names(name: str, numbers: dict[str, str], tag: re.Match[str]) -> str:
     text = tag.group()
     if text.startswith("<image"):
         return re.sub(r' id="[^"]*"', "", text)  # a hash of the pixels: equal pictures would share it
-    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
+    return re.sub(
+        r'(\bid="|href="#|url\(#)([^")]+)',
+        lambda found: f"{found[1]}{name}-{_numbered(found[2], numbers)}",
+        text,
+    )
+
+
+def _numbered(identifier: str, numbers: dict[str, str]) -> str:
+    """An identifier; one that is a hash by its place among them, since layouts differ beyond the digits that show."""
+    if not re.fullmatch(r"[A-Za-z][0-9a-f]{10}", identifier):
+        return identifier
+    return numbers.setdefault(identifier, f"{identifier[0]}{len(numbers) + 1}")

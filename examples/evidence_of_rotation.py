@@ -31,14 +31,14 @@ def draw(fixed: list[covary.FitRun], learned: covary.FitRun, out: Path) -> Path:
     """Evidence and accuracy against the width, and the way of the learned width."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     other = left.twinx()
-    for axes, label, colour, value in (
+    for axes, label, color, value in (
         (left, "log evidence per training image", "C0", lambda run: run.evidence.log_evidence / run.evidence.num_data),
         (other, "test accuracy in %", "C1", lambda run: 100 * run.record.test.accuracy),
     ):
         degrees = [math.degrees(run.symmetries[0].width) for run in fixed]
-        axes.plot(degrees, [value(run) for run in fixed], "o-", color=colour)
-        axes.plot(math.degrees(learned.symmetries[0].width), value(learned), "*", color=colour, ms=17, mec="black")
-        axes.set_ylabel(label, color=colour)
+        axes.plot(degrees, [value(run) for run in fixed], "o-", color=color)
+        axes.plot(math.degrees(learned.symmetries[0].width), value(learned), "*", color=color, ms=17, mec="black")
+        axes.set_ylabel(label, color=color)
     left.set(xlabel="width of the rotation in degrees (±)", xticks=range(0, 181, 45), title="fixed widths; ★ learned")
     right.plot([math.degrees(epoch.widths["rotation"]) for epoch in learned.record.history], color="C3")
     right.axhline(math.degrees(TRUE_WIDTH), color="0.6", ls=":", label="true width")
@@ -53,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("runs/rotation"))
     digits = covary.data.limited(covary.data.load("mnist-mini"), 1200, seed=0)
-    images = covary.data.symmetrise(digits, "rotate:90", seed=0)
+    images = covary.data.symmetrize(digits, "rotate:90", seed=0)
     fixed = [train(images, width, learned=False) for width in FIXED_WIDTHS]
     learned = train(images, 0.05, learned=True)
     for run in [*fixed, learned]:

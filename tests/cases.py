@@ -207,7 +207,7 @@ CASES: dict[str, Case] = {
         lambda: sequential(GroupConv(1, 2, 2, group=P4, lift=True), nn.Tanh(), GroupPool(P4), flat=18), (1, 3, 3)
     ),
     "separable group convolution": Case(
-        lambda: sequential(GroupConv(2, 1, 2, group=P4, factorisation="separable"), nn.Tanh(), flat=16), (8, 2, 2)
+        lambda: sequential(GroupConv(2, 1, 2, group=P4, factorization="separable"), nn.Tanh(), flat=16), (8, 2, 2)
     ),
     "relaxed": Case(
         lambda: sequential(

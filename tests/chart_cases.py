@@ -105,10 +105,10 @@ METRICS = ("euclidean", "diagonal", "dense", "varying", "of a chart")
 
 def quartic(seed: int):
     """A loss that is convex with its minimum at a point of `start(seed)`."""
-    centre, root = start(seed), normal(seed, SIZE, SIZE)
+    center, root = start(seed), normal(seed, SIZE, SIZE)
 
     def loss(theta: Tensor) -> Tensor:
-        gap = theta - centre
+        gap = theta - center
         return 0.5 * (root @ gap).square().sum() + 0.5 * gap.square().sum() + 0.25 * (gap**4).sum()
 
-    return loss, centre
+    return loss, center

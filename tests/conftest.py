@@ -10,7 +10,7 @@ from hypothesis import settings
 
 REPOSITORY = Path(__file__).parent.parent
 
-# Derandomised: a property that fails, fails for everybody. To search further: HYPOTHESIS_PROFILE=explore make test
+# Derandomized: a property that fails, fails for everybody. To search further: HYPOTHESIS_PROFILE=explore make test
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=30, database=None)
 settings.register_profile("explore", deadline=None, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

@@ -10,7 +10,7 @@ MEAN, DEVIATION = 0.1307, 0.3081  # of the pixels of MNIST
 
 
 def digits(number: int, size: int = 32) -> Tensor:
-    """Normalised digits, resized bilinearly: a constant background, hence many equal pixels."""
+    """Normalized digits, resized bilinearly: a constant background, hence many equal pixels."""
     images = (load("mnist-mini").x_train[:number].double() - MEAN) / DEVIATION
     return interpolate(images, size=(size, size), mode="bilinear", align_corners=False)
 

@@ -14,7 +14,7 @@ def test_defaults_are_valid_and_plain():
     [
         ({"epochs": 0}, "epochs"),
         ({"batch_size": 0}, "batch_size"),
-        ({"optimiser": "lbfgs"}, "optimiser"),
+        ({"optimizer": "lbfgs"}, "optimizer"),
         ({"estimator": "guess"}, "estimator"),
         ({"curvature": "kernel"}, "curvature"),
         ({"burn_in": -1}, "burn_in"),

@@ -140,7 +140,7 @@ def test_parameters_say_whether_they_are_learned_and_stay_exact():
     assert Gaussian(0.3).sigma_noise.item() == pytest.approx(0.3, rel=1e-15)
 
 
-def test_temperature_is_normalised(generator):
+def test_temperature_is_normalized(generator):
     outputs, _ = example("categorical", generator)
     total = sum(Categorical(3.0).log_prob_each(outputs, torch.full((5,), k)).exp() for k in range(4))
     torch.testing.assert_close(total, torch.ones(5))

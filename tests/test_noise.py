@@ -98,7 +98,7 @@ def test_float32_is_float64_cut_short():
 
 
 @pytest.mark.parametrize("other", ["index", "seed", "stream", "position"])
-def test_neighbours_are_uncorrelated(other):
+def test_neighbors_are_uncorrelated(other):
     index, num = torch.arange(40000), 40000
     first = uniform(1, index, (2,), stream=Stream.SKETCH, dtype=torch.float64)
     second = {

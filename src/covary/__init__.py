@@ -4,7 +4,7 @@ The package reads in the direction of the data: `data` -> `augment` p(x' | x, η
 `likelihoods` and `priors` -> `curvature` (the GGN as a structured matrix of `linalg`) -> `evidence` (log Z in its
 terms) -> `hypergrad` (its gradient in every hyperparameter) -> `fit` (weights and hyperparameters together), and
 `posterior` (what the network does not know). `layers` relax equivariance, `readout` tells what each became; `geometry`
-holds what does not depend on the parametrisation.
+holds what does not depend on the parametrization.
 
 Conventions everywhere: log evidence, higher is better; curvature positive semi-definite; sums over data, never means.
 """

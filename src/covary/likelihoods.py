@@ -48,7 +48,7 @@ class Likelihood(Protocol):
 
 
 class Categorical(nn.Module):
-    r"""Class probabilities :math:`p = \mathrm{softmax}(f / T)`, normalised at every temperature.
+    r"""Class probabilities :math:`p = \mathrm{softmax}(f / T)`, normalized at every temperature.
 
     Arguments:
         temperature: The temperature :math:`T = \exp(t) > 0`, with t the parameter `log_temperature`.

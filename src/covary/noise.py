@@ -31,7 +31,7 @@ class Stream(IntEnum):
     SUBSET = 5  # the M of N data that a hyper step sees
     POSTERIOR = 6  # samples of weights
     PROBE = 7  # probe vectors of stochastic traces
-    SYMMETRISE = 8  # transforms that make a data set with a known symmetry
+    SYMMETRIZE = 8  # transforms that make a data set with a known symmetry
 
 
 def uniform(

@@ -24,7 +24,7 @@ def function_of(
     try:
         function = pkgutil.resolve_name(reference)
     except AttributeError as error:
-        raise failure(f"{reference}: module {module} has no '{attribute}'. Is it spelt right?") from error
+        raise failure(f"{reference}: module {module} has no '{attribute}'. Is it spelled right?") from error
     except Exception as error:  # whatever a module does when it is imported
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise failure(

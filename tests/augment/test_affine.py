@@ -55,7 +55,7 @@ def test_quarter_turn_is_rot90(generator):
 
 def surrounded(x, padding):
     """Images (N, C, 3H, 3W) with what is taken to lie around them, as much as themselves on each side."""
-    if padding == "reflection":  # about the edge of the outermost pixels, which come twice, not about their centres
+    if padding == "reflection":  # about the edge of the outermost pixels, which come twice, not about their centers
         rows = torch.cat([x.flip(-1), x, x.flip(-1)], -1)
         return torch.cat([rows.flip(-2), rows, rows.flip(-2)], -2)
     height, width = x.shape[-2:]
@@ -105,7 +105,7 @@ def test_gradient_is_the_central_difference(width, size, generator):
 
     (gradient,) = torch.autograd.grad(value(), augment.raw_widths)
     assert gradient.abs().min() > 0
-    # Bilinear images have kinks at pixel centres, where small widths leave every pixel: the step must not cross them.
+    # Bilinear images have kinks at pixel centers, where small widths leave every pixel: the step must not cross them.
     step = min(1e-6, 1e-5 * width)
     for k in range(6):
         ends = []

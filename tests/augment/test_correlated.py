@@ -12,7 +12,7 @@ SCALES = ("scale_x", "scale_y")
 
 
 def bumps(size):
-    """Smooth images with content away from the centre, (2, 1, H, W)."""
+    """Smooth images with content away from the center, (2, 1, H, W)."""
     y, x = torch.meshgrid(torch.linspace(-1, 1, size), torch.linspace(-1, 1, size), indexing="ij")
     spots = [(0.4, 0.4), (-0.4, 0.4)]
     return torch.stack([torch.exp(-((x - a) ** 2 + (y - b) ** 2) / 0.08) for a, b in spots])[:, None]
@@ -89,17 +89,17 @@ def test_learns_that_both_scales_are_one_zoom():
     for augment in kinds:
         noise = augment.sample_noise(index, 64, seed=0)
         target = zoom.apply(x, noise).mean(1).detach()
-        optimiser = torch.optim.Adam([p for p in augment.parameters() if p.requires_grad], lr=0.03)
+        optimizer = torch.optim.Adam([p for p in augment.parameters() if p.requires_grad], lr=0.03)
         for _ in range(150):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             error = (augment.apply(x, noise).mean(1) - target).square().sum()
             error.backward()
-            optimiser.step()
+            optimizer.step()
         errors.append(error.item())
     assert errors[0] < 1e-2 * errors[1]
     mix = kinds[0].mix.detach()
     torch.testing.assert_close(mix[:, 0], torch.tensor([0.6, 0.6]), rtol=0, atol=0.01)
-    assert mix[1, 1].abs() < 0.15  # the error is quartic in it: it creeps towards 0
+    assert mix[1, 1].abs() < 0.15  # the error is quartic in it: it creeps toward 0
     assert kinds[0].correlation[0, 1] > 0.97
 
 

@@ -123,7 +123,7 @@ def test_every_field_is_needed(kind):
 
 class Mine(nn.Module):
     names = ("brightness",)
-    units = ("grey levels",)
+    units = ("gray levels",)
     widths = torch.tensor([0.25])
 
     def sample_noise(self, index, num_samples, *, seed):
@@ -136,7 +136,7 @@ class Mine(nn.Module):
 def test_a_users_own_distribution_can_be_read_but_not_loaded():
     record = to_json(Mine())
     assert (record["kind"], record["names"], record["widths"]) == ("custom", ["brightness"], [0.25])
-    assert record["units"] == ["grey levels"]
+    assert record["units"] == ["gray levels"]
     with pytest.raises(DataError, match="distribution of the user's own"):
         from_json(record)
 

@@ -52,7 +52,7 @@ def test_marginals_are_uniform(sampler):
 @EVERY
 def test_data_and_axes_are_independent(sampler):
     noise = draw(sampler, torch.arange(4001), 1)[:, 0]
-    columns = torch.cat([noise[:-1], noise[1:]], dim=1)  # three axes of a datum and of its neighbour
+    columns = torch.cat([noise[:-1], noise[1:]], dim=1)  # three axes of a datum and of its neighbor
     correlation = torch.corrcoef(columns.T) - torch.eye(6)
     assert correlation.abs().max() < 4 / math.sqrt(4000)
 

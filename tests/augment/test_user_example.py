@@ -18,12 +18,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "augmentation.md"
 
 
 @pytest.fixture(scope="module")
-def colour_jitter():
+def color_jitter():
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    (block,) = [block for block in blocks if "class ColourJitter" in block]
+    (block,) = [block for block in blocks if "class ColorJitter" in block]
     names = {"__name__": "page"}
     exec(compile(block, str(PAGE), "exec"), names)
-    return names["ColourJitter"]
+    return names["ColorJitter"]
 
 
 def problem(augment, generator):
@@ -32,21 +32,21 @@ def problem(augment, generator):
     return network, covary.Categorical(), covary.Prior(network), data
 
 
-def test_satisfies_the_protocol(colour_jitter, generator):
-    augment = colour_jitter()
+def test_satisfies_the_protocol(color_jitter, generator):
+    augment = color_jitter()
     assert isinstance(augment, Augmentation)
     x = torch.rand(2, 3, 4, 4, generator=generator)
     assert augment.apply(x, augment.sample_noise(torch.arange(2), 5, seed=0)).shape == (2, 5, 3, 4, 4)
-    still = colour_jitter(0.0)
+    still = color_jitter(0.0)
     torch.testing.assert_close(still.apply(x, torch.ones(2, 1, 3))[:, 0], x)
-    bright = colour_jitter(0.2).apply(x, torch.tensor([[[1.0, 0.0, 0.0]]]).expand(2, 1, 3))[:, 0]
+    bright = color_jitter(0.2).apply(x, torch.tensor([[[1.0, 0.0, 0.0]]]).expand(2, 1, 3))[:, 0]
     torch.testing.assert_close(bright, x + 0.2)
     assert to_json(augment)["kind"] == "custom"
 
 
 @pytest.mark.parametrize("curvature", ["kron", "full"])
-def test_evidence_has_the_gradient_of_central_differences(curvature, colour_jitter, generator):
-    augment = colour_jitter(0.3)
+def test_evidence_has_the_gradient_of_central_differences(curvature, color_jitter, generator):
+    augment = color_jitter(0.3)
     network, likelihood, prior, data = problem(augment, generator)
     gradient = covary.hypergrad.two_pass(network, likelihood, prior, data, curvature, "exact")["augment.raw_widths"]
     for k, name in enumerate(augment.names):
@@ -60,8 +60,8 @@ def test_evidence_has_the_gradient_of_central_differences(curvature, colour_jitt
         assert float(gradient[k]) == pytest.approx(expected, rel=1e-5)
 
 
-def test_composes_with_affine_transforms(colour_jitter, generator):
-    augment = covary.augment.Composed(covary.augment.Affine2d(("rotation",)), colour_jitter())
+def test_composes_with_affine_transforms(color_jitter, generator):
+    augment = covary.augment.Composed(covary.augment.Affine2d(("rotation",)), color_jitter())
     network, likelihood, prior, data = problem(augment, generator)
     gradient = covary.hypergrad.two_pass(network, likelihood, prior, data, columns="exact")
     assert gradient["augment.parts.1.raw_widths"].abs().min() > 0
@@ -94,9 +94,9 @@ def fit_light(augment, data, config=LIT, **options):
     return covary.fit(covary.Averaged(network, augment, 8), data, config=config, **options)
 
 
-def test_brightness_grows_where_labels_ignore_it(colour_jitter, generator, tmp_path):
-    run = fit_light(colour_jitter(1.5), lit(60, generator))
-    told = fit_light(colour_jitter(1.5), lit(60, generator, labels_tell_light=True))
+def test_brightness_grows_where_labels_ignore_it(color_jitter, generator, tmp_path):
+    run = fit_light(color_jitter(1.5), lit(60, generator))
+    told = fit_light(color_jitter(1.5), lit(60, generator, labels_tell_light=True))
     assert run.symmetries[0].width > 2
     assert told.symmetries[0].width < 1, "the control: where labels tell the light it shrinks"
     folder = run.save(tmp_path)
@@ -105,10 +105,10 @@ def test_brightness_grows_where_labels_ignore_it(colour_jitter, generator, tmp_p
     assert record["widths"] == [symmetry.width for symmetry in run.symmetries]
     page = (folder / "report.html").read_text()
     assert "brightness" in page
-    assert f"±{run.symmetries[0].width:.3g} grey levels" in page
+    assert f"±{run.symmetries[0].width:.3g} gray levels" in page
 
 
-def test_a_resumed_run_equals_the_uninterrupted_one(colour_jitter, generator, tmp_path):
+def test_a_resumed_run_equals_the_uninterrupted_one(color_jitter, generator, tmp_path):
     class Stop(Exception):
         pass
 
@@ -119,8 +119,8 @@ def test_a_resumed_run_equals_the_uninterrupted_one(colour_jitter, generator, tm
     data, config = lit(20, generator), replace(LIT, epochs=5, burn_in=1)
     checkpointed = {"checkpoint_dir": tmp_path, "checkpoint_every": 1}
     with pytest.raises(Stop):
-        fit_light(colour_jitter(), data, config, callbacks=[stop], **checkpointed)
-    resumed = fit_light(colour_jitter(), data, config, resume=True, **checkpointed)
-    one, two = everything(resumed), everything(fit_light(colour_jitter(), data, config))
+        fit_light(color_jitter(), data, config, callbacks=[stop], **checkpointed)
+    resumed = fit_light(color_jitter(), data, config, resume=True, **checkpointed)
+    one, two = everything(resumed), everything(fit_light(color_jitter(), data, config))
     assert one.keys() == two.keys()
     assert all(torch.equal(one[name], two[name]) for name in one)

@@ -23,7 +23,7 @@ def _small_workloads(monkeypatch):
         monkeypatch.setattr(module, "peak_memory", lambda build, name: Memory(1.0, 1.0))
     monkeypatch.setattr(curvature_file, "build_workload", small)
     monkeypatch.setattr(evidence_file, "build_workload", small)
-    monkeypatch.setattr(scaling_file, "CENTRE", {"N": 6, "S": 2, "C": 10, "hidden": 3})
+    monkeypatch.setattr(scaling_file, "CENTER", {"N": 6, "S": 2, "C": 10, "hidden": 3})
     monkeypatch.setattr(scaling_file, "AXES", {"N": (4, 6), "C": (2, 12)})
     monkeypatch.setattr(peers_file, "_images", lambda num_data, num_outputs: _first_images(num_outputs))
 

@@ -41,7 +41,7 @@ def test_help_has_examples(run, command):
 
 
 @pytest.mark.parametrize(("arguments", "word"), [(("discovre",), "discovre"), (("data", "--jsno"), "--jsno")])
-def test_a_misspelt_word_is_named(run, arguments, word):
+def test_a_misspelled_word_is_named(run, arguments, word):
     assert_one_line_and_code_2(run(*arguments), word)
 
 

@@ -54,7 +54,7 @@ def test_a_run_too_short_to_learn_warns_in_one_line(run, quick):
 
 
 def test_digits_end_to_end(run, tmp_path):
-    arguments = ("--burn-in", "1", "--dtype", "float64", "--symmetrise", "rotate:90", "--out", "first")
+    arguments = ("--burn-in", "1", "--dtype", "float64", "--symmetrize", "rotate:90", "--out", "first")
     code, out, err = run("discover", *DIGITS, *arguments)
     assert (code, err) == (0, "")
     assert {path.name for path in (tmp_path / "first").iterdir()} == {
@@ -72,7 +72,7 @@ def test_digits_end_to_end(run, tmp_path):
     assert (run_record.test.num_data, run_record.test.num_samples) == (2000, 2)
     terms = run_record.evidence
     assert terms.log_evidence == pytest.approx(terms.log_likelihood + terms.log_prior + terms.log_volume, rel=1e-12)
-    assert {"data", "limit", "symmetrise", "num_train", "epochs", "seed"} <= run_record.config.keys()
+    assert {"data", "limit", "symmetrize", "num_train", "epochs", "seed"} <= run_record.config.keys()
     assert run_record.samples.labels[0] in "0123456789"
     assert [len(matrix) for matrix in run_record.samples.matrices] == [9] * (run_record.samples.shape[1] - 1)
     for text in ("rotation", "°", "pixels", "% of half the", "log_evidence", "accuracy %", "first/report.html"):
@@ -154,7 +154,7 @@ def test_augmentations(discovered, description, kind, names):
         ("--estimator", "stochastic", "--hyper-data", "10"),
         ("--curvature", "diag", "--prior", "diagonal"),
         ("--curvature", "full", "--columns", "exact"),
-        ("--optimiser", "sgd", "--columns", "2", "--hyper-steps", "2", "--frequency", "2"),
+        ("--optimizer", "sgd", "--columns", "2", "--hyper-steps", "2", "--frequency", "2"),
     ],
 )
 def test_ways_to_train(discovered, arguments):

@@ -16,7 +16,7 @@ from covary.augment import Affine2d
 from covary.config import LAYERS, STRICT, layers_config
 from covary.data import load, resized
 from covary.likelihoods import Categorical
-from covary.networks import Averaged, Standardised, build
+from covary.networks import Averaged, Standardized, build
 from covary.priors import Prior, weights_of
 from covary.readout import load_simplified
 from covary.records import Run, read_run
@@ -226,7 +226,7 @@ def test_the_simpler_network_can_be_loaded(run, small, images, undrawn, augmente
     assert run("layers", *small, *arguments, "--out", "a").code == 0
     record = read_run(Path("a"))
     assert record.simplified.removed
-    network = Standardised(build("relaxed:fc+conv:1", (1, 4, 4), 2, 5), torch.zeros(1), torch.ones(1))
+    network = Standardized(build("relaxed:fc+conv:1", (1, 4, 4), 2, 5), torch.zeros(1), torch.ones(1))
     if augmented:
         network = Averaged(network, Affine2d(("rotation",)), 2)
     simple = load_simplified(network, "a")

@@ -111,11 +111,11 @@ def test_the_bias_of_one_sketch_stays_within_the_design():
     network = covary.networks.mlp(784, 300, 10, generator=generator).float()
     batch = (data.x_train[:1000], data.y_train[:1000])
     # a network that has learned a little, as the one that was measured
-    optimiser = torch.optim.Adam(network.parameters(), 5e-3)
+    optimizer = torch.optim.Adam(network.parameters(), 5e-3)
     for _ in range(30):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         nn.functional.cross_entropy(network(batch[0]), batch[1]).backward()
-        optimiser.step()
+        optimizer.step()
     with torch.no_grad():
         exact = kfac(network, covary.Categorical(), batch).logdet(1.0)
         draws = [

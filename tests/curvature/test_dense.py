@@ -1,4 +1,4 @@
-"""The full GGN against the Hessian of the linearised loss."""
+"""The full GGN against the Hessian of the linearized loss."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ LIKELIHOODS = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_full_is_the_hessian_of_the_linearised_loss(case):
+def test_full_is_the_hessian_of_the_linearized_loss(case):
     network, x = CASES[case].make(4)
     y = targets("categorical", 4)
     ours = full(network, covary.Categorical(), (x, y)).to_dense()

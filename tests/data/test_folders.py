@@ -24,7 +24,7 @@ def save(path: Path, values) -> Path:
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """Two classes of grey images, 6 wide and 5 high."""
+    """Two classes of gray images, 6 wide and 5 high."""
     for seed, file in enumerate(("b & <c>/1.png", "b & <c>/10.PNG", "a/2.png")):
         save(tmp_path / "mine" / file, pixels(seed, 5, 6))
     return tmp_path / "mine"
@@ -48,7 +48,7 @@ def test_classes_and_files_come_in_lexicographic_order(folder):
     assert found.x_test.shape == (0, 1, 5, 6)
 
 
-def test_colour_keeps_its_channels(tmp_path):
+def test_color_keeps_its_channels(tmp_path):
     values = pixels(0, 5, 6, 3)
     save(tmp_path / "mine" / "a" / "1.png", values)
     save(tmp_path / "mine" / "b" / "1.png", 255 - values)
@@ -83,9 +83,9 @@ def test_parts_that_do_not_fit(tmp_path):
 
 def test_sizes_and_modes_that_are_mixed_are_named(folder):
     odd = save(folder / "b & <c>" / "11.png", pixels(0, 6, 5))
-    refuse(folder, str(odd), "is 5×6 grey but", "is 6×5 grey", "images of one size")
+    refuse(folder, str(odd), "is 5×6 gray but", "is 6×5 gray", "images of one size")
     save(odd, pixels(0, 5, 6, 3))
-    refuse(folder, str(odd), "is 6×5 colour but", "all grey or all colour")
+    refuse(folder, str(odd), "is 6×5 color but", "all gray or all color")
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "P", "1", "LA", "I;16"])

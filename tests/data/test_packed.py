@@ -10,7 +10,7 @@ CONTENT = b"some bytes, " * 100
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
-def test_packing_is_recognised_by_content(tmp_path, pack):
+def test_packing_is_recognized_by_content(tmp_path, pack):
     (tmp_path / "file").write_bytes(pack(CONTENT))
     assert read_unpacked(tmp_path / "file") == CONTENT
     assert read_unpacked(tmp_path / "file", 5) == CONTENT[:5]

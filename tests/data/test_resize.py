@@ -9,7 +9,7 @@ from data.test_quadrants import images
 
 
 def bilinear(image: torch.Tensor, side: int) -> torch.Tensor:
-    """One image resampled pixel by pixel: centres lie at half-integers, outside is the nearest pixel."""
+    """One image resampled pixel by pixel: centers lie at half-integers, outside is the nearest pixel."""
     size = image.shape[-1]
     found = torch.zeros(len(image), side, side, dtype=image.dtype)
     for i in range(side):

@@ -47,7 +47,7 @@ def test_embedded_files_are_those_that_were_checked_in(file):
     assert hashlib.sha256((EMBEDDED / file).read_bytes()).hexdigest() == CHECKSUMS[file]
 
 
-def test_embedded_files_are_small_and_carry_their_licence():
+def test_embedded_files_are_small_and_carry_their_license():
     assert sum(path.stat().st_size for path in EMBEDDED.iterdir()) < 2_000_000
     assert "CC BY-SA 3.0" in (EMBEDDED / "LICENSE.txt").read_text()
 

@@ -28,6 +28,6 @@ def test_effective_parameters_are_the_trace_of_the_shrinkage(curvature, structur
     for row in rows:
         mine = torch.tensor([group == row.group for group in groups])
         assert row.gamma == pytest.approx(float(shrinkage[mine].sum()), rel=1e-9)
-        assert row.normalised == pytest.approx(row.gamma / row.num_params)
+        assert row.normalized == pytest.approx(row.gamma / row.num_params)
     assert sum(row.relative for row in rows) == pytest.approx(1.0)
     assert sum(row.num_params for row in rows) == prior.num_params

@@ -14,7 +14,7 @@ import covary
 from chart_cases import METRICS, NAMES, SIZE, make_charts, make_metric, start
 from covary import geometry
 from covary._errors import ChartError, NotPositiveDefiniteError, StructureError
-from covary.evidence import chart_evidence, parametrisation_of
+from covary.evidence import chart_evidence, parametrization_of
 from oracles.evidence import linear_gaussian_log_evidence, linear_gaussian_mode
 
 EXACT = {"rtol": 1e-8, "atol": 1e-8}
@@ -87,7 +87,7 @@ def test_under_any_metric_charts_agree(kind, curvature):
 
 def test_the_hessian_is_that_of_the_log_joint():
     network, likelihood, prior, (x, y) = classifier()
-    optimiser = torch.optim.LBFGS(network.parameters(), max_iter=500, tolerance_grad=1e-12, tolerance_change=0)
+    optimizer = torch.optim.LBFGS(network.parameters(), max_iter=500, tolerance_grad=1e-12, tolerance_change=0)
 
     def loss(theta=None):
         weights = geometry.unflatten(theta, dict(network.named_parameters()))
@@ -95,12 +95,12 @@ def test_the_hessian_is_that_of_the_log_joint():
         return -likelihood.log_prob(outputs, y) - prior.log_density(weights)
 
     def closure():
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         value = loss(geometry.flatten(dict(network.named_parameters())))
         value.backward()
         return value
 
-    optimiser.step(closure)
+    optimizer.step(closure)
     theta = geometry.flatten(dict(network.named_parameters())).detach()
     expected = -0.5 * torch.logdet(reverse_hessian(loss, theta) / (2 * torch.pi))
     for chart in (geometry.CARTESIAN, polar_chart(network, prior)):
@@ -136,9 +136,9 @@ def test_weight_norm_is_no_chart():
     known = chart_evidence(network, likelihood, prior, data).proper
     for place in (1, 3):
         weight_norm(network[place])
-    normalised = covary.Prior(network)
-    assert normalised.num_params == prior.num_params + 3 + 2
-    found = chart_evidence(network, likelihood, normalised, data).naive
+    normalized = covary.Prior(network)
+    assert normalized.num_params == prior.num_params + 3 + 2
+    found = chart_evidence(network, likelihood, normalized, data).naive
     torch.testing.assert_close(found.log_likelihood, known.log_likelihood, **EXACT)
     assert abs(found.log_evidence - known.log_evidence) > 1
 
@@ -157,17 +157,17 @@ def test_mistakes_are_told():
         chart_evidence(network, likelihood, prior, data, polar_chart(network, prior))
 
 
-def test_parametrisations_are_found():
+def test_parametrizations_are_found():
     network = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 3))
-    assert parametrisation_of(network) == "Cartesian"
+    assert parametrization_of(network) == "Cartesian"
     orthogonal(network[2])
     weight_norm(network[0])
     weight_norm(network[1], name="weight")
-    assert parametrisation_of(network) == "WeightNorm of 0.weight, 1.weight; Orthogonal of 2.weight"
+    assert parametrization_of(network) == "WeightNorm of 0.weight, 1.weight; Orthogonal of 2.weight"
 
 
 @pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated")
-def test_parametrisations_of_the_older_kind_are_found():
+def test_parametrizations_of_the_older_kind_are_found():
     network = nn.Sequential(nn.utils.weight_norm(nn.Linear(3, 3)), nn.utils.spectral_norm(nn.Linear(3, 3)))
-    assert parametrisation_of(network) == "WeightNorm of 0.weight; SpectralNorm of 1.weight"
-    assert parametrisation_of(network[0]) == "WeightNorm of weight"
+    assert parametrization_of(network) == "WeightNorm of 0.weight; SpectralNorm of 1.weight"
+    assert parametrization_of(network[0]) == "WeightNorm of weight"

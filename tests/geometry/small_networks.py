@@ -17,9 +17,9 @@ def trained(num_data: int, num_hidden: int = 33, activation: type[nn.Module] = n
     """49·33 + 33 + 33·10 + 10 = 1,990 weights by default, after 60 steps of Adam."""
     x, y = digits(num_data)
     network = mlp(49, num_hidden, 10, activation=activation, generator=torch.Generator().manual_seed(0))
-    optimiser = torch.optim.Adam(network.parameters(), 1e-2)
+    optimizer = torch.optim.Adam(network.parameters(), 1e-2)
     for _ in range(60):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         nn.functional.cross_entropy(network(x), y).backward()
-        optimiser.step()
+        optimizer.step()
     return network, (x, y)

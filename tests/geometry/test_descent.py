@@ -88,11 +88,11 @@ def test_steps_are_those_of_the_definition():
 def test_the_adam_rule_takes_the_steps_of_adam():
     theta = start(3)
     parameter = torch.nn.Parameter(theta.clone())
-    optimiser = torch.optim.Adam([parameter], lr=0.01, betas=(0.8, 0.95), eps=1e-3)
+    optimizer = torch.optim.Adam([parameter], lr=0.01, betas=(0.8, 0.95), eps=1e-3)
     for _ in range(20):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         LOSS(parameter).backward()
-        optimiser.step()
+        optimizer.step()
     path = InvariantDescent(adam_rule((0.8, 0.95), 1e-3), 0.01).run(LOSS, theta, 20)
     torch.testing.assert_close(path[-1], parameter.detach())
 

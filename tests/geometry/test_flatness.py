@@ -1,4 +1,4 @@
-"""Sharpness of networks: against dense curvature, under reparametrisation, and with the optimiser's metric."""
+"""Sharpness of networks: against dense curvature, under reparametrization, and with the optimizer's metric."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import nn
 
 import covary
 from covary._errors import StructureError
-from covary.geometry import Effort, optimiser_metric, sharpness
+from covary.geometry import Effort, optimizer_metric, sharpness
 from geometry.small_networks import trained
 from oracles.curvature import flat_function, ggn, loss_of
 
@@ -73,14 +73,14 @@ def test_scaled_weights_change_the_naive_trace_and_not_the_metrics(model, factor
     assert abs(float(there.naive.log_det.value / here.log_det.value) - 1) > 0.05
 
 
-def test_the_metric_of_an_optimiser_is_that_of_its_tensors(model):
+def test_the_metric_of_an_optimizer_is_that_of_its_tensors(model):
     network, (x, y) = model
-    optimiser = torch.optim.RMSprop(network.parameters(), 0.0)
+    optimizer = torch.optim.RMSprop(network.parameters(), 0.0)
     nn.functional.cross_entropy(network(x), y).backward()
-    optimiser.step()
+    optimizer.step()
     network.zero_grad()
-    first = sharpness(network, covary.Categorical(), (x, y), metric=optimiser, effort=SMALL)
-    tensors = optimiser_metric(optimiser, network)
+    first = sharpness(network, covary.Categorical(), (x, y), metric=optimizer, effort=SMALL)
+    tensors = optimizer_metric(optimizer, network)
     second = sharpness(network, covary.Categorical(), (x, y), metric=tensors, effort=SMALL, batch_size=7)
     torch.testing.assert_close(numbers(first.aware), numbers(second.aware), rtol=1e-7, atol=0)
     assert bool(((numbers(first.aware) / numbers(first.naive)).log().abs() > 0.1).all())

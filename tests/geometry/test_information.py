@@ -43,7 +43,7 @@ def theta(network):
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-def test_fisher_is_the_ggn_of_the_engine_and_of_the_linearised_loss(network, theta, kind):
+def test_fisher_is_the_ggn_of_the_engine_and_of_the_linearized_loss(network, theta, kind):
     likelihood, y = TARGETS[kind]
     loss = oracle.loss_of(kind, y, SCALES[kind])
     outputs = flat_outputs(network, X)

@@ -11,7 +11,7 @@ from covary._errors import ChartError, StructureError
 from covary.geometry import CartesianOptimizer
 
 X, Y = normal(0, 16, 3), normal(1, 16, 2)
-OPTIMISERS = {
+OPTIMIZERS = {
     "sgd": partial(torch.optim.SGD, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01),
     "adam": partial(torch.optim.Adam, lr=0.05),
     "rmsprop": partial(torch.optim.RMSprop, lr=0.01),
@@ -26,7 +26,7 @@ def plain_network():
     return network
 
 
-def normalised_network(axis=0):
+def normalized_network(axis=0):
     network = plain_network()
     for layer in (network[0], network[2]):
         parametrizations.weight_norm(layer, dim=axis)
@@ -36,42 +36,42 @@ def normalised_network(axis=0):
     return network
 
 
-def train(network, optimiser, num_steps=25):
+def train(network, optimizer, num_steps=25):
     for _ in range(num_steps):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (network(X) - Y).square().mean().backward()
-        optimiser.step()
+        optimizer.step()
     return torch.cat([network[0].weight.flatten(), network[2].weight.flatten(), network[0].bias, network[2].bias])
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("axis", [0, 1, None])
 def test_the_path_is_the_cartesian_one(name, axis):
-    make, network, plain = OPTIMISERS[name], normalised_network(axis), plain_network()
+    make, network, plain = OPTIMIZERS[name], normalized_network(axis), plain_network()
     torch.testing.assert_close(network(X), plain(X))
     found, expected = train(network, CartesianOptimizer(network, make)), train(plain, make(plain.parameters()))
     torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-9)
-    naive = normalised_network(axis)
+    naive = normalized_network(axis)
     assert not torch.allclose(train(naive, make(naive.parameters())), expected, atol=1e-3)
 
 
 def test_the_length_of_v_stays():
-    network = normalised_network()
+    network = normalized_network()
     directions = network[0].parametrizations.weight.original1
     before = directions.norm(dim=1).clone()
-    train(network, CartesianOptimizer(network, OPTIMISERS["adam"]))
+    train(network, CartesianOptimizer(network, OPTIMIZERS["adam"]))
     torch.testing.assert_close(directions.norm(dim=1), before)
     assert (network[0].parametrizations.weight.original0 < 0).all()
 
 
 def test_schedules_and_saved_states_work_as_ever():
-    make, whole, halved = OPTIMISERS["adam"], normalised_network(), normalised_network()
-    optimiser = CartesianOptimizer(whole, make)
-    schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.1)
-    train(whole, optimiser, 10)
+    make, whole, halved = OPTIMIZERS["adam"], normalized_network(), normalized_network()
+    optimizer = CartesianOptimizer(whole, make)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.1)
+    train(whole, optimizer, 10)
     schedule.step()
-    assert optimiser.param_groups[0]["lr"] == pytest.approx(0.005)
-    expected = train(whole, optimiser, 10)
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.005)
+    expected = train(whole, optimizer, 10)
 
     first = CartesianOptimizer(halved, make)
     train(halved, first, 10)
@@ -84,39 +84,39 @@ def test_schedules_and_saved_states_work_as_ever():
 
 
 def test_a_closure_gives_its_loss():
-    network = normalised_network()
-    optimiser = CartesianOptimizer(network, OPTIMISERS["sgd"])
+    network = normalized_network()
+    optimizer = CartesianOptimizer(network, OPTIMIZERS["sgd"])
 
     def closure():
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = (network(X) - Y).square().mean()
         loss.backward()
         return loss
 
-    first = optimiser.step(closure).item()
-    assert optimiser.step(closure).item() < first
+    first = optimizer.step(closure).item()
+    assert optimizer.step(closure).item() < first
 
 
 def test_weights_without_gradient_stay():
-    network = normalised_network()
+    network = normalized_network()
     before = network[2].weight.detach().clone()
-    optimiser = CartesianOptimizer(network, OPTIMISERS["sgd"])
+    optimizer = CartesianOptimizer(network, OPTIMIZERS["sgd"])
     network[0](X).square().sum().backward()
-    optimiser.step()
+    optimizer.step()
     assert torch.equal(network[2].weight, before) or torch.allclose(network[2].weight, before, rtol=1e-14)
 
 
 def test_a_length_of_zero_is_refused():
-    network = normalised_network()
-    optimiser = CartesianOptimizer(network, OPTIMISERS["sgd"])
+    network = normalized_network()
+    optimizer = CartesianOptimizer(network, OPTIMIZERS["sgd"])
     with torch.no_grad():
         network[0].parametrizations.weight.original0[0] = 0
     with pytest.raises(ChartError, match="'0.weight' is 0"):
-        train(network, optimiser, 1)
+        train(network, optimizer, 1)
 
 
 def test_a_step_to_zero_is_refused():
-    network = normalised_network()
+    network = normalized_network()
     decay = CartesianOptimizer(network, partial(torch.optim.SGD, lr=1.0, weight_decay=1.0))
     for parameter in network.parameters():
         parameter.grad = torch.zeros_like(parameter)
@@ -124,7 +124,7 @@ def test_a_step_to_zero_is_refused():
         decay.step()
 
 
-def test_other_parametrisations_are_refused():
+def test_other_parametrizations_are_refused():
     network = nn.Sequential(parametrizations.orthogonal(nn.Linear(3, 3)))
     with pytest.raises(StructureError, match="'0.weight' is under _Orthogonal"):
-        CartesianOptimizer(network, OPTIMISERS["sgd"])
+        CartesianOptimizer(network, OPTIMIZERS["sgd"])

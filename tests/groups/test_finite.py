@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from covary._errors import ShapeError, StructureError
-from covary.groups import DIHEDRAL_NAMES, FINITE_GROUPS, act, element_matrix, missing_products, product, warp_normalised
+from covary.groups import DIHEDRAL_NAMES, FINITE_GROUPS, act, element_matrix, missing_products, product, warp_normalized
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_product_acts_as_one_after_the_other(second, first, image):
 @pytest.mark.parametrize("name", DIHEDRAL_NAMES)
 def test_matrices_move_images_as_the_elements_do(name, image):
     matrix = element_matrix(name, dtype=image.dtype).expand(len(image), 1, 3, 3)
-    torch.testing.assert_close(warp_normalised(image, matrix)[:, 0], act(image, name))
+    torch.testing.assert_close(warp_normalized(image, matrix)[:, 0], act(image, name))
 
 
 def test_the_group_does_not_commute():

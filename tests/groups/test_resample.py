@@ -6,7 +6,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.nn.functional import grid_sample
 
 from covary._errors import DataError, ShapeError, StructureError
-from covary.groups import affine_generators, exponential, resample, to_normalised, warp, warp_normalised
+from covary.groups import affine_generators, exponential, resample, to_normalized, warp, warp_normalized
 
 
 def matrix(**amounts):
@@ -16,13 +16,13 @@ def matrix(**amounts):
 
 
 def blob(height, width, x, y):
-    """An isotropic Gaussian bump at offset (x, y) pixels from the centre, y down, as (1, 1, H, W)."""
+    """An isotropic Gaussian bump at offset (x, y) pixels from the center, y down, as (1, 1, H, W)."""
     rows, columns = (torch.arange(side) - (side - 1) / 2 for side in (height, width))
     return torch.exp(-((columns[None] - x) ** 2 + (rows[:, None] - y) ** 2) / 4)[None, None]
 
 
-def centre(image):
-    """Centroid of an image (H, W) in pixels from the centre, x and y."""
+def center(image):
+    """Centroid of an image (H, W) in pixels from the center, x and y."""
     rows, columns = (torch.arange(side) - (side - 1) / 2 for side in image.shape)
     return torch.stack([(image * columns[None]).sum(), (image * rows[:, None]).sum()]) / image.sum()
 
@@ -47,7 +47,7 @@ def test_whole_pixel_shifts_move_content_left_and_up(pixels, generator):
 
 def test_half_a_shift_unit_is_a_quarter_of_each_side():
     moved = warp(blob(40, 80, 0.0, 0.0), matrix(shift_x=-0.5, shift_y=-0.5))
-    torch.testing.assert_close(centre(moved[0, 0, 0]), torch.tensor([20.0, 10.0]), rtol=0, atol=1e-6)
+    torch.testing.assert_close(center(moved[0, 0, 0]), torch.tensor([20.0, 10.0]), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("angle", [0.4, 1.0, math.pi / 2, -0.7])
@@ -55,19 +55,19 @@ def test_a_rotation_is_one_on_images_that_are_not_square(angle):
     image = blob(33, 65, 9.0, 0.0)
     expected = torch.tensor([9 * math.cos(angle), -9 * math.sin(angle)])  # counter-clockwise, y down
     turned = warp(image, matrix(rotation=angle))[0, 0, 0]
-    torch.testing.assert_close(centre(turned), expected, rtol=0, atol=0.01)
+    torch.testing.assert_close(center(turned), expected, rtol=0, atol=0.01)
     torch.testing.assert_close(turned.sum(), image.sum(), rtol=0.01, atol=0)
     # The control: without the aspect ratio the same matrix moves the blob elsewhere.
-    squeezed = warp_normalised(image, matrix(rotation=angle))[0, 0, 0]
-    assert (centre(squeezed) - expected).norm() > 0.5
+    squeezed = warp_normalized(image, matrix(rotation=angle))[0, 0, 0]
+    assert (center(squeezed) - expected).norm() > 0.5
 
 
 def test_a_positive_scale_shrinks():
     moved = warp(blob(41, 41, 8.0, 0.0), matrix(scale_x=math.log(2.0)))[0, 0, 0]
-    torch.testing.assert_close(centre(moved), torch.tensor([4.0, 0.0]), rtol=0, atol=1e-2)
+    torch.testing.assert_close(center(moved), torch.tensor([4.0, 0.0]), rtol=0, atol=1e-2)
 
 
-def test_normalised_algebra_exponentiates_to_the_conjugate(generator):
+def test_normalized_algebra_exponentiates_to_the_conjugate(generator):
     height, width = 20, 50
     algebra = torch.randn(3, 3, generator=generator)
     algebra[2] = 0
@@ -75,7 +75,7 @@ def test_normalised_algebra_exponentiates_to_the_conjugate(generator):
     isotropic = algebra.clone()
     isotropic[:2, 2] = sides[:2, :2] @ algebra[:2, 2]  # shifts in pixels, as the linear part
     expected = sides.inverse() @ torch.linalg.matrix_exp(isotropic) @ sides
-    torch.testing.assert_close(exponential(to_normalised(algebra, height, width)), expected)
+    torch.testing.assert_close(exponential(to_normalized(algebra, height, width)), expected)
 
 
 def test_samples_are_those_of_single_warps(generator):
@@ -125,7 +125,7 @@ def test_images_are_read_where_they_lie(num_channels, monkeypatch, generator):
     copies = warp(images, torch.eye(3).expand(2, 5, 3, 3))
     (source,) = read
     assert (source.data_ptr(), source.shape, source.stride()) == (images.data_ptr(), images.shape, images.stride())
-    assert num_channels > 1 or copies.is_contiguous(), "nor are copies of grey images moved to flatten them"
+    assert num_channels > 1 or copies.is_contiguous(), "nor are copies of gray images moved to flatten them"
 
 
 IMAGES, IDENTITIES = torch.zeros(2, 1, 4, 4), torch.eye(3).expand(2, 1, 3, 3)

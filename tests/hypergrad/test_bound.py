@@ -311,7 +311,7 @@ def test_the_mean_of_gradients_over_a_partition_is_the_gradient_of_the_mean(esti
 @pytest.mark.parametrize(("estimator", "outputs"), CHOICES)
 def test_nothing_is_left_behind(estimator, outputs):
     network, likelihood, prior, data = setup()
-    with torch.no_grad():  # as inside a step of an optimiser
+    with torch.no_grad():  # as inside a step of an optimizer
         found = stochastic(network, likelihood, prior, data, estimator=estimator, outputs=outputs, num_data=4)
     parameters = [*network.parameters(), *likelihood.parameters(), *prior.parameters()]
     assert all(parameter.grad is None for parameter in parameters)

@@ -66,7 +66,7 @@ def test_one_block_with_all_outputs_is_the_evidence_of_the_full_curvature_with_i
 
 @pytest.mark.parametrize("size", [1, 2, 4, 6])
 def test_blocks_are_exact_gauss_newton_matrices_of_their_data(size):
-    """A second definition: log|H_b + δ| − log|δ| of the Hessian of the linearised loss, without any kernel."""
+    """A second definition: log|H_b + δ| − log|δ| of the Hessian of the linearized loss, without any kernel."""
     model, prior, (x, y) = setup()
     shift = torch.cat([prior.shifts()[n].detach().expand(w.numel()) for n, w in model.weights.items()])
     expected = 0.5 * (len(shift) * torch.log(torch.tensor(2 * torch.pi)) - shift.log().sum())
@@ -132,12 +132,12 @@ def test_steps_on_the_prior_need_no_pass(monkeypatch):
     blocks = in_blocks(model, data, 2, "one")
     monkeypatch.setattr(partition, "capture", None)
     monkeypatch.setattr(model.network, "forward", None)
-    optimiser, values = torch.optim.Adam([prior.log_precision], 0.1), []
+    optimizer, values = torch.optim.Adam([prior.log_precision], 0.1), []
     for _ in range(30):
         gradient = partition_gradient(blocks, prior, model.weights)
         values.append(gradient.terms.log_evidence)
         prior.log_precision.grad = -gradient["prior.log_precision"]
-        optimiser.step()
+        optimizer.step()
     assert values[-1] > values[0] + 1
 
 

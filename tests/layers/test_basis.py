@@ -20,7 +20,7 @@ from oracles.layers import bumps
 SIZE = (3, 4)
 
 
-def test_coordinates_are_pixels_from_the_centre():
+def test_coordinates_are_pixels_from_the_center():
     assert [axis.tolist() for axis in grid_axes(3, 2)] == [[-1, 0, 1], [-0.5, 0.5]]
 
 
@@ -44,7 +44,7 @@ def test_half_of_the_positions_make_a_chequerboard(size, half):
     anchors = spread_anchors(*size, half)
     assert len(torch.unique(anchors, dim=0)) == half
     distances = torch.cdist(anchors, anchors) + 9 * torch.eye(half)
-    assert float(distances.min()) > 1.4  # no two of them are neighbours
+    assert float(distances.min()) > 1.4  # no two of them are neighbors
 
 
 @pytest.mark.parametrize("number", [1, 3, 7, 9])

@@ -27,7 +27,7 @@ from oracles.layers import circular_map
 IN, OUT = (2, 4, 3), (3, 2, 5)
 
 
-def randomised(layer: nn.Module) -> nn.Module:
+def randomized(layer: nn.Module) -> nn.Module:
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.normal_()
@@ -35,7 +35,7 @@ def randomised(layer: nn.Module) -> nn.Module:
 
 
 def test_dense_is_its_matrix():
-    layer, x = randomised(Dense(IN, OUT)), torch.randn(5, *IN)
+    layer, x = randomized(Dense(IN, OUT)), torch.randn(5, *IN)
     expected = torch.stack([layer.weight @ one.flatten() + layer.bias for one in x]).view(5, *OUT)
     torch.testing.assert_close(layer(x), expected)
 
@@ -43,14 +43,14 @@ def test_dense_is_its_matrix():
 @pytest.mark.parametrize("kernel_size", [1, 2, 3])
 @pytest.mark.parametrize("size", [(4, 5), (2, 2), (1, 3)])
 def test_conv_is_the_circular_matrix(kernel_size, size):
-    layer, x = randomised(Conv(2, 3, kernel_size)), torch.randn(4, 2, *size)
+    layer, x = randomized(Conv(2, 3, kernel_size)), torch.randn(4, 2, *size)
     matrix = circular_map(layer.weight.detach(), *size)
     expected = (x.flatten(1) @ matrix.T).view(4, 3, *size) + layer.bias[:, None, None]
     torch.testing.assert_close(layer(x), expected)
 
 
 def test_conv_commutes_with_every_shift():
-    layer, x = randomised(Conv(2, 3)), torch.randn(4, 2, 5, 4)
+    layer, x = randomized(Conv(2, 3)), torch.randn(4, 2, 5, 4)
     padded = nn.Conv2d(2, 3, 3, padding=1)  # the control: zeros at the border
     for shift in [(1, 0), (0, 1), (3, 2)]:
         moved = x.roll(shift, (2, 3))
@@ -87,7 +87,7 @@ def test_weights_come_from_the_generator_alone(build):
 @pytest.mark.parametrize("layer", [Dense(IN, OUT), Conv(2, 3)], ids=["dense", "conv"])
 def test_rescale_multiplies_the_output(layer):
     x = torch.randn(4, *IN)
-    layer = randomised(layer).to(x)
+    layer = randomized(layer).to(x)
     before = layer(x).detach()
     layer.rescale_(0.3)
     torch.testing.assert_close(layer(x), 0.3 * before)
@@ -142,7 +142,7 @@ def test_features_of_another_rank_are_refused(name, shape, monkeypatch):
 
 @pytest.mark.parametrize(("kernel_size", "fits"), [(3, True), (5, True), (4, True), (6, False), (7, False)])
 def test_a_filter_may_reach_around_the_image_once(kernel_size, fits):
-    layer, x = randomised(Conv(1, 1, kernel_size)), torch.randn(2, 1, 2, 5)
+    layer, x = randomized(Conv(1, 1, kernel_size)), torch.randn(2, 1, 2, 5)
     if fits:
         expected = x.flatten(1) @ wrapped_map(layer.weight.detach()[0, 0], 2, 5).T + layer.bias
         torch.testing.assert_close(layer(x).flatten(1), expected)

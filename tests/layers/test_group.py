@@ -14,7 +14,7 @@ from covary.data import load
 from covary.groups import P4, P4M, cyclic, square_group
 from covary.layers import Conv, FactoredDense, GroupConv, GroupPool, group
 
-FACTORISATIONS = ("full", "separable", "depthwise", "pointwise")
+FACTORIZATIONS = ("full", "separable", "depthwise", "pointwise")
 
 # the actions of P4 and P4M by hand, in the order of their elements
 TURNS = [lambda x, k=k: torch.rot90(x, k, (-2, -1)) for k in range(4)]
@@ -77,7 +77,7 @@ def by_hand(features, weight, bias, actions, inverted=True):
     return torch.stack(outputs, 1)
 
 
-def randomise(module, generator):
+def randomize(module, generator):
     """The module with biases that are not zero."""
     with torch.no_grad():
         for parameter in module.parameters():
@@ -99,19 +99,19 @@ def shifts(side):
     return every if side <= 5 else every[1 :: side**2 // 5]
 
 
-def stack(name, factorisation, generator):
+def stack(name, factorization, generator):
     """Two layers with a ReLU between, from plain images."""
-    first = GroupConv(1, 2, group=GROUPS[name], factorisation=factorisation, lift=True)
-    second = GroupConv(2, 2, group=GROUPS[name], factorisation=factorisation)
-    return randomise(nn.Sequential(first, nn.ReLU(), second), generator)
+    first = GroupConv(1, 2, group=GROUPS[name], factorization=factorization, lift=True)
+    second = GroupConv(2, 2, group=GROUPS[name], factorization=factorization)
+    return randomize(nn.Sequential(first, nn.ReLU(), second), generator)
 
 
 @pytest.mark.parametrize("kind", ["noise", "even noise", "digits"])
-@pytest.mark.parametrize("factorisation", FACTORISATIONS)
+@pytest.mark.parametrize("factorization", FACTORIZATIONS)
 @pytest.mark.parametrize("name", GROUPS)
 @torch.no_grad()
-def test_layers_commute_with_every_shift_and_every_element(name, factorisation, kind, generator):
-    network, x, actions = stack(name, factorisation, generator), images(kind, generator), ACTIONS[name]
+def test_layers_commute_with_every_shift_and_every_element(name, factorization, kind, generator):
+    network, x, actions = stack(name, factorization, generator), images(kind, generator), ACTIONS[name]
     outputs = network(x)
     for shift in shifts(x.shape[-1]):
         torch.testing.assert_close(network(x.roll(shift, (-2, -1))), move(outputs, actions, shift), rtol=0, atol=1e-10)
@@ -119,12 +119,12 @@ def test_layers_commute_with_every_shift_and_every_element(name, factorisation, 
         torch.testing.assert_close(network(action(x)), permute(outputs, actions, element), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("factorisation", FACTORISATIONS)
+@pytest.mark.parametrize("factorization", FACTORIZATIONS)
 @torch.no_grad()
-def test_zero_padding_breaks_shifts(factorisation, generator, monkeypatch):
+def test_zero_padding_breaks_shifts(factorization, generator, monkeypatch):
     """The control: borders show."""
     monkeypatch.setattr(group, "pad_circular", lambda rows, k: functional.pad(rows, [(k - 1) // 2] * 4))
-    network, x = stack("P4", factorisation, generator), images("noise", generator)
+    network, x = stack("P4", factorization, generator), images("noise", generator)
     error = network(x.roll((1, 2), (-2, -1))) - move(network(x), TURNS, (1, 2))
     assert error.abs().max() > 1e-2
 
@@ -133,7 +133,7 @@ def test_zero_padding_breaks_shifts(factorisation, generator, monkeypatch):
 @torch.no_grad()
 def test_full_convolution_by_hand(name, generator):
     actions = ACTIONS[name]
-    layer = randomise(GroupConv(2, 3, group=GROUPS[name]), generator)
+    layer = randomize(GroupConv(2, 3, group=GROUPS[name]), generator)
     features = torch.randn(2, 2 * len(actions), 5, 5, generator=generator)
     weight, bias = layer.stages.kernel.weight, layer.stages.kernel.bias
     expected = by_hand(features, weight, bias, actions)
@@ -167,20 +167,20 @@ def test_slices_mixed_without_turning_them_do_not_shift_with_their_input(generat
     assert error.abs().max() > 1e-2
 
 
-@pytest.mark.parametrize("factorisation", ["separable", "depthwise"])
+@pytest.mark.parametrize("factorization", ["separable", "depthwise"])
 @torch.no_grad()
-def test_factored_convolutions_are_full_ones_with_a_factored_kernel(factorisation, generator):
+def test_factored_convolutions_are_full_ones_with_a_factored_kernel(factorization, generator):
     """Stage after stage, the filter at offset u is the spatial filter turned by u, times weights of u."""
-    layer = randomise(GroupConv(2, 3, group=P4M, factorisation=factorisation), generator)
+    layer = randomize(GroupConv(2, 3, group=P4M, factorization=factorization), generator)
     stages, actions = dict(layer.stages.named_children()), ACTIONS["P4M"]
     spatial, mixing = stages["spatial"].weight[:, 0], stages["mixing"].weight[..., 0, 0]
     over_group = (
-        mixing if factorisation == "separable" else mixing.unsqueeze(-1) * stages["turns"].weight[:, 0, :, 0, 0]
+        mixing if factorization == "separable" else mixing.unsqueeze(-1) * stages["turns"].weight[:, 0, :, 0, 0]
     )
     turned = torch.stack([action(spatial) for action in actions], 1)  # (C, |G|, k, k)
     kernel = over_group[..., None, None] * turned
     bias = stages["mixing"].bias.clone()
-    if factorisation == "separable":
+    if factorization == "separable":
         bias += torch.einsum("ocu,c->o", mixing, stages["spatial"].bias)
     else:
         through = stages["turns"].weight.sum((1, 2, 3, 4)) * stages["spatial"].bias
@@ -193,7 +193,7 @@ def test_factored_convolutions_are_full_ones_with_a_factored_kernel(factorisatio
 @torch.no_grad()
 def test_pointwise_layers_average_the_plain_network_over_turned_inputs(name, generator):
     """Paper 2, App. F.3; the outputs are invariant, those of the plain network are not."""
-    actions, element = ACTIONS[name], dict(group=GROUPS[name], factorisation="pointwise")
+    actions, element = ACTIONS[name], dict(group=GROUPS[name], factorization="pointwise")
     layers = [
         GroupConv(1, 3, lift=True, **element),
         nn.ReLU(),
@@ -206,7 +206,7 @@ def test_pointwise_layers_average_the_plain_network_over_turned_inputs(name, gen
         GroupPool(GROUPS[name]),
         nn.Flatten(),
     ]
-    network = randomise(nn.Sequential(*layers), generator)
+    network = randomize(nn.Sequential(*layers), generator)
     plain = [Conv(1, 3), nn.ReLU(), Conv(3, 4), nn.ReLU(), nn.AdaptiveAvgPool2d(1)]
     plain = nn.Sequential(*plain, Conv(4, 5, 1), nn.ReLU(), Conv(5, 3, 1), nn.Flatten())
     plain.load_state_dict(dict(zip(plain.state_dict(), network.state_dict().values(), strict=True)))
@@ -227,15 +227,15 @@ def test_pointwise_layers_average_the_plain_network_over_turned_inputs(name, gen
     ],
     ids=["mirror", "slices alone", "through a homomorphism", "by shifts"],
 )
-@pytest.mark.parametrize("factorisation", FACTORISATIONS)
+@pytest.mark.parametrize("factorization", FACTORIZATIONS)
 @torch.no_grad()
-def test_any_group_by_table_and_action(build, factorisation, generator):
+def test_any_group_by_table_and_action(build, factorization, generator):
     over, x = build(), torch.randn(2, 1, 6, 6, generator=generator)
     actions = [lambda image, g=g: over.act(image, g) for g in range(over.size)]
     for side in (1, 2, 3):
-        layers = [GroupConv(1, 2, side, group=over, factorisation=factorisation, lift=True), nn.ReLU()]
-        layers.append(GroupConv(2, 1, side, group=over, factorisation=factorisation))
-        network = randomise(nn.Sequential(*layers), generator)
+        layers = [GroupConv(1, 2, side, group=over, factorization=factorization, lift=True), nn.ReLU()]
+        layers.append(GroupConv(2, 1, side, group=over, factorization=factorization))
+        network = randomize(nn.Sequential(*layers), generator)
         outputs = network(x)
         for g in range(over.size):
             before, after = slices(outputs, over.size), slices(network(over.act(x, g)), over.size)
@@ -252,7 +252,7 @@ def test_any_group_by_table_and_action(build, factorisation, generator):
 
 
 def test_filters_are_turned_only_where_that_is_the_same():
-    """A shift of pixels does not act on filters, nor does a turn on filters without a centre."""
+    """A shift of pixels does not act on filters, nor does a turn on filters without a center."""
     by_shifts = cyclic(3, lambda x: x.roll(x.shape[-1] // 3, -1))
     for over, side, expected in [(P4M, 3, True), (P4M, 2, False), (cyclic(3), 2, True), (by_shifts, 3, False)]:
         assert GroupConv(1, 1, side, group=over).stages.kernel.turns_filters == expected
@@ -261,7 +261,7 @@ def test_filters_are_turned_only_where_that_is_the_same():
 @torch.no_grad()
 def test_a_factored_dense_layer_over_the_group(generator):
     """Paper 2, App. A: θ₁(c', c, g') Σ_g θ₂(c', c, g) x(c, g), with g running over elements and positions."""
-    layer = randomise(FactoredDense((2, 4 * 3, 3), (3, 4 * 2, 2)), generator)
+    layer = randomize(FactoredDense((2, 4 * 3, 3), (3, 4 * 2, 2)), generator)
     features = torch.randn(2, 2 * 4, 3, 3, generator=generator)
     outputs = layer(features.reshape(2, 2, 4 * 3, 3)).reshape(2, 3 * 4, 2, 2)
     read = layer.read.weight.unflatten(2, (4, 3, 3))  # c, c', h, y, x
@@ -276,13 +276,13 @@ def test_a_factored_dense_layer_over_the_group(generator):
 
 
 @pytest.mark.parametrize(
-    ("factorisation", "expected"),
+    ("factorization", "expected"),
     [("full", 1_025_380), ("separable", 214_550), ("depthwise", 139_725), ("pointwise", 338_770)],
 )
-def test_parameters_of_the_networks_of_table_7(factorisation, expected):
+def test_parameters_of_the_networks_of_table_7(factorization, expected):
     channels = [3, 10, 20, 20, 40, 40, 80, 80, 160]
-    layers = [GroupConv(a, b, group=P4, factorisation=factorisation) for a, b in itertools.pairwise(channels)]
-    head = [GroupConv(a, b, 1, group=P4, factorisation="pointwise") for a, b in [(160, 640), (640, 10)]]
+    layers = [GroupConv(a, b, group=P4, factorization=factorization) for a, b in itertools.pairwise(channels)]
+    head = [GroupConv(a, b, 1, group=P4, factorization="pointwise") for a, b in [(160, 640), (640, 10)]]
     assert sum(p.numel() for layer in layers + head for p in layer.parameters()) == expected
 
 
@@ -293,34 +293,34 @@ def test_shapes_of_weights():
         "depthwise": {"spatial": (2, 1, 5, 5), "turns": (2, 1, 8, 1, 1), "mixing": (3, 2, 1, 1)},
         "pointwise": {"kernel": (3, 2, 5, 5)},
     }
-    for factorisation, expected in shapes.items():
-        stages = GroupConv(2, 3, 5, group=P4M, factorisation=factorisation).stages
+    for factorization, expected in shapes.items():
+        stages = GroupConv(2, 3, 5, group=P4M, factorization=factorization).stages
         assert {name: tuple(stage.weight.shape) for name, stage in stages.named_children()} == expected
         assert all(tuple(stage.bias.shape) == stage.weight.shape[:1] for stage in stages)
 
 
-@pytest.mark.parametrize("factorisation", FACTORISATIONS)
+@pytest.mark.parametrize("factorization", FACTORIZATIONS)
 @torch.no_grad()
-def test_rescaling_multiplies_the_output(factorisation, generator):
-    layer = randomise(GroupConv(2, 3, group=P4, factorisation=factorisation), generator)
+def test_rescaling_multiplies_the_output(factorization, generator):
+    layer = randomize(GroupConv(2, 3, group=P4, factorization=factorization), generator)
     features = torch.randn(2, 8, 4, 4, generator=generator)
     before = layer(features)
     layer.rescale_(0.3)
     torch.testing.assert_close(layer(features), 0.3 * before)
 
 
-@pytest.mark.parametrize("factorisation", FACTORISATIONS)
+@pytest.mark.parametrize("factorization", FACTORIZATIONS)
 @torch.no_grad()
-def test_initial_weights_double_the_second_moment_and_come_from_the_generator(factorisation):
+def test_initial_weights_double_the_second_moment_and_come_from_the_generator(factorization):
     draw = torch.Generator().manual_seed(0)
     features = torch.randn(4, 32 * 4, 8, 8, generator=draw)
     state = draw.get_state()
-    layer = GroupConv(32, 64, group=P4, factorisation=factorisation, generator=draw)
+    layer = GroupConv(32, 64, group=P4, factorization=factorization, generator=draw)
     # 64 filters with some sharing: within a fifth
     assert math.isclose(layer(features).square().mean(), 2 * features.square().mean(), rel_tol=0.2)
     assert all((stage.bias == 0).all() for stage in layer.stages)
     again = GroupConv(
-        32, 64, group=P4, factorisation=factorisation, generator=torch.Generator().set_state(state)
+        32, 64, group=P4, factorization=factorization, generator=torch.Generator().set_state(state)
     ).state_dict()
     assert all(torch.equal(value, again[name]) for name, value in layer.state_dict().items())
 
@@ -332,7 +332,7 @@ def test_pool_is_the_mean_over_the_group(generator):
 
 
 def test_layers_can_be_copied_printed_and_made_without_memory():
-    layer = GroupConv(1, 2, group=P4, factorisation="separable", lift=True)
+    layer = GroupConv(1, 2, group=P4, factorization="separable", lift=True)
     x = torch.rand(1, 1, 4, 4)
     assert torch.equal(copy.deepcopy(layer)(x), layer(x))
     assert "quarter_turns, separable, lift" in repr(layer)
@@ -343,7 +343,7 @@ def test_layers_can_be_copied_printed_and_made_without_memory():
 
 def test_errors():
     with pytest.raises(StructureError, match="one of full, separable, depthwise, pointwise; 'half' came"):
-        GroupConv(1, 2, group=P4, factorisation="half")
+        GroupConv(1, 2, group=P4, factorization="half")
     with pytest.raises(
         ShapeError, match=r"expects 8 channels, 2 per element; \(1, 2, 4, 4\) came. Plain images need lift"
     ):

@@ -146,7 +146,7 @@ def test_a_sparse_convolution_commutes_with_every_shift():
 
 @pytest.mark.parametrize("layer", [SparseConv(2, 3), SparseDense(IN, OUT).read], ids=["conv", "dense"])
 def test_a_prior_pulls_anchors_to_where_they_started(layer):
-    """A prior of mean zero acts on offsets; on positions it would draw all anchors into the centre of the image."""
+    """A prior of mean zero acts on offsets; on positions it would draw all anchors into the center of the image."""
     started = layer.anchors.detach().clone()
     assert torch.cdist(started, started).fill_diagonal_(9).min() >= 1
     moved(layer)

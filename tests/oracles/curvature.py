@@ -28,7 +28,7 @@ def loss_of(kind: str, y: Tensor, scale: float = 1.0):
 
 
 def ggn(network: nn.Module, x: Tensor, loss, names: list[str] | None = None) -> Tensor:
-    """The GGN as the Hessian of the loss of the linearised network, shape (P, P)."""
+    """The GGN as the Hessian of the loss of the linearized network, shape (P, P)."""
     function, theta = flat_function(network, x, names)
     outputs, jacobian = function(theta), jacrev(function)(theta)
     return hessian(lambda step: loss(outputs + jacobian @ step))(torch.zeros_like(theta))

@@ -35,7 +35,7 @@ def circular_map(filters: Tensor, height: int, width: int) -> Tensor:
 
 
 def bumps(anchors: Tensor, omega: float, height: int, width: int) -> Tensor:
-    """The basis exp(−ω²‖x − z‖²) on a centred grid of pixels, (M, HW), one number after the other."""
+    """The basis exp(−ω²‖x − z‖²) on a centered grid of pixels, (M, HW), one number after the other."""
     rows = []
     for z in anchors.tolist():
         for i in range(height):

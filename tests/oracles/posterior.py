@@ -48,10 +48,10 @@ def sigmoid_integral(mean: float, variance: float) -> float:
 def dirichlet_laplace(alpha: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and covariance of the Laplace approximation of a Dirichlet in the softmax basis, by the Hessian."""
     size = len(alpha)
-    centring = torch.eye(size) - 1 / size
-    mode = centring @ alpha.log()
+    centering = torch.eye(size) - 1 / size
+    mode = centering @ alpha.log()
     hessian = torch.func.hessian(lambda f: -(alpha * f.log_softmax(-1)).sum())(mode)
-    return mode, torch.linalg.pinv(centring @ hessian @ centring)
+    return mode, torch.linalg.pinv(centering @ hessian @ centering)
 
 
 def ece(probabilities: Tensor, targets: Tensor, num_bins: int) -> float:

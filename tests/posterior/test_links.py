@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from covary._errors import NotPositiveDefiniteError, StructureError
-from covary.posterior.links import centred_variance, laplace_bridge, logit_samples, output_samples, probit_logits
+from covary.posterior.links import centered_variance, laplace_bridge, logit_samples, output_samples, probit_logits
 from oracles.posterior import dirichlet_laplace, sigmoid_integral, softmax_integral
 
 
@@ -42,7 +42,7 @@ def test_bridge_does_not_see_what_the_softmax_ignores(generator):
     moved = covariance + shift[:, None] + shift[None] + 2.0  # covariance of f + c·1 for a c that goes with f
     ours = laplace_bridge(mean[None], covariance[None])
     torch.testing.assert_close(laplace_bridge(mean[None] + 7, moved[None]), ours, rtol=1e-9, atol=1e-12)
-    assert (centred_variance(moved[None]) > 0).all()
+    assert (centered_variance(moved[None]) > 0).all()
 
 
 @pytest.mark.parametrize("scale", [0.1, 0.5, 2.0])

@@ -18,8 +18,8 @@ def features(channels: int = 2, side: int = 6, num_data: int = 5) -> torch.Tenso
     return torch.randn(num_data, channels, side, side, generator=generator(7))
 
 
-def gconv(lift: bool = False, factorisation: str = "full") -> GroupConv:
-    return GroupConv(2, 3, group=P4, factorisation=factorisation, lift=lift, generator=generator(8))
+def gconv(lift: bool = False, factorization: str = "full") -> GroupConv:
+    return GroupConv(2, 3, group=P4, factorization=factorization, lift=lift, generator=generator(8))
 
 
 def group_conv() -> FixedFrame:
@@ -71,10 +71,10 @@ def test_the_number_is_the_relative_error_of_the_one_shift_there_is():
 
 
 @pytest.mark.parametrize("lift", [False, True])
-@pytest.mark.parametrize("factorisation", ["full", "pointwise"])
+@pytest.mark.parametrize("factorization", ["full", "pointwise"])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_group_convolutions_commute_with_shifts_and_turns(lift, factorisation, stride):
-    layer = Relaxed({"gconv": gconv(lift, factorisation)}, PolyphasePool(stride, P4))
+def test_group_convolutions_commute_with_shifts_and_turns(lift, factorization, stride):
+    layer = Relaxed({"gconv": gconv(lift, factorization)}, PolyphasePool(stride, P4))
     errors = equivariance_errors(layer, features(2 if lift else 8))
     assert errors.shift < 1e-12
     assert errors.turn < 1e-12

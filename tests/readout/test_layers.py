@@ -23,7 +23,7 @@ def varied_prior(network: nn.Module, structure="layerwise") -> Prior:
 
 
 def shrinkage(network: nn.Module, prior: Prior, data, diagonal: bool) -> dict[str, torch.Tensor]:
-    """1 − δ [(H + δ)⁻¹]_pp of every weight by the Hessian of the linearised loss, by name."""
+    """1 − δ [(H + δ)⁻¹]_pp of every weight by the Hessian of the linearized loss, by name."""
     h = ggn(network, data[0], loss_of("categorical", data[1]))
     h = torch.diag(h.diagonal()) if diagonal else h
     weights = dict(network.named_parameters())
@@ -45,14 +45,14 @@ def test_numbers_are_those_of_the_brute_force_curvature(curvature, structure):
             p: {n: e for n, e in expected.items() if n.startswith(f"{layer.name}.paths.{p}.")}
             for p in PATHS[layer.name]
         }
-        normalised = {p: float(torch.cat(list(parts.values())).mean()) for p, parts in members.items()}
-        assert layer.learned == max(normalised, key=normalised.get)
+        normalized = {p: float(torch.cat(list(parts.values())).mean()) for p, parts in members.items()}
+        assert layer.learned == max(normalized, key=normalized.get)
         for path in layer.paths:
             entries = torch.cat(list(members[path.name].values()))
             assert path.num_params == len(entries)
             assert path.effective == pytest.approx(float(entries.sum()), rel=1e-8)
-            assert path.normalised == pytest.approx(normalised[path.name], rel=1e-8)
-            assert path.relative == pytest.approx(normalised[path.name] / sum(normalised.values()), rel=1e-8)
+            assert path.normalized == pytest.approx(normalized[path.name], rel=1e-8)
+            assert path.relative == pytest.approx(normalized[path.name] / sum(normalized.values()), rel=1e-8)
 
 
 def test_kron_counts_in_the_blocks_of_kfac():

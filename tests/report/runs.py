@@ -8,7 +8,7 @@ from functools import cache
 import torch
 
 from covary.data import load
-from covary.groups import affine_generators, exponential, warp_normalised
+from covary.groups import affine_generators, exponential, warp_normalized
 from covary.records import (
     Baseline,
     Coverage,
@@ -68,7 +68,7 @@ def pictures(num_images: int = 4, num_versions: int = 6) -> Pictures:
     coefficients = noise * torch.tensor(list(WIDTHS.values()), dtype=images.dtype)
     generators = affine_generators(tuple(WIDTHS), dtype=torch.float64)
     matrices = exponential(torch.einsum("nsk,kij->nsij", coefficients, generators))
-    shown = torch.cat([images[:, None], warp_normalised(images, matrices)], 1)
+    shown = torch.cat([images[:, None], warp_normalized(images, matrices)], 1)
     pixels = (255 * shown).round().clamp(0, 255).to(torch.uint8).numpy().tobytes()
     labels = [digits.class_names[int(label)] for label in digits.y_train[:num_images]]
     flat = [matrix.flatten().tolist() for matrix in matrices[0]]
@@ -110,7 +110,7 @@ def full_run() -> Run:
     tested = [Metrics(*score, 2000, number) for score, number in zip(scores, copies, strict=True)]
     return Run(
         title="Symmetries of mnist-mini, rotated by up to 90°",
-        config={"data": "mnist-mini", "symmetrise": "rotate:90", "limit": None, "epochs": 60, "learning_rate": 5e-3},
+        config={"data": "mnist-mini", "symmetrize": "rotate:90", "limit": None, "epochs": 60, "learning_rate": 5e-3},
         versions={"covary": "0.1.0", "torch": "2.6.0", "python": "3.11.7", "threads": "2"},
         symmetries=[symmetry(name, width) for name, width in WIDTHS.items()],
         evidence=evidence(-0.31),

@@ -11,7 +11,7 @@ from report.runs import SPARSE, bare_run, full_run, layer_path, layers_run
 
 
 def bars(run):
-    """For each layer the ends of its bars, from left to right, and their colours."""
+    """For each layer the ends of its bars, from left to right, and their colors."""
     panel = architecture_figure(run).axes[0]
     rows: dict[int, list] = {}
     for bar in panel.patches:
@@ -29,11 +29,11 @@ def test_bars_are_the_shares_one_after_another(run):
         assert sum(width for _, width, _ in row) == pytest.approx(100)
 
 
-def test_a_path_has_one_colour_in_every_layer_and_run():
+def test_a_path_has_one_color_in_every_layer_and_run():
     two, three = bars(full_run()), bars(layers_run())
-    colours = {row[1][2] for row in two.values()} | {row[1][2] for row in three.values()}
-    assert len(colours) == 1, "conv"
-    assert len({colour for _, _, colour in three[0]}) == 3
+    colors = {row[1][2] for row in two.values()} | {row[1][2] for row in three.values()}
+    assert len(colors) == 1, "conv"
+    assert len({color for _, _, color in three[0]}) == 3
 
 
 def test_layers_are_named_from_input_to_output_and_paths_in_the_legend():

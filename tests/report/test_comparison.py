@@ -28,7 +28,7 @@ def test_rows_are_ranked_with_their_bayes_factors():
 
 def test_comparable_runs_give_no_warning():
     assert comparability([titled("a", -0.3), titled("b", -0.4)]) == []
-    cartesian = full_run().config | {"parametrisation": "Cartesian"}
+    cartesian = full_run().config | {"parametrization": "Cartesian"}
     assert comparability([titled("a", -0.3), titled("b", -0.4, config=cartesian)]) == []
 
 
@@ -40,8 +40,8 @@ def test_comparable_runs_give_no_warning():
         (lambda: other_evidence(columns="1"), "different columns (1, exact)"),
         (lambda: titled("b", -0.4, config={"data": "mnist"}), "by the setting data ('mnist', 'mnist-mini')"),
         (
-            lambda: titled("b", -0.4, config=full_run().config | {"parametrisation": "WeightNorm of 0.weight"}),
-            "in different parametrisations (Cartesian, WeightNorm of 0.weight): their evidences cannot be compared",
+            lambda: titled("b", -0.4, config=full_run().config | {"parametrization": "WeightNorm of 0.weight"}),
+            "in different parametrizations (Cartesian, WeightNorm of 0.weight): their evidences cannot be compared",
         ),
         (lambda: titled("b", -0.4, complete=False), "'b' did not come to its end"),
         (bare_run, "has no evidence"),

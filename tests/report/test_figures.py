@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from covary.groups import affine_generators, exponential, to_normalised
+from covary.groups import affine_generators, exponential, to_normalized
 from covary.records import Pictures
 from covary.report import comparison_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
 from covary.report.figures import MOST_FLOWS, flow
@@ -85,9 +85,9 @@ def test_content_lies_where_the_flow_says(name, width):
 
 
 def test_a_rotation_of_a_wide_image_looks_like_one():
-    """All arrows turn about the centre, and pixels are squares."""
+    """All arrows turn about the center, and pixels are squares."""
     height, width = 20, 50
-    algebra = to_normalised(0.7 * affine_generators(("rotation",)).double(), height, width)
+    algebra = to_normalized(0.7 * affine_generators(("rotation",)).double(), height, width)
     pixels = base64.b64encode(bytes(2 * height * width)).decode()
     wide = Pictures([1, 2, 1, height, width], pixels, ["wide"], [exponential(algebra).flatten().tolist()])
     panel = flow_figure(dataclasses.replace(full_run(), samples=wide)).axes[0]

@@ -59,8 +59,8 @@ EITHER_SIDE = [(0.48, "negligible"), (0.52, "slight"), (0.96, "slight"), (1.04, 
 @pytest.mark.parametrize(("pixels", "expected"), EITHER_SIDE)
 def test_strength_is_the_mean_motion_of_the_pixels(name, pixels, expected):
     """The oracle moves every pixel of an image of 64 × 64 along the generator, and measures."""
-    centres = (np.arange(64) + 0.5) / 32 - 1
-    points = np.stack([*(axis.ravel() for axis in np.meshgrid(centres, centres)), np.ones(64 * 64)])
+    centers = (np.arange(64) + 0.5) / 32 - 1
+    points = np.stack([*(axis.ravel() for axis in np.meshgrid(centers, centers)), np.ones(64 * 64)])
     motion = np.array(GENERATORS[name]) @ points
     width = pixels / (32 * np.hypot(motion[0], motion[1]).mean())
     assert strength(dataclasses.replace(symmetry(name, 0.0), width=float(width)), (1, 64, 64)) == expected

@@ -88,7 +88,7 @@ def test_a_complete_run_is_returned_when_resumed(tmp_path):
 
 
 def test_a_simplification_is_recorded_and_lies_beside_the_network(tmp_path):
-    settings = config(tmp_path, network="relaxed:fc+conv:1", augment="none", standardise=True, simplify=0.9)
+    settings = config(tmp_path, network="relaxed:fc+conv:1", augment="none", standardize=True, simplify=0.9)
     record = run_discover(settings, tmp_path / "a")
     done = record.simplified
     assert read_run(tmp_path / "a").simplified == done

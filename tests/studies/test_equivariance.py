@@ -46,16 +46,16 @@ def two_paths(image_shape: tuple[int, int, int], num_outputs: int) -> nn.Module:
 
 
 def jobs(folder, network: str = "mlp:4") -> list[Job]:
-    chosen = config(folder, network=network, augment="none", standardise=True, fit=TINY)
+    chosen = config(folder, network=network, augment="none", standardize=True, fit=TINY)
     return [Job("bars", "F-FC+CONV", method, chosen) for method in (MAP, EVIDENCE)]
 
 
 def test_settings_of_a_network():
     scale = Scale(3, 70, 16, SMOKE, train_augment="flips+shifts")
     found = settings("s-fc:weight", Version("cifar-10", "rotate:180"), scale, 5, None)
-    assert (found.network, found.symmetrise, found.limit, found.size) == ("relaxed:s-fc:3:weight", "rotate:180", 70, 16)
+    assert (found.network, found.symmetrize, found.limit, found.size) == ("relaxed:s-fc:3:weight", "rotate:180", 70, 16)
     assert (found.fit, found.train_augment) == (replace(SMOKE, seed=5), "flips+shifts")
-    assert found.standardise
+    assert found.standardize
     plain = settings("conv", Version("mnist", task="digit"), scale, 5, None)
     assert (plain.network, plain.task, plain.train_augment) == ("relaxed:conv:3", "digit", "none")
     own = {"alpha": 3, "limit": 70, "size": 16, "processes": 1, "train_augment": "flips+shifts", "relaxation": 1.0}

@@ -100,5 +100,5 @@ def test_a_run_that_knew_no_other_start_is_read(folder):
     assert len(_saved(replace(run, config=older), folder, None, None).batch.x) == run.evidence.num_data
 
 
-def test_the_parametrisation_is_recorded(folder):
-    assert read_run(folder).config["parametrisation"] == "Cartesian"
+def test_the_parametrization_is_recorded(folder):
+    assert read_run(folder).config["parametrization"] == "Cartesian"

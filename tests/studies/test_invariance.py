@@ -9,14 +9,14 @@ import torch
 from covary import Averaged
 from covary._errors import CovaryError
 from covary.config import BASELINES
-from covary.data import flips_and_shifts, in_quadrants, load, resized, symmetrise
+from covary.data import flips_and_shifts, in_quadrants, load, resized, symmetrize
 from covary.studies import invariance
 from covary.studies.invariance import Session, check_baselines, learn, model, prepared, run_baseline
 from studies.small import SETTINGS, bars, config
 
 
 def test_data_are_limited_then_made_symmetric_then_typed(tmp_path):
-    task = prepared(config(tmp_path, limit=12, symmetrise="rotate:90", fit=replace(SETTINGS, seed=5)))
+    task = prepared(config(tmp_path, limit=12, symmetrize="rotate:90", fit=replace(SETTINGS, seed=5)))
     assert task.dataset.x_train.shape == (12, 1, 6, 6)
     assert task.dataset.x_train.dtype == task.dataset.x_test.dtype == torch.float64
     assert task.true_widths == {"rotation": math.pi / 2}
@@ -24,7 +24,7 @@ def test_data_are_limited_then_made_symmetric_then_typed(tmp_path):
     assert plain.true_widths == {}
     assert task.dataset.y_train.equal(plain.dataset.y_train)
     given = plain.dataset._replace(x_train=plain.dataset.x_train.float(), x_test=plain.dataset.x_test.float())
-    expected = symmetrise(given, "rotate:90", 5).x_train.double()
+    expected = symmetrize(given, "rotate:90", 5).x_train.double()
     assert task.dataset.x_train.equal(expected)
     assert not task.dataset.x_train.allclose(plain.dataset.x_train)
 
@@ -99,18 +99,18 @@ def test_a_session_has_a_folder_for_each_part(tmp_path):
 
 def test_data_are_placed_or_resampled_after_they_were_made_symmetric(tmp_path):
     given = bars()
-    placed = prepared(config(tmp_path, symmetrise="rotate:90", task="digit", size=10))
-    expected = in_quadrants(symmetrise(given, "rotate:90", 0), "digit", 0, 10)
+    placed = prepared(config(tmp_path, symmetrize="rotate:90", task="digit", size=10))
+    expected = in_quadrants(symmetrize(given, "rotate:90", 0), "digit", 0, 10)
     assert placed.dataset.x_train.equal(expected.x_train.double())
     assert placed.true_widths == {}, "an image that turns in its quadrant is no image that turns"
     assert prepared(config(tmp_path, task="quadrant")).dataset.x_train.shape[-1] == 32
-    larger = prepared(config(tmp_path, symmetrise="translate:2", size=10))
-    assert larger.dataset.x_test.equal(resized(symmetrise(given, "translate:2", 0), 10).x_test.double())
+    larger = prepared(config(tmp_path, symmetrize="translate:2", size=10))
+    assert larger.dataset.x_test.equal(resized(symmetrize(given, "translate:2", 0), 10).x_test.double())
     assert larger.true_widths == {"shift_x": 2 / 3, "shift_y": 2 / 3}, "shares of the side, whatever its pixels"
 
 
-def test_a_standardised_network_sees_mean_0_and_variance_1(tmp_path):
-    settings = config(tmp_path, standardise=True, augment="none")
+def test_a_standardized_network_sees_mean_0_and_variance_1(tmp_path):
+    settings = config(tmp_path, standardize=True, augment="none")
     task = prepared(settings)
     assert task.dataset.x_train.equal(prepared(config(tmp_path)).dataset.x_train), "the images stay as they are"
     seen = []
@@ -178,7 +178,7 @@ def precisions(start) -> dict[str, float]:
 
 @pytest.mark.parametrize("augment", ["none", "affine"])
 def test_a_relaxation_narrows_the_priors_of_all_but_strict_paths(tmp_path, augment):
-    settings = relaxed(tmp_path, augment=augment, standardise=True)
+    settings = relaxed(tmp_path, augment=augment, standardize=True)
     found = precisions(invariance._learned(settings, prepared(settings)))
     relaxing = {name for name in found if ".paths.f-fc." in name}
     assert len(relaxing) == 32

@@ -127,7 +127,7 @@ def test_finished_networks_are_read_again_and_not_trained_again(tmp_path, monkey
 def test_settings_of_a_version():
     for scale in SCALES:
         chosen = {version: settings(version, scale, 7, None) for version in VERSIONS}
-        assert [config.symmetrise for config in chosen.values()] == list(VERSIONS.values())
+        assert [config.symmetrize for config in chosen.values()] == list(VERSIONS.values())
         assert {config.fit.seed for config in chosen.values()} == {7}
         assert {version for version, config in chosen.items() if config.augment == "correlated"} == {"scaled"}
     assert EXPECTED.keys() == VERSIONS.keys() - {"original"}

@@ -1,21 +1,21 @@
-"""The study of p4 factorisations: parameters counted exactly, and what it claims when."""
+"""The study of p4 factorizations: parameters counted exactly, and what it claims when."""
 
 import pytest
 import torch
 
 from covary.networks import build
 from covary.studies.equivariance import MAP, Cell
-from covary.studies.separable import DATA, FACTORISATIONS, _count_claims, _order_claims, count, separable
+from covary.studies.separable import DATA, FACTORIZATIONS, _count_claims, _order_claims, count, separable
 from studies.relaxed_cells import cell
 
 
 def cells(changes: dict[str, float] | None = None) -> list[Cell]:
-    levels = {name: found.paper / 100 for name, found in FACTORISATIONS.items()} | (changes or {})
+    levels = {name: found.paper / 100 for name, found in FACTORIZATIONS.items()} | (changes or {})
     return [cell(DATA, name, MAP, level) for name, level in levels.items()]
 
 
 def counts() -> dict[str, dict[int, int]]:
-    return {name: {alpha: count(row.variant, alpha) for alpha in row.counts} for name, row in FACTORISATIONS.items()}
+    return {name: {alpha: count(row.variant, alpha) for alpha in row.counts} for name, row in FACTORIZATIONS.items()}
 
 
 def test_parameters_are_those_of_the_table():
@@ -30,9 +30,9 @@ def test_one_parameter_more_fails_its_row_alone():
     assert [claim.sentence for claim in _count_claims(wrong) if not claim.holds] == ["separable: parameters at α = 13"]
 
 
-@pytest.mark.parametrize("name", FACTORISATIONS)
+@pytest.mark.parametrize("name", FACTORIZATIONS)
 def test_counting_takes_no_memory_and_agrees_with_a_network_that_does(name):
-    variant = FACTORISATIONS[name].variant
+    variant = FACTORIZATIONS[name].variant
     network = build(f"relaxed:{variant}:2", (3, 32, 32), 10, 0)
     assert {weight.device.type for weight in network.parameters()} == {"cpu"}
     state = torch.random.get_rng_state()
@@ -53,6 +53,6 @@ def test_rows_say_the_widths_that_are_counted(monkeypatch):
     )
     study = separable("paper", 0, None, lambda message, done: None)
     assert {job.method for job in seen} == {MAP}
-    assert {job.config.symmetrise for job in seen} == {"rotate:180"}
+    assert {job.config.symmetrize for job in seen} == {"rotate:180"}
     assert study.rows[0]["parameters at α"] == "1,025,380 (10), 371,200 (6)"
     assert study.series["parameters"]["depthwise separable"] == 139_725

@@ -63,10 +63,10 @@ def test_rows_have_the_columns_of_the_table(seen):
     rotated = next(row for row in study.rows if (row["data"], row["method"]) == ("rotated MNIST", EVIDENCE))
     assert rotated["gconv %"] == "83 (73–93)"
     assert rotated["f-fc %"] == "5 (5–5)"
-    assert {job.config.symmetrise for job in seen if job.data.startswith("rotated")} == {"rotate:180"}
+    assert {job.config.symmetrize for job in seen if job.data.startswith("rotated")} == {"rotate:180"}
     several_groups("smoke", 0, None, lambda message, done: None)
     assert {job.config.data for job in seen[10:]} == {"mnist-mini"}
-    assert [job.config.symmetrise for job in seen[:10]] == [job.config.symmetrise for job in seen[10:]]
+    assert [job.config.symmetrize for job in seen[:10]] == [job.config.symmetrize for job in seen[10:]]
 
 
 def test_at_the_paper_s_scale_digits_are_trained_for_fewer_epochs(seen):

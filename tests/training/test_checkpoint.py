@@ -49,9 +49,9 @@ def stop_after(epochs: int):
     return callback
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
-def test_resumed_run_equals_the_uninterrupted_one(tmp_path, optimiser):
-    config = replace(CONFIG, optimiser=optimiser, learning_rate=0.01)
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_resumed_run_equals_the_uninterrupted_one(tmp_path, optimizer):
+    config = replace(CONFIG, optimizer=optimizer, learning_rate=0.01)
     with pytest.raises(Stop):
         fit(tmp_path, config, callbacks=[stop_after(3)])
     assert_same(fit(tmp_path, config, resume=True), fit(None, config))

@@ -175,7 +175,7 @@ def test_nan_in_the_last_batch_is_found_before_work():
 
 def test_the_rate_falls_once_also_where_batches_have_a_size_of_their_own(monkeypatch):
     rates = []
-    monkeypatch.setattr(loop, "set_rates", lambda optimiser, progress, share: rates.append(progress))
+    monkeypatch.setattr(loop, "set_rates", lambda optimizer, progress, share: rates.append(progress))
     loader = DataLoader(TensorDataset(*points()), batch_size=3)
     covary.fit(averaged(), loader, config=replace(QUICK, hyper_data=None, judgements=0))
     assert len(rates) == 4 * 8
@@ -185,7 +185,7 @@ def test_the_rate_falls_once_also_where_batches_have_a_size_of_their_own(monkeyp
 
 def test_rates_rise_over_the_warm_up(monkeypatch):
     shares = []
-    monkeypatch.setattr(loop, "set_rates", lambda optimiser, progress, share: shares.append(share))
+    monkeypatch.setattr(loop, "set_rates", lambda optimizer, progress, share: shares.append(share))
     covary.fit(averaged(), points(), config=replace(QUICK, warm_up=2, judgements=0))
     assert shares == pytest.approx([*(number / 6 for number in range(1, 7)), *([1.0] * 6)])
 

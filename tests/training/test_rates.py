@@ -45,7 +45,7 @@ def sizes(state):
 
 def test_rates_follow_the_size_that_weights_start_with():
     state = state_of(RELATIVE, 1.0)
-    set_rates(state.weight_optimiser, 0)
+    set_rates(state.weight_optimizer, 0)
     expected = {name: 1e-3 * size / 0.2 for name, size in sizes(state).items()}
     assert moves(state, RELATIVE) == pytest.approx(expected, rel=1e-3)
 
@@ -54,11 +54,11 @@ def test_a_wide_prior_bounds_nothing():
     apart = {name: size for name, size in sizes(state_of(RELATIVE, 1e-4)).items()}
     state = state_of(FOLLOWING, 1e-4)
     assert sizes(state) == apart
-    assert units(state.weight_optimiser, state.prior) == pytest.approx(apart)
-    set_rates(state.weight_optimiser, 0)
-    before = [group["lr"] for group in state.weight_optimiser.param_groups]
-    follow(state.weight_optimiser, state.prior)
-    assert [group["lr"] for group in state.weight_optimiser.param_groups] == before
+    assert units(state.weight_optimizer, state.prior) == pytest.approx(apart)
+    set_rates(state.weight_optimizer, 0)
+    before = [group["lr"] for group in state.weight_optimizer.param_groups]
+    follow(state.weight_optimizer, state.prior)
+    assert [group["lr"] for group in state.weight_optimizer.param_groups] == before
 
 
 def test_weights_start_within_a_narrow_prior_and_move_in_its_units():
@@ -67,8 +67,8 @@ def test_weights_start_within_a_narrow_prior_and_move_in_its_units():
     weights = state.prior.weights(state.network)
     found = {name: float(w.detach().pow(2).mean().sqrt()) for name, w in weights.items() if w.dim() > 1}
     assert found == pytest.approx(dict.fromkeys(found, 0.01))
-    set_rates(state.weight_optimiser, 0)
-    follow(state.weight_optimiser, state.prior)
+    set_rates(state.weight_optimizer, 0)
+    follow(state.weight_optimizer, state.prior)
     assert moves(state, FOLLOWING) == pytest.approx(dict.fromkeys(free, 1e-3 * 0.01 / 0.2), rel=1e-3)
 
 
@@ -78,7 +78,7 @@ def test_units_grow_again_with_the_prior_up_to_the_first_size():
     state = state_of(FOLLOWING, 1e4)
     with torch.no_grad():
         state.prior.log_precision.fill_(-5.0)
-    assert units(state.weight_optimiser, state.prior) == pytest.approx(free)
+    assert units(state.weight_optimizer, state.prior) == pytest.approx(free)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 10.0])
@@ -103,8 +103,8 @@ def test_training_follows_the_prior_step_by_step(monkeypatch):
     taken = covary.training.loop.weight_step
 
     def record(state, *rest):
-        found = units(state.weight_optimiser, state.prior)
-        pairs = zip(state.weight_optimiser.param_groups, found.values(), strict=True)
+        found = units(state.weight_optimizer, state.prior)
+        pairs = zip(state.weight_optimizer.param_groups, found.values(), strict=True)
         shares.append([group["lr"] / unit for group, unit in pairs])
         seen.append(list(found.values()))
         taken(state, *rest)

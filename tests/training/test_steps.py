@@ -193,7 +193,7 @@ def test_augerino_follows_its_objective(state):
     (expected,) = torch.autograd.grad(objective, [raw])
     start = raw.detach().clone()
     seen = {}
-    state.hyper_optimiser.register_step_pre_hook(lambda *_: seen.update(gradient=raw.grad.clone()))
+    state.hyper_optimizer.register_step_pre_hook(lambda *_: seen.update(gradient=raw.grad.clone()))
     weight_step(state, IndexedBatch(x, y, index), 8, 8, config)
     torch.testing.assert_close(seen["gradient"], -expected, rtol=1e-10, atol=1e-12)
     assert not torch.equal(raw, start)
@@ -211,7 +211,7 @@ def test_a_gradient_that_is_not_finite_is_an_error_and_moves_nothing(state):
     parameters = state.hyperparameters()
     before = parameters["augment.raw_widths"].detach().clone()
     with pytest.raises(NumericalError, match="augment.raw_widths"):
-        _climb(parameters, state.hyper_optimiser, {"augment.raw_widths": torch.tensor([float("nan")])})
+        _climb(parameters, state.hyper_optimizer, {"augment.raw_widths": torch.tensor([float("nan")])})
     assert torch.equal(parameters["augment.raw_widths"], before)
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from .._errors import ShapeError, StructureError
-from ..groups import AFFINE_NAMES, PADDINGS, affine_generators, exponential, to_normalised, warp_normalised
+from ..groups import AFFINE_NAMES, PADDINGS, affine_generators, exponential, to_normalized, warp_normalized
 from .sampling import SAMPLERS, check_sampler
 from .widths import InitialWidth, initial_values, raw_from_widths, widths_from_raw
 
@@ -97,12 +97,12 @@ class Affine2d(nn.Module):
         r"""Images under :math:`\exp(\sum_i c_i G_i)`, with coefficients c in the units of `units`."""
         if x.ndim != 4:
             raise ShapeError(f"Affine2d acts on images (N, C, H, W); {tuple(x.shape)} came. Reshape x to images.")
-        return warp_normalised(x, self.matrices(coefficients, x.shape[-2], x.shape[-1]), self.padding)
+        return warp_normalized(x, self.matrices(coefficients, x.shape[-2], x.shape[-1]), self.padding)
 
     def matrices(self, coefficients: Float[Tensor, "N S K"], height: int, width: int) -> Float[Tensor, "N S 3 3"]:
         """Matrices from output to input coordinates on [−1, 1]², of images of that height and width."""
         algebra = torch.einsum("nsk,kij->nsij", coefficients, self.generators.to(coefficients))
-        return exponential(to_normalised(algebra, height, width))
+        return exponential(to_normalized(algebra, height, width))
 
     def extra_repr(self) -> str:
         """Widths by name, for `print`."""

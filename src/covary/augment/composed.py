@@ -15,12 +15,12 @@ __all__ = ["Composed"]
 
 
 class Composed(nn.Module):
-    r"""Augmentations applied in the order given, such as flips, then affine transforms, then colour.
+    r"""Augmentations applied in the order given, such as flips, then affine transforms, then color.
 
     The noise of the parts lies side by side on the last axis. Samples of every part but the first come in a random
     order per datum: even samples of one part, paired with those of another in their own order, would move in step, and
     their joint mean would never converge. So here sample s depends on S. Weights of samples are multiplied, then
-    normalised.
+    normalized.
 
     Arguments:
         parts: The augmentations, each with noise of shape (N, S, K_i) and names of its own.
@@ -76,7 +76,7 @@ class Composed(nn.Module):
         return torch.cat(noises, dim=-1)
 
     def sample_weights(self, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S"]:
-        """Products of the parts' weights, normalised over the samples of a datum."""
+        """Products of the parts' weights, normalized over the samples of a datum."""
         weights = noise.new_ones(noise.shape[:2])
         for part, own in zip(self.parts, noise.split(self.noise_sizes, dim=-1), strict=True):
             if isinstance(part, WeightedAugmentation):

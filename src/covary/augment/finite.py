@@ -28,7 +28,7 @@ class FiniteGroup(nn.Module):
     r"""Symmetries g of the square with probabilities :math:`p = \mathrm{softmax}(\text{logits})`.
 
     Samples of a datum run through all elements, in an order of its own, again and again; each counts with its
-    probability, normalised over the S samples. With S a multiple of the number of elements the average is exact,
+    probability, normalized over the S samples. With S a multiple of the number of elements the average is exact,
     :math:`\hat f(x) = \sum_g p_g f(g x)`; with fewer samples than elements it leaves some out.
 
     Arguments:
@@ -82,7 +82,7 @@ class FiniteGroup(nn.Module):
         return order[:, places].unsqueeze(-1).to(self.logits.dtype)
 
     def sample_weights(self, noise: Float[Tensor, "N S 1"]) -> Float[Tensor, "N S"]:
-        """Probabilities of the samples' elements, normalised over the samples of a datum."""
+        """Probabilities of the samples' elements, normalized over the samples of a datum."""
         return self.logits[noise.squeeze(-1).long()].softmax(1)
 
     # The word of the public contract; it hides Module.apply(fn), which would have no submodule to visit.

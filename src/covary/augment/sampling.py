@@ -47,7 +47,7 @@ def sobol_points(num_samples: int, num_axes: int) -> Int[Tensor, "S K"]:
             f"Sobol points have at most {len(_DIRECTIONS)} axes; {num_axes} were asked. Use sampler='random'."
         )
     number = torch.arange(num_samples)
-    gray = (number ^ (number >> 1)).unsqueeze(1)  # neighbours differ in one bit, as in the engine
+    gray = (number ^ (number >> 1)).unsqueeze(1)  # neighbors differ in one bit, as in the engine
     points = torch.zeros(num_samples, num_axes, dtype=torch.int64)
     for bit in range(num_samples.bit_length()):
         points = points ^ (((gray >> bit) & 1) * _DIRECTIONS[:num_axes, bit])

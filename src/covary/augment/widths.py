@@ -1,6 +1,6 @@
 """Widths ≥ 0 from raw parameters: |raw|, and π tanh(|raw| / π) for angles.
 
-With |raw| a step of the optimiser moves a width by as much, wherever it stands. An angle beyond π repeats itself, so
+With |raw| a step of the optimizer moves a width by as much, wherever it stands. An angle beyond π repeats itself, so
 its width is capped there, smoothly: a clamp would kill its gradient.
 """
 

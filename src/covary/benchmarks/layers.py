@@ -1,6 +1,6 @@
 """A hyper step against a training pass for the relaxed networks of paper 2: log Z and all prior precisions.
 
-All N data in both passes, digits in random colours, 3 × 32 × 32, in the same batches: CONV and F-FC+CONV at α = 10,
+All N data in both passes, digits in random colors, 3 × 32 × 32, in the same batches: CONV and F-FC+CONV at α = 10,
 F-FC+CONV+GCONV at α = 2. `reach` is the ratio that each pass has to stay below; `growth_mb` is how far its memory
 exceeds that of the training pass, and `growth_reach_mb` what that has to stay below. The last rows compare
 `FactoredDense` with sums over all axes written by hand.
@@ -119,8 +119,8 @@ def _task(setting: Setting) -> Task:
     generator = torch.Generator().manual_seed(0)
     digits = data.load("mnist-mini")
     x, y = digits.x_train[: setting.num_data], digits.y_train[: setting.num_data]
-    colours = torch.rand(len(x), IMAGE[0], 1, 1, generator=generator).to(x)
-    images = colours * nn.functional.pad(x, (2, 2, 2, 2))
+    colors = torch.rand(len(x), IMAGE[0], 1, 1, generator=generator).to(x)
+    images = colors * nn.functional.pad(x, (2, 2, 2, 2))
     network = relaxed_network(setting.variant, setting.alpha, IMAGE, 10, generator=generator).to(x)
     return Task(network, Prior(network), images, y, setting.batch_size)
 

@@ -15,7 +15,7 @@ from .workloads import Workload, mlp_workload, training_pass
 
 __all__ = ["measure_scaling"]
 
-CENTRE = {"N": 500, "S": 8, "C": 10, "hidden": 300}
+CENTER = {"N": 500, "S": 8, "C": 10, "hidden": 300}
 AXES = {
     "N": (250, 500, 1000, 2000, 4000),
     "S": (4, 8, 16, 32),
@@ -66,10 +66,10 @@ def _too_many(axis: str, size: int) -> bool:
 
 
 def _workload(axis: str, size: int) -> Workload:
-    sizes = CENTRE | {axis: size}
+    sizes = CENTER | {axis: size}
     workload = mlp_workload(sizes["N"], sizes["S"], sizes["C"], sizes["hidden"])
     # S × batch is the same everywhere, so that memory shows what grows by itself
-    return workload._replace(batch_size=max(1, CENTRE["N"] * CENTRE["S"] // sizes["S"]))
+    return workload._replace(batch_size=max(1, CENTER["N"] * CENTER["S"] // sizes["S"]))
 
 
 def build_passes(axis: str, size: int) -> dict[str, Pass]:

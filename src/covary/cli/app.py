@@ -52,7 +52,7 @@ def covary(
 ) -> None:
     """Learn the symmetries of your data while your network trains.
 
-    Examples: `covary discover --symmetrise rotate:180`, `covary layers --task quadrant`, `covary report runs/latest`.
+    Examples: `covary discover --symmetrize rotate:180`, `covary layers --task quadrant`, `covary report runs/latest`.
     """
     del show_version  # its callback has printed it and ended the process
 

@@ -29,7 +29,7 @@ def discover(
     there. With `--resume` a run that was stopped goes on, and a complete one is shown again. Several processes:
     `torchrun --nproc-per-node=2 -m covary discover ...`.
 
-    Examples: `covary discover --symmetrise rotate:180 --baselines plain`, `covary discover --data photos/ --network
+    Examples: `covary discover --symmetrize rotate:180 --baselines plain`, `covary discover --data photos/ --network
     resnet-8-16 --augment flips+affine --plan`, `covary discover --data my_package.my_module:load --resume`.
     """
     perform(settings(flags, replace(_DISCOVER, network=network)), flags)

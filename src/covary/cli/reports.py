@@ -38,7 +38,7 @@ def compare(
 ) -> None:
     """Rank runs by their evidence, with its terms and the log Bayes factors against the best.
 
-    Evidences of different data, or in different parametrisations, say nothing about each other: such runs are compared
+    Evidences of different data, or in different parametrizations, say nothing about each other: such runs are compared
     with a warning.
 
     Examples: `covary compare runs/affine runs/flips`, `covary compare runs/* --json`.

@@ -26,12 +26,12 @@ class DiscoverConfig:
     Arguments:
         data: A data set by name, an `.npz`, a folder of class folders, or "package.module:function".
         data_dir: Where data sets are looked for first.
-        symmetrise: A known symmetry to put into the data: "rotate:DEG", "translate:PIXELS", "scale:FACTOR" or "none".
+        symmetrize: A known symmetry to put into the data: "rotate:DEG", "translate:PIXELS", "scale:FACTOR" or "none".
         limit: How many training images to use, drawn by the seed; all by default.
         task: "none", or each image in a quadrant of a canvas, to tell it ("digit") or it and the quadrant ("quadrant").
         size: The side that square images are resampled to, at most 1,024; None leaves images as they are, and canvases
             of a task at 32.
-        standardise: Whether the network sees images with the training set's mean and deviation taken out.
+        standardize: Whether the network sees images with the training set's mean and deviation taken out.
         network: A network by name or "package.module:function".
         augment: The augmentation to learn, as `studies.augmentations` describes it, or "none".
         train_augment: What weight updates see besides, and the evidence does not: "none" or "flips+shifts".
@@ -50,11 +50,11 @@ class DiscoverConfig:
 
     data: str = "mnist-mini"
     data_dir: str | None = None
-    symmetrise: str = "none"
+    symmetrize: str = "none"
     limit: int | None = None
     task: str = "none"
     size: int | None = None
-    standardise: bool = False
+    standardize: bool = False
     network: str = "mlp"
     augment: str = "affine"
     train_augment: str = "none"
@@ -137,7 +137,7 @@ class DiscoverConfig:
 
 
 def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxation: float = 1.0) -> DiscoverConfig:
-    """The settings that layer-wise equivariance is learned with: the reference network on 32 × 32 standardised pixels.
+    """The settings that layer-wise equivariance is learned with: the reference network on 32 × 32 standardized pixels.
 
     Arguments:
         variant: The paths of each layer, such as "f-fc+conv".
@@ -149,4 +149,4 @@ def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxat
     check_between("alpha", alpha, 1, MOST_ALPHA)
     name = f"{RELAXED}{variant}:{alpha}" + ("" if length_scale == "fixed" else f":{length_scale}")
     fit = LAYERS if relaxation == 1 else STRICT
-    return DiscoverConfig(network=name, augment="none", size=32, standardise=True, relaxation=relaxation, fit=fit)
+    return DiscoverConfig(network=name, augment="none", size=32, standardize=True, relaxation=relaxation, fit=fit)

@@ -9,7 +9,7 @@ from .checks import check_choice, check_columns, check_least, check_positive, ch
 
 __all__ = ["IMAGES", "LAYERS", "STRICT", "FitConfig"]
 
-OPTIMISERS = ("adam", "sgd")
+OPTIMIZERS = ("adam", "sgd")
 ESTIMATORS = ("two_pass", "kernel", "stochastic", "augerino")
 CURVATURES = ("kron", "kron-traced", "full", "diag")
 
@@ -24,7 +24,7 @@ class FitConfig:
     Arguments:
         epochs: Passes over the training data.
         batch_size: Data in a weight step.
-        optimiser: "adam", or "sgd" with momentum, for the weights.
+        optimizer: "adam", or "sgd" with momentum, for the weights.
         learning_rate: The weights' rate; parameters with a single entry take a tenth of it.
         relative_to: Makes each weight tensor's rate r s / `relative_to`, with r the rate and s the root mean square
             that the tensor starts with, so that free and shared weights change by the same part of themselves; None
@@ -64,7 +64,7 @@ class FitConfig:
 
     epochs: int = 100
     batch_size: int = 250
-    optimiser: str = "adam"
+    optimizer: str = "adam"
     learning_rate: float = 5e-3
     final_learning_rate: float = 1e-6
     relative_to: float | None = None
@@ -95,7 +95,7 @@ class FitConfig:
     def __post_init__(self) -> None:
         """An error for the first setting that cannot be."""
         check_seed(self.seed)
-        check_choice("optimiser", self.optimiser, OPTIMISERS)
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("estimator", self.estimator, ESTIMATORS)
         check_choice("curvature", self.curvature, CURVATURES)
         for name in ("epochs", "batch_size", "frequency", "hyper_steps", "prior_steps"):

@@ -1,6 +1,6 @@
 """What is the curvature of this network on these data?
 
-network + likelihood + batch -> a structured matrix: the generalised Gauss–Newton H = Σ_n Ĵ_nᵀ Λ_n Ĵ_n of the (averaged)
+network + likelihood + batch -> a structured matrix: the generalized Gauss–Newton H = Σ_n Ĵ_nᵀ Λ_n Ĵ_n of the (averaged)
 network's outputs, positive semi-definite, summed over data, without the prior. `full`, `diag`, `kfac` and `tkfac` share
 one signature. The tensor layout, ``a: (N, S, R, Q, D)`` and ``g: (N, S, R, Q, G)``, is defined in `shares.py`; how a
 pass is captured, in `capture.py`. As everywhere in torch, the result carries a graph unless it is computed under

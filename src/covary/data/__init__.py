@@ -14,7 +14,7 @@ from .quadrants import TASKS, in_quadrants
 from .resize import channel_moments, resized
 from .sets import Listing, listing, load
 from .sources import NAMES
-from .symmetrise import symmetrise, true_widths
+from .symmetrize import symmetrize, true_widths
 
 __all__ = [
     "NAMES",
@@ -33,7 +33,7 @@ __all__ = [
     "load",
     "read_idx",
     "resized",
-    "symmetrise",
+    "symmetrize",
     "true_widths",
     "verify",
     "write_idx",

@@ -159,7 +159,7 @@ def _channels_first(values: Tensor, origin: str) -> Tensor:
         )
     if not first and not last:
         raise DataError(
-            f"{origin} has shape {shape}: expected (N, H, W), (N, H, W, C) or (N, C, H, W) with C = 1 (grey) or "
-            "3 (colour)."
+            f"{origin} has shape {shape}: expected (N, H, W), (N, H, W, C) or (N, C, H, W) with C = 1 (gray) or "
+            "3 (color)."
         )
     return values if first else values.permute(0, 3, 1, 2)

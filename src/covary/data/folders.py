@@ -24,7 +24,7 @@ _BYTES_PER_VALUE = 1 + 4  # a byte, and the float32 that it becomes
 
 
 def load_folder(path: Path) -> Dataset:
-    """The data set of a folder of class folders of PNG or JPEG images, all grey or all colour and of one size.
+    """The data set of a folder of class folders of PNG or JPEG images, all gray or all color and of one size.
 
     With folders `train` and `test` these are the two parts, each with the same class folders; else there is no test
     part. Classes, named by their folders, and files come in lexicographic order; names that begin with a dot are
@@ -33,7 +33,7 @@ def load_folder(path: Path) -> Dataset:
     parted = _is_parted(path)
     folders = _class_folders(path / "train" if parted else path)
     class_names = tuple(folder.name for folder in folders)
-    train = _labelled_images(folders)
+    train = _labeled_images(folders)
     if not parted:
         return checked(train, without_test(train[0]), str(path), path.resolve().name, class_names)
     tested = _class_folders(path / "test")
@@ -41,13 +41,13 @@ def load_folder(path: Path) -> Dataset:
         raise DataError(
             f"{path / 'test' / unknown[0]} has no counterpart in {path / 'train'}: expected the same classes."
         )
-    images, positions = _labelled_images(tested)
+    images, positions = _labeled_images(tested)
     labels = torch.tensor([class_names.index(folder.name) for folder in tested])[positions]
     return checked(train, (images, labels), str(path), path.resolve().name, class_names)
 
 
 def read_image(path: Path) -> UInt8[Tensor, "C H W"]:
-    """The pixels of a PNG or JPEG file, grey (C = 1) or colour (C = 3)."""
+    """The pixels of a PNG or JPEG file, gray (C = 1) or color (C = 3)."""
     try:
         with warnings.catch_warnings():
             # Pillow only warns of an image that unpacks to far more than its file.
@@ -61,7 +61,7 @@ def read_image(path: Path) -> UInt8[Tensor, "C H W"]:
     except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises of a damaged file
         raise DataError(f"{path} cannot be read: {error}. Remove it, or save it again.") from error
     if mode not in _MODES:
-        raise DataError(f"{path} has the mode {mode}: expected L (grey) or RGB (colour), 8 bits each. Convert it.")
+        raise DataError(f"{path} has the mode {mode}: expected L (gray) or RGB (color), 8 bits each. Convert it.")
     return torch.from_numpy(pixels.reshape(*pixels.shape[:2], -1)).permute(2, 0, 1)
 
 
@@ -93,7 +93,7 @@ def _class_folders(path: Path) -> list[Path]:
     return folders
 
 
-def _labelled_images(folders: Sequence[Path]) -> Batch:
+def _labeled_images(folders: Sequence[Path]) -> Batch:
     """Images (N, C, H, W) in [0, 1], and for each the position of its folder."""
     files = [(file, position) for position, folder in enumerate(folders) for file in _images_in(folder)]
     first = read_image(files[0][0])
@@ -104,7 +104,7 @@ def _labelled_images(folders: Sequence[Path]) -> Batch:
         if image.shape != first.shape:
             raise DataError(
                 f"{file} is {_described(image)} but {files[0][0]} is {_described(first)}: expected images of one "
-                "size, all grey or all colour. Resize or convert them."
+                "size, all gray or all color. Resize or convert them."
             )
         pixels[row] = image
     return scaled(pixels, str(folders[0].parent)), torch.tensor([position for _, position in files])
@@ -123,4 +123,4 @@ def _images_in(folder: Path) -> list[Path]:
 
 def _described(image: UInt8[Tensor, "C H W"]) -> str:
     channels, height, width = image.shape
-    return f"{width}×{height} {'grey' if channels == 1 else 'colour'}"
+    return f"{width}×{height} {'gray' if channels == 1 else 'color'}"

@@ -1,4 +1,4 @@
-"""Bytes of files that may be packed with gzip or xz, recognised by how they begin."""
+"""Bytes of files that may be packed with gzip or xz, recognized by how they begin."""
 
 import gzip
 import io

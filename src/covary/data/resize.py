@@ -1,4 +1,4 @@
-"""Images of another size, and the moments that a network may standardise them by."""
+"""Images of another size, and the moments that a network may standardize them by."""
 
 import torch
 from jaxtyping import Float
@@ -68,7 +68,7 @@ def channel_moments(images: Float[Tensor, "N C H W"]) -> tuple[Float[Tensor, "C"
     if not bool((deviations > 0).all()):
         channel = int((deviations <= 0).nonzero()[0])
         raise DataError(
-            f"Channel {channel} of the training images is constant, so that it cannot be standardised. Leave it out, "
-            "or train without standardising."
+            f"Channel {channel} of the training images is constant, so that it cannot be standardized. Leave it out, "
+            "or train without standardizing."
         )
     return means, deviations

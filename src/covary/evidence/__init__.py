@@ -6,7 +6,7 @@ leaves additive statistics, `terms.py` turns them into the three terms, for what
 """
 
 from .effective import EffectiveParameters, effective_of_factors, effective_parameters, effective_per_weight
-from .invariant import ChartEvidence, chart_evidence, parametrisation_of
+from .invariant import ChartEvidence, chart_evidence, parametrization_of
 from .laplace import evidence_terms, log_evidence
 from .passes import Factors, Model, factor_pass
 from .terms import EvidenceTerms, conditional_log_evidence
@@ -25,5 +25,5 @@ __all__ = [
     "evidence_terms",
     "factor_pass",
     "log_evidence",
-    "parametrisation_of",
+    "parametrization_of",
 ]

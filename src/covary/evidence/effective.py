@@ -24,14 +24,14 @@ class EffectiveParameters(NamedTuple):
         group: The prior's group.
         gamma: :math:`\gamma = \sum \lambda/(\lambda+\delta)`, between 0 (the prior decides) and `num_params`.
         num_params: The number P of entries in the group.
-        normalised: :math:`\gamma / P`.
-        relative: The group's share of the sum of all groups' normalised numbers.
+        normalized: :math:`\gamma / P`.
+        relative: The group's share of the sum of all groups' normalized numbers.
     """
 
     group: str
     gamma: float
     num_params: int
-    normalised: float
+    normalized: float
     relative: float
 
 
@@ -70,10 +70,10 @@ def effective_of_factors(
     for name, weight in weights.items():
         gamma[prior.group_of(name)] += float(per_weight[name])
         sizes[prior.group_of(name)] += weight.numel()
-    normalised = {group: gamma[group] / sizes[group] for group in prior.groups}
-    total = sum(normalised.values())
+    normalized = {group: gamma[group] / sizes[group] for group in prior.groups}
+    total = sum(normalized.values())
     return [
-        EffectiveParameters(g, gamma[g], sizes[g], normalised[g], normalised[g] / total if total else 0.0)
+        EffectiveParameters(g, gamma[g], sizes[g], normalized[g], normalized[g] / total if total else 0.0)
         for g in prior.groups
     ]
 

@@ -47,7 +47,7 @@ from ..likelihoods import Likelihood
 from ..priors import Prior
 from .terms import EvidenceTerms
 
-__all__ = ["ChartEvidence", "chart_evidence", "parametrisation_of"]
+__all__ = ["ChartEvidence", "chart_evidence", "parametrization_of"]
 
 EUCLIDEAN = euclidean_metric()
 
@@ -134,7 +134,7 @@ def chart_evidence(
     return ChartEvidence(naive._replace(log_prior=log_prior, log_volume=naive.log_volume + volume), naive)
 
 
-def parametrisation_of(network: nn.Module) -> str:
+def parametrization_of(network: nn.Module) -> str:
     """The coordinates that the parameters of a network are: "Cartesian", or what computes its weights from others.
 
     Two networks with the same function in different coordinates have different naive evidences. Found are

@@ -37,7 +37,7 @@ def log_evidence(
     .. math:: \log Z = \log p(D|\theta) + \log p(\theta|\delta) + \tfrac P2 \log 2\pi - \tfrac12 \log|H + \delta|
 
     Higher is better; every term is a sum over data. Deterministic for a seed, whatever the batch size and order. Under
-    an initialised `torch.distributed` process group each process passes its shard, and gets the evidence of all.
+    an initialized `torch.distributed` process group each process passes its shard, and gets the evidence of all.
 
     Arguments:
         network: The network, averaged or plain, in evaluation mode where it has modes.
@@ -49,7 +49,7 @@ def log_evidence(
         columns: "exact", or a number of sketches: cheaper, with a log-determinant that comes out too small.
         seed: The seed of the augmentation's noise and of the sketches.
         mode_correction: Whether to add :math:`\frac12 g^\top(H+\delta)^{-1}g`, the gain of moving to the mode of the
-            linearised model; exact for a linear-Gaussian model at any weights.
+            linearized model; exact for a linear-Gaussian model at any weights.
         batch_size: How many data go through at once, where the data can be cut.
     """
     check_choice(curvature, columns, prior)

@@ -52,7 +52,7 @@ def conditional_log_evidence(whole: EvidenceTerms, given: EvidenceTerms) -> Floa
     r"""The log evidence :math:`\log Z(D) - \log Z(D_1)` of all data given a first part of them.
 
     Each evidence is taken at its own weights: train on the part, then on the whole. It asks how well the model predicts
-    the rest once it has seen the part, and is the better guide to generalisation when models are compared.
+    the rest once it has seen the part, and is the better guide to generalization when models are compared.
 
     Arguments:
         whole: The evidence of all data D, which include the part.

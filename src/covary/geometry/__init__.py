@@ -1,4 +1,4 @@
-"""What survives a change of parametrisation?
+"""What survives a change of parametrization?
 
 Layout: a point is a flat vector θ, (P,), of the weights in the order of their names; ψ = φ(θ) are its coordinates in a
 chart, and J = ∂ψ/∂θ has a row per ψ. Objects at a point carry their chart and transform by `.to(chart)`. Signs: the
@@ -25,8 +25,8 @@ from .monotone import cube, elementwise, exponential, inverse_softplus, logarith
 from .named_charts import network_chart, side_by_side
 from .objects import BilinearForm, Covector, Density, Operator, Point, Vector
 from .operators import MatrixFree, gauss_newton, loss_hessian
-from .optimisers import flat_metric, optimiser_metric
-from .parametrisation import Erf, FiniteKernels, draw_network, finite_kernels, ntk_chart, ntk_metric, ntk_scales
+from .optimizers import flat_metric, optimizer_metric
+from .parametrization import Erf, FiniteKernels, draw_network, finite_kernels, ntk_chart, ntk_metric, ntk_scales
 from .quadrature import estimate_log_det
 from .spherical import polar, polar_atlas, polar_of
 from .trace import estimate_trace
@@ -97,7 +97,7 @@ __all__ = [
     "ntk_in_chart",
     "ntk_metric",
     "ntk_scales",
-    "optimiser_metric",
+    "optimizer_metric",
     "polar",
     "polar_atlas",
     "polar_of",

@@ -3,7 +3,7 @@ r"""The canonical scale of networks with rectified units.
 A unit between two layers, :math:`v\,\mathrm{relu}(w^\top x + b)`, is the same function for (s·w, s·b, v/s) at every
 s > 0. That is a symmetry of the network, not a change of coordinates: two sets of weights with one function, at which
 Euclidean quantities differ. Scales at which the incoming weights (w, b) and the outgoing v of every unit have equal
-norms minimise :math:`\|\theta\|^2` among all of them; the sum is strictly convex in the logarithms of the scales, so
+norms minimize :math:`\|\theta\|^2` among all of them; the sum is strictly convex in the logarithms of the scales, so
 there is one such point, and every rescaled copy of a network leads to it.
 """
 
@@ -61,7 +61,7 @@ def canonical_scale(network: nn.Module) -> nn.Sequential:
     # rounding in the norms of large layers keeps the last digits from settling
     tolerance = 100 * max((torch.finfo(pair.before.weight.dtype).eps for pair in pairs), default=0.0)
     for _ in range(MOST_SWEEPS):
-        # balancing one layer's units changes the norms of its neighbours': sweep until all are even
+        # balancing one layer's units changes the norms of its neighbors': sweep until all are even
         if max((_balance(pair) for pair in pairs), default=0.0) <= tolerance:
             return copy
     raise NumericalError(
@@ -140,5 +140,5 @@ def _check(before: Layer, between: list[nn.Module], after: Layer, uses: Counter[
         raise UnsupportedLayerError(
             f"The units between {before} and {after} cannot be rescaled: each must be one row of the first weight "
             "and its own columns of the second, and both layers must hold their own weights and be called once. "
-            "Remove parametrisations such as weight_norm, and flatten all axes but the first before a linear layer."
+            "Remove parametrizations such as weight_norm, and flatten all axes but the first before a linear layer."
         )

@@ -195,7 +195,7 @@ class Atlas:
     def at(self, theta: Float[Tensor, " P"]) -> Chart:
         """The chart to use at θ: of those that cover it, the one where its coordinates are smallest.
 
-        Coordinates run to infinity towards the edge of a chart, so small ones are far from it.
+        Coordinates run to infinity toward the edge of a chart, so small ones are far from it.
         """
         covering = [chart for chart in self.charts if _covers(chart, theta)]
         if not covering:

@@ -76,7 +76,7 @@ def find_mode(log_density: TensorMap, start: Float[Tensor, " P"], *, max_steps: 
         step: Tensor = vectors @ ((vectors.mT @ gradient) / sizes)
         # twice the gain that the quadratic model expects: the squared distance to the mode in standard deviations
         expected = float(gradient @ step)
-        # growth that fades towards infinity also expects ever less, but its steps do not shrink
+        # growth that fades toward infinity also expects ever less, but its steps do not shrink
         if expected <= precision and float(step.norm()) <= precision**0.5 * (1 + float(point.norm())):
             _require_maximum(values)
             return point + step
@@ -94,7 +94,7 @@ class Jeffreys:
     r"""Jeffreys' prior: the uniform density of the Fisher metric, :math:`q = \sqrt{\det F} / V`.
 
     Per unit of the metric's volume it is the constant 1/V, with V the total volume of the model; where that is
-    infinite the prior is improper, and has no density that is normalised.
+    infinite the prior is improper, and has no density that is normalized.
 
     Arguments:
         metric: The Fisher information F of one observation, in the coordinates of its chart.
@@ -110,7 +110,7 @@ class Jeffreys:
 
     @property
     def is_proper(self) -> bool:
-        """Whether the prior can be normalised."""
+        """Whether the prior can be normalized."""
         return math.isfinite(self.volume)
 
     def to(self, chart: Chart) -> "Jeffreys":
@@ -122,11 +122,11 @@ class Jeffreys:
         return 0.5 * positive_log_det(self.metric.matrix(coordinates), self.metric.name)
 
     def log_density(self, coordinates: Float[Tensor, " P"]) -> Float[Tensor, ""]:
-        r"""The log-density :math:`\frac12\log\det F - \log V` per unit of the coordinates, normalised."""
+        r"""The log-density :math:`\frac12\log\det F - \log V` per unit of the coordinates, normalized."""
         if not self.is_proper:
             raise NumericalError(
                 "This Jeffreys prior is improper: the volume of its Fisher metric is infinite, so it has no "
-                "normalised density, and an evidence under it has no value. Use log_volume, without the constant, "
+                "normalized density, and an evidence under it has no value. Use log_volume, without the constant, "
                 "where that does not matter; else bound the domain, or choose a proper prior."
             )
         return self.log_volume(coordinates) - math.log(self.volume)

@@ -1,6 +1,6 @@
 r"""How sharp is a minimum, and according to which metric?
 
-The trace and the eigenvalues of a Hessian H change with the parametrisation; those of the operator
+The trace and the eigenvalues of a Hessian H change with the parametrization; those of the operator
 :math:`E = M^{-1} H` do not, for a metric M that is carried along (paper 3, Sec. 3). Here M is diagonal in the
 coordinates of the weights and constant, such as Adam's, and nothing of the size of H is formed. At a minimum this is
 the Riemannian Hessian; elsewhere it lacks the Christoffel terms of a metric that varies.
@@ -20,7 +20,7 @@ from ..likelihoods import Likelihood
 from .estimates import Estimate
 from .lanczos import top_eigenvalues
 from .operators import MatrixFree, gauss_newton, loss_hessian
-from .optimisers import NamedMetric, flat_metric, optimiser_metric
+from .optimizers import NamedMetric, flat_metric, optimizer_metric
 from .quadrature import estimate_log_det
 from .trace import estimate_trace
 
@@ -114,7 +114,7 @@ def sharpness(
         raise StructureError(f"curvature must be 'hessian' or 'ggn'; {curvature!r} came. Choose one of these.")
     selected = select_weights(network, weights)
     if isinstance(metric, torch.optim.Optimizer):
-        metric = optimiser_metric(metric, network)
+        metric = optimizer_metric(metric, network)
     entries = None if metric is None else flat_metric(metric, selected)
     make = CURVATURES[curvature]
     hessian = make(network, likelihood, data, weights=selected, batch_size=batch_size, seed=seed)

@@ -2,7 +2,7 @@ r"""Kernels of infinitely wide, fully connected networks, in closed form.
 
 With weights of variance :math:`\sigma_w^2 / \text{fan-in}` and biases of variance :math:`\sigma_b^2`, all normal, the
 outputs become a Gaussian process as the hidden layers widen. Its covariance, the NNGP kernel K, and the tangent
-kernel Θ of the NTK parametrisation follow layer by layer from two moments of the activation φ,
+kernel Θ of the NTK parametrization follow layer by layer from two moments of the activation φ,
 
 .. math:: K_0 = \Theta_0 = \sigma_w^2 \tfrac{x \cdot x'}{D} + \sigma_b^2, \qquad
     K_{l+1} = \sigma_w^2 E[\phi(u)\phi(v)] + \sigma_b^2, \qquad
@@ -99,7 +99,7 @@ def nngp(
 def ntk(
     network: InfiniteNetwork, x: Float[Tensor, "N ..."], other: Float[Tensor, "M ..."] | None = None
 ) -> Float[Tensor, "N M"]:
-    r"""The neural tangent kernel Θ: the limit of :math:`J J^\top` in the NTK parametrisation.
+    r"""The neural tangent kernel Θ: the limit of :math:`J J^\top` in the NTK parametrization.
 
     There, weights are :math:`\sigma_w / \sqrt{\text{fan-in}}` times standard normal parameters, and derivatives are
     with respect to those. For ReLU it has a kink where two inputs are parallel. Arguments as in `nngp`.
@@ -114,7 +114,7 @@ def ntk(
 def standard_ntk(
     network: InfiniteNetwork, width: int, x: Float[Tensor, "N ..."], other: Float[Tensor, "M ..."] | None = None
 ) -> Float[Tensor, "N M"]:
-    r"""The mean of :math:`J J^\top` in the standard parametrisation, with hidden layers of that width h.
+    r"""The mean of :math:`J J^\top` in the standard parametrization, with hidden layers of that width h.
 
     A layer's weights add their fan-in times the features' covariance, so that it grows like h and has no limit:
 

@@ -37,7 +37,7 @@ def fisher_metric(outputs: Outputs, likelihood: Likelihood) -> Metric:
 
 
 def ggn_metric(outputs: Outputs, loss: Callable[[Tensor], Tensor]) -> Metric:
-    r"""The generalised Gauss–Newton metric :math:`J^\top \nabla^2_f \ell\, J` of a loss convex in the outputs.
+    r"""The generalized Gauss–Newton metric :math:`J^\top \nabla^2_f \ell\, J` of a loss convex in the outputs.
 
     Arguments:
         outputs: The model's outputs on the data as a function of its parameters.
@@ -79,7 +79,7 @@ def _fisher(outputs: Outputs, likelihood: Likelihood, theta: Float[Tensor, " P"]
 
 def _ggn(outputs: Outputs, loss: Callable[[Tensor], Tensor], theta: Float[Tensor, " P"]) -> Dense:
     f, jacobian = outputs(theta), jacrev(outputs)(theta)
-    # the Hessian of the loss of the linearised model, so that Λ of all data is never formed
+    # the Hessian of the loss of the linearized model, so that Λ of all data is never formed
     return Dense(hessian(lambda step: loss(f + jacobian @ step))(torch.zeros_like(theta)))
 
 

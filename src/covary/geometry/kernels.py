@@ -21,7 +21,7 @@ from ..curvature.coverage import require_coverage, select_weights
 from ..curvature.evaluate import check_shares
 from ..curvature.tangents import tangent_kernel
 from .objects import BilinearForm
-from .optimisers import checked_metric
+from .optimizers import checked_metric
 
 __all__ = ["captured_ntk", "empirical_ntk", "ntk_in_chart"]
 
@@ -44,8 +44,8 @@ def empirical_ntk(
         network: The network, averaged or plain, (N, ...) -> (N, C).
         x: The inputs, shape (N, ...).
         metric: The diagonal of the metric, for each weight one number or one per entry, all above 0; Euclidean, all
-            ones, by default. The prior's precisions (`Prior.shifts`) make it the prior covariance of the linearised
-            network; those of `ntk_metric`, the kernel in the NTK parametrisation.
+            ones, by default. The prior's precisions (`Prior.shifts`) make it the prior covariance of the linearized
+            network; those of `ntk_metric`, the kernel in the NTK parametrization.
         weights: Names of the weights to differentiate by; all by default.
         index: The identity of each datum, for the noise of an averaged network; its position by default.
         seed: The seed of that noise.

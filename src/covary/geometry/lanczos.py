@@ -1,4 +1,4 @@
-r"""Eigenvalues from Krylov spaces, by block Lanczos with full reorthogonalisation.
+r"""Eigenvalues from Krylov spaces, by block Lanczos with full reorthogonalization.
 
 From a block of K random rows :math:`G`, m steps give an orthonormal basis of the space of
 :math:`G, AG, \dots, A^{m-1} G` and the projection T of A onto it, from m·K products. T has the ends of the spectrum
@@ -19,7 +19,7 @@ from .operators import MatrixFree
 __all__ = ["Krylov", "krylov", "top_eigenvalues"]
 
 
-MOST_PASSES = 5  # of orthogonalisation; two are the rule
+MOST_PASSES = 5  # of orthogonalization; two are the rule
 
 
 class Krylov(NamedTuple):

@@ -130,7 +130,7 @@ def euclidean_metric(chart: Chart = CARTESIAN) -> Metric:
 def diagonal_metric(values: Float[Tensor, " P"], name: str = "The diagonal metric") -> Metric:
     r"""The metric :math:`M = \mathrm{diag}(d)`, the same at every θ.
 
-    Adam's and RMSprop's are :math:`d = \sqrt{\hat v} + \epsilon`, as an optimiser holds them after training.
+    Adam's and RMSprop's are :math:`d = \sqrt{\hat v} + \epsilon`, as an optimizer holds them after training.
 
     Arguments:
         values: The diagonal d > 0, shape (P,), in the order of θ.

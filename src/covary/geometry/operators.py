@@ -109,7 +109,7 @@ def gauss_newton(
     batch_size: int | None = None,
     seed: int = 0,
 ) -> MatrixFree:
-    r"""The generalised Gauss–Newton :math:`\sum_n \hat J_n^\top \Lambda_n \hat J_n`, positive semi-definite.
+    r"""The generalized Gauss–Newton :math:`\sum_n \hat J_n^\top \Lambda_n \hat J_n`, positive semi-definite.
 
     Arguments as for `loss_hessian`.
     """

@@ -1,11 +1,11 @@
-r"""An optimiser that takes the Cartesian path under weight normalisation.
+r"""An optimizer that takes the Cartesian path under weight normalization.
 
 `torch.nn.utils.parametrizations.weight_norm` writes a weight as :math:`W = g\,u`, :math:`u = v / \|v\|`, with one
 parameter more per row than W has: no chart, but every (g, v) with g ≠ 0 has one W, and from the gradients of g and v
 
 .. math:: \nabla_W L = u\, \nabla_g L + \frac{\|v\|}{g} \nabla_v L.
 
-So any optimiser can take its step on W, and g and v are set to where W then is; the length of v, on which nothing
+So any optimizer can take its step on W, and g and v are set to where W then is; the length of v, on which nothing
 depends, stays. In the geometry of W a step is a straight line, followed exactly at any step size.
 """
 
@@ -23,39 +23,39 @@ from .._errors import ChartError, StructureError
 __all__ = ["CartesianOptimizer"]
 
 
-class _Normalised(NamedTuple):
-    """One weight under weight normalisation."""
+class _Normalized(NamedTuple):
+    """One weight under weight normalization."""
 
     name: str
     lengths: nn.Parameter  # g
     directions: nn.Parameter  # v
     axis: int  # the one axis that keeps its lengths apart; −1: one length for all
-    weight: nn.Parameter  # W, which the inner optimiser sees
+    weight: nn.Parameter  # W, which the inner optimizer sees
 
 
 class CartesianOptimizer(Optimizer):
-    """The steps of any optimiser on the weights themselves, for a network whose weights are normalised.
+    """The steps of any optimizer on the weights themselves, for a network whose weights are normalized.
 
-    The path of the weights is the one that the inner optimiser takes on the same network without normalisation, its
+    The path of the weights is the one that the inner optimizer takes on the same network without normalization, its
     momentum, weight decay and adaptive step included. Learning rates are those of `param_groups`, as ever.
 
     Arguments:
         network: The network, some of whose weights are under `torch.nn.utils.parametrizations.weight_norm`.
-        make: Makes the inner optimiser of a list of tensors, such as `partial(torch.optim.Adam, lr=1e-3)`.
+        make: Makes the inner optimizer of a list of tensors, such as `partial(torch.optim.Adam, lr=1e-3)`.
     """
 
     def __init__(self, network: nn.Module, make: Callable[[list[nn.Parameter]], Optimizer]) -> None:
         self.network = network
-        self.normalised = list(_normalised_weights(network))
-        hidden = {id(part) for weight in self.normalised for part in (weight.lengths, weight.directions)}
+        self.normalized = list(_normalized_weights(network))
+        hidden = {id(part) for weight in self.normalized for part in (weight.lengths, weight.directions)}
         plain = [p for p in network.parameters() if p.requires_grad and id(p) not in hidden]
-        self.inner = make([*(weight.weight for weight in self.normalised), *plain])
+        self.inner = make([*(weight.weight for weight in self.normalized), *plain])
         super().__init__(self.inner.param_groups, self.inner.defaults)
         self.param_groups, self.state = self.inner.param_groups, self.inner.state
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step of the inner optimiser on the weights; the closure's loss, if there is one.
+        """One step of the inner optimizer on the weights; the closure's loss, if there is one.
 
         Arguments:
             closure: Computes the loss and its gradients first.
@@ -64,10 +64,10 @@ class CartesianOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        for weight in self.normalised:
+        for weight in self.normalized:
             _read(weight)
         self.inner.step()
-        for weight in self.normalised:
+        for weight in self.normalized:
             _write(weight)
         return loss
 
@@ -80,11 +80,11 @@ class CartesianOptimizer(Optimizer):
         self.network.zero_grad(set_to_none)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the inner optimiser."""
+        """The state of the inner optimizer."""
         return self.inner.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restoration of the inner optimiser's state.
+        """Restoration of the inner optimizer's state.
 
         Arguments:
             state_dict: What `state_dict` gave.
@@ -93,7 +93,7 @@ class CartesianOptimizer(Optimizer):
         self.param_groups, self.state = self.inner.param_groups, self.inner.state
 
 
-def _normalised_weights(network: nn.Module) -> Iterator[_Normalised]:
+def _normalized_weights(network: nn.Module) -> Iterator[_Normalized]:
     for name, parts in network.named_modules():
         if not isinstance(parts, ParametrizationList):
             continue
@@ -101,19 +101,19 @@ def _normalised_weights(network: nn.Module) -> Iterator[_Normalised]:
         if len(parts) != 1 or not isinstance(parts[0], parametrizations._WeightNorm):
             raise StructureError(
                 f"'{name}' is under {', '.join(type(part).__name__ for part in parts)}; weight_norm alone can be "
-                "undone here. Remove the parametrisation, or train this weight with another optimiser."
+                "undone here. Remove the parametrization, or train this weight with another optimizer."
             )
         lengths, directions = parts.get_parameter("original0"), parts.get_parameter("original1")
         weight = nn.Parameter(parts[0](lengths, directions).detach().clone())
-        yield _Normalised(name, lengths, directions, parts[0].dim, weight)
+        yield _Normalized(name, lengths, directions, parts[0].dim, weight)
 
 
-def _read(weight: _Normalised) -> None:
+def _read(weight: _Normalized) -> None:
     """The weight W and its gradient from those of g and v."""
     if bool((weight.lengths == 0).any()):
         raise ChartError(
             f"A length g of '{weight.name}' is 0, where the direction v has no gradient and that of W is not known. "
-            "Move it off 0, or remove the weight normalisation."
+            "Move it off 0, or remove the weight normalization."
         )
     norms = torch.norm_except_dim(weight.directions, 2, weight.axis)
     units = weight.directions / norms
@@ -124,13 +124,13 @@ def _read(weight: _Normalised) -> None:
         weight.weight.grad = units * weight.lengths.grad + norms / weight.lengths * weight.directions.grad
 
 
-def _write(weight: _Normalised) -> None:
+def _write(weight: _Normalized) -> None:
     """The lengths g and directions v of the weight W, with the signs of g and the norms of v that they had."""
     lengths = torch.norm_except_dim(weight.weight, 2, weight.axis)
     if bool((lengths == 0).any()):
         raise ChartError(
-            f"A step of '{weight.name}' ends at a row of norm 0, which weight normalisation cannot hold. Take a "
-            "smaller step, or remove the weight normalisation."
+            f"A step of '{weight.name}' ends at a row of norm 0, which weight normalization cannot hold. Take a "
+            "smaller step, or remove the weight normalization."
         )
     lengths = lengths * weight.lengths.sign()
     norms = torch.norm_except_dim(weight.directions, 2, weight.axis)

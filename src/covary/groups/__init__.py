@@ -1,13 +1,13 @@
 """Groups: how does a symmetry act, as plain algebra without parameters?
 
 Layout: images (N, C, H, W); S transforms of each, matrices (N, S, 3, 3), give (N, S, C, H, W). Coordinates: x to the
-right, y down, origin at the centre of the image. A matrix maps output coordinates to input coordinates.
+right, y down, origin at the center of the image. A matrix maps output coordinates to input coordinates.
 Features over a finite group G are (N, C·|G|, H, W), the element fastest; their frames are defined in `tables.py`.
 """
 
 from .finite import DIHEDRAL_NAMES, FINITE_GROUPS, act, element_matrix, missing_products, product
 from .lie import AFFINE_NAMES, affine_generators, exponential
-from .resample import PADDINGS, to_normalised, warp, warp_normalised
+from .resample import PADDINGS, to_normalized, warp, warp_normalized
 from .tables import (
     P4,
     P4M,
@@ -42,9 +42,9 @@ __all__ = [
     "permute_slices",
     "product",
     "square_group",
-    "to_normalised",
+    "to_normalized",
     "turn_slices",
     "turns_shifts",
     "warp",
-    "warp_normalised",
+    "warp_normalized",
 ]

@@ -1,12 +1,12 @@
 r"""Affine maps acting on images, by bilinear interpolation.
 
 A matrix maps OUTPUT coordinates to INPUT coordinates: the output at u is the input at M u, so content moves by the
-inverse of M. Coordinates have their origin at the centre, x to the right and y down; pixel centres of W columns lie at
+inverse of M. Coordinates have their origin at the center, x to the right and y down; pixel centers of W columns lie at
 x = (2j + 1)/W − 1 (`align_corners=False`). Hence, seen on the screen, shift_x = a moves content to the left by a, the
 rotation by θ turns it counter-clockwise by θ (θ = π/2 is `torch.rot90(image, 1, (-2, -1))`), and scale > 0 shrinks it.
 
 Two units are in play. A shift of 1 is half of its own side, whatever the aspect. The linear part acts on isotropic
-pixel coordinates, so that a rotation is one on images that are not square; `to_normalised` joins the two.
+pixel coordinates, so that a rotation is one on images that are not square; `to_normalized` joins the two.
 """
 
 import torch
@@ -16,7 +16,7 @@ from torch.nn.functional import grid_sample
 
 from .._errors import DataError, ShapeError, StructureError
 
-__all__ = ["PADDINGS", "to_normalised", "warp", "warp_normalised"]
+__all__ = ["PADDINGS", "to_normalized", "warp", "warp_normalized"]
 
 PADDINGS = ("zeros", "border", "reflection")
 
@@ -31,10 +31,10 @@ def warp(images: Tensor, matrices: Tensor, padding: str = "zeros") -> Float[Tens
         padding: What lies outside of an image: "zeros", "border" or "reflection".
     """
     _check(images, matrices, padding)
-    return warp_normalised(images, to_normalised(matrices, images.shape[-2], images.shape[-1]), padding)
+    return warp_normalized(images, to_normalized(matrices, images.shape[-2], images.shape[-1]), padding)
 
 
-def warp_normalised(images: Tensor, matrices: Tensor, padding: str = "zeros") -> Float[Tensor, "N S C H W"]:
+def warp_normalized(images: Tensor, matrices: Tensor, padding: str = "zeros") -> Float[Tensor, "N S C H W"]:
     """Images under S affine maps each, as `warp`, of maps that act on [−1, 1]², the coordinates of each side."""
     _check(images, matrices, padding)
     num_data, num_channels, height, width = images.shape
@@ -45,7 +45,7 @@ def warp_normalised(images: Tensor, matrices: Tensor, padding: str = "zeros") ->
     return samples.reshape(num_data, num_channels, num_samples, height, width).transpose(1, 2)
 
 
-def to_normalised(transforms: Float[Tensor, "*batch 3 3"], height: int, width: int) -> Float[Tensor, "*batch 3 3"]:
+def to_normalized(transforms: Float[Tensor, "*batch 3 3"], height: int, width: int) -> Float[Tensor, "*batch 3 3"]:
     r"""Transforms :math:`D^{-1} X D` on [−1, 1]² of transforms X with an isotropic linear part, D = diag(W, H).
 
     Translations are in halves of each side before and after. Of an element of the algebra too: the exponential of the
@@ -58,14 +58,14 @@ def to_normalised(transforms: Float[Tensor, "*batch 3 3"], height: int, width: i
 
 def _grids(matrices: Float[Tensor, "N S 3 3"], height: int, width: int) -> Float[Tensor, "N 2 S HW"]:
     """Input coordinates of every output pixel, x and y on the second axis."""
-    y, x = torch.meshgrid(_centres(height, matrices), _centres(width, matrices), indexing="ij")
+    y, x = torch.meshgrid(_centers(height, matrices), _centers(width, matrices), indexing="ij")
     pixels = torch.stack([x.flatten(), y.flatten(), torch.ones_like(x).flatten()])
     # One tall product instead of N·S small ones is four times faster.
     return matrices[..., :2, :].transpose(1, 2) @ pixels
 
 
-def _centres(num_pixels: int, like: Tensor) -> Float[Tensor, "num_pixels"]:
-    """Centres of the pixels of one side in [−1, 1]."""
+def _centers(num_pixels: int, like: Tensor) -> Float[Tensor, "num_pixels"]:
+    """Centers of the pixels of one side in [−1, 1]."""
     return (2 * torch.arange(num_pixels, dtype=like.dtype, device=like.device) + 1) / num_pixels - 1
 
 

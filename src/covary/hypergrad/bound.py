@@ -73,7 +73,7 @@ def stochastic(
     the evidence with full curvature; all N data and all outputs give that evidence itself. "kron" scales the
     log-ratio of the KFAC of the M data by N/M: an estimate without that guarantee. The weights are held fixed.
 
-    Under an initialised `torch.distributed` process group each process passes its shard, draws M data of it, and gets
+    Under an initialized `torch.distributed` process group each process passes its shard, draws M data of it, and gets
     the gradient of all; shards are one more partition.
 
     Arguments:

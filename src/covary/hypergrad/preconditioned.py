@@ -54,7 +54,7 @@ def two_pass(
 ) -> HyperGradient:
     r"""The gradient of :math:`\log Z` with respect to every hyperparameter, by name; `.terms` holds the evidence.
 
-    The weights are held fixed. Under an initialised `torch.distributed` process group each process passes its shard and
+    The weights are held fixed. Under an initialized `torch.distributed` process group each process passes its shard and
     gets the gradient of all.
 
     Arguments:

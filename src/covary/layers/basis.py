@@ -2,7 +2,7 @@ r"""The spatial basis that the sparse layers share: a few bumps in place of one 
 
 .. math:: \phi_j(x) = \exp(-\omega^2 \lVert x - z_j \rVert^2), \qquad \theta(x) = \sum_j u_j\, \phi_j(x),
 
-a plain sum (paper 2, Sec. 3.1). Coordinates (row, column) are in pixels, centred on the grid: 3 × 3 positions have
+a plain sum (paper 2, Sec. 3.1). Coordinates (row, column) are in pixels, centered on the grid: 3 × 3 positions have
 coordinates −1, 0, 1. :math:`\omega` is an inverse length. At :math:`\omega = 0` every bump is 1 everywhere, and
 :math:`\theta` constant in space. A bump on a grid is the outer product of one along its rows and one along its columns,
 so that there are M(H + W) exponentials instead of M·HW.
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Axes(NamedTuple):
-    """The coordinates of a grid's rows and of its columns, in pixels from its centre."""
+    """The coordinates of a grid's rows and of its columns, in pixels from its center."""
 
     rows: Float[Tensor, " H"]
     columns: Float[Tensor, " W"]
@@ -51,7 +51,7 @@ def half_of(height: int, width: int) -> int:
 def spread_anchors(height: int, width: int, num_anchors: int) -> Float[Tensor, "M 2"]:
     """Positions of a grid that lie apart from one another, to start anchors from.
 
-    Half of the positions, rounded up, make a chequerboard: 5 anchors of 3 × 3 are its corners and centre. Evenly spread
+    Half of the positions, rounded up, make a chequerboard: 5 anchors of 3 × 3 are its corners and center. Evenly spread
     bumps overlap alike, so that no two anchor values start out nearly redundant, as those of random positions do. Fewer
     anchors are an even selection of the chequerboard; more are all of it and an even selection of the rest.
 

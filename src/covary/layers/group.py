@@ -33,9 +33,9 @@ from .._errors import ShapeError, StructureError
 from ..groups import Group, align, lift, turn_slices
 from .dense import GAIN, check_rank, check_sizes, normal_weight, pad_circular
 
-__all__ = ["FACTORISATIONS", "GroupConv", "GroupPool", "GroupStage"]
+__all__ = ["FACTORIZATIONS", "GroupConv", "GroupPool", "GroupStage"]
 
-FACTORISATIONS = ("full", "separable", "depthwise", "pointwise")
+FACTORIZATIONS = ("full", "separable", "depthwise", "pointwise")
 
 
 class Filter(NamedTuple):
@@ -51,7 +51,7 @@ class Filter(NamedTuple):
 class GroupConv(nn.Module):
     r"""The group convolution of features (N, C·|G|, H, W) -> (N, C'·|G|, H, W): circular padding, stride 1.
 
-    Weights by factorisation (paper 2, Table 7), one stage after the other, each with a bias per channel:
+    Weights by factorization (paper 2, Table 7), one stage after the other, each with a bias per channel:
 
     - "full": `kernel` (C', C, |G|, k, k);
     - "separable": `spatial` (C, 1, k, k), channel by channel, then `mixing` (C', C, |G|, 1, 1);
@@ -67,7 +67,7 @@ class GroupConv(nn.Module):
         out_channels: The number C' of output channels, the group not counted.
         kernel_size: The side k of the square filter.
         group: The group, such as `covary.groups.P4`.
-        factorisation: "full", "separable", "depthwise" or "pointwise".
+        factorization: "full", "separable", "depthwise" or "pointwise".
         lift: Whether inputs are plain images (N, C, H, W), to be lifted first.
         generator: The source of the initial weights; torch's own by default.
     """
@@ -79,14 +79,14 @@ class GroupConv(nn.Module):
         kernel_size: int = 3,
         *,
         group: Group,
-        factorisation: str = "full",
+        factorization: str = "full",
         lift: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         check_sizes("GroupConv", (in_channels, out_channels, kernel_size))
-        self.in_channels, self.group, self.factorisation, self.lift = in_channels, group, factorisation, lift
-        filters = _filters(in_channels, out_channels, kernel_size, factorisation)
+        self.in_channels, self.group, self.factorization, self.lift = in_channels, group, factorization, lift
+        filters = _filters(in_channels, out_channels, kernel_size, factorization)
         self.stages = nn.Sequential()
         for number, (name, shape) in enumerate(filters.items(), start=1):
             gain = GAIN if number == len(filters) else 1.0
@@ -113,8 +113,8 @@ class GroupConv(nn.Module):
         last.bias.mul_(factor)
 
     def extra_repr(self) -> str:
-        """Group and factorisation, for `print`."""
-        return f"{self.group}, {self.factorisation}{', lift' if self.lift else ''}"
+        """Group and factorization, for `print`."""
+        return f"{self.group}, {self.factorization}{', lift' if self.lift else ''}"
 
 
 class GroupStage(nn.Module):
@@ -228,18 +228,18 @@ def _commutes(group: Group, kernel_size: int) -> bool:
     )
 
 
-def _filters(in_channels: int, out_channels: int, kernel_size: int, factorisation: str) -> dict[str, Filter]:
+def _filters(in_channels: int, out_channels: int, kernel_size: int, factorization: str) -> dict[str, Filter]:
     """Filters of the stages by name, in order."""
     spatial = Filter(in_channels, in_channels, kernel_size, depthwise=True)
-    if factorisation == "full":
+    if factorization == "full":
         return {"kernel": Filter(in_channels, out_channels, kernel_size, over_group=True)}
-    if factorisation == "separable":
+    if factorization == "separable":
         return {"spatial": spatial, "mixing": Filter(in_channels, out_channels, over_group=True)}
-    if factorisation == "depthwise":
+    if factorization == "depthwise":
         turns = Filter(in_channels, in_channels, over_group=True, depthwise=True)
         return {"spatial": spatial, "turns": turns, "mixing": Filter(in_channels, out_channels)}
-    if factorisation == "pointwise":
+    if factorization == "pointwise":
         return {"kernel": Filter(in_channels, out_channels, kernel_size)}
     raise StructureError(
-        f"factorisation must be one of {', '.join(FACTORISATIONS)}; {factorisation!r} came. Choose among them."
+        f"factorization must be one of {', '.join(FACTORIZATIONS)}; {factorization!r} came. Choose among them."
     )

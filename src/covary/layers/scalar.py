@@ -1,4 +1,4 @@
-"""One number for a whole feature map: the scale and bias that stand in for normalisation in Fixup networks."""
+"""One number for a whole feature map: the scale and bias that stand in for normalization in Fixup networks."""
 
 import torch
 from jaxtyping import Float

@@ -1,7 +1,7 @@
 r"""Sparse layers: filters and maps with one value per anchor of a spatial basis, in place of one per position.
 
 The basis :math:`\phi_j(x) = \exp(-\omega^2 \lVert x - z_j \rVert^2)` is that of `basis.py`; anchor positions z are
-learned as offsets from an even grid, so that a prior pulls each anchor to its own place and not to the centre of the
+learned as offsets from an even grid, so that a prior pulls each anchor to its own place and not to the center of the
 image. They are shared by all channels, and there are half as many as positions, rounded up. The inverse length
 :math:`\omega` starts at 1 and is "fixed"; or a "weight" with a prior of its own, where a prior that pulls it to zero
 makes the map constant in space (paper 2, Sec. 3.2); or a "hyperparameter", learned by the evidence through the basis.

@@ -7,12 +7,12 @@ sample s of datum n.
 from .averaged import Averaged
 from .convnet import cnn, lenet
 from .images import require_images
-from .initial import initialise
+from .initial import initialize
 from .mlp import mlp
 from .named import NAMES, build, outline
 from .relaxed import LENGTH_SCALES, VARIANTS, RelaxedNetwork, relaxed_network
 from .resnet import FixupBlock, fixup_resnet
-from .standardised import Standardised
+from .standardized import Standardized
 
 __all__ = [
     "LENGTH_SCALES",
@@ -21,11 +21,11 @@ __all__ = [
     "Averaged",
     "FixupBlock",
     "RelaxedNetwork",
-    "Standardised",
+    "Standardized",
     "build",
     "cnn",
     "fixup_resnet",
-    "initialise",
+    "initialize",
     "lenet",
     "mlp",
     "outline",

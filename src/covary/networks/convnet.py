@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from .._errors import ShapeError
-from .initial import initialise
+from .initial import initialize
 
 __all__ = ["cnn", "lenet"]
 
@@ -33,7 +33,7 @@ def cnn(
         layers += [nn.Conv2d(fan_in, fan_out, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
     num_features = 64 * (image_size // 8) ** 2
     layers += [nn.Flatten(), nn.Linear(num_features, 256), nn.ReLU(), nn.Linear(256, num_outputs)]
-    return initialise(nn.Sequential(*layers), generator)
+    return initialize(nn.Sequential(*layers), generator)
 
 
 def lenet(
@@ -59,4 +59,4 @@ def lenet(
         *(nn.Conv2d(16, 120, 5), nn.Tanh(), nn.Flatten()),
         *(nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, num_outputs)),
     )
-    return initialise(network, generator)
+    return initialize(network, generator)

@@ -8,10 +8,10 @@ from torch.nn.modules.conv import _ConvNd
 
 from .._errors import UnsupportedLayerError
 
-__all__ = ["initialise"]
+__all__ = ["initialize"]
 
 
-def initialise(network: nn.Sequential, generator: torch.Generator | None) -> nn.Sequential:
+def initialize(network: nn.Sequential, generator: torch.Generator | None) -> nn.Sequential:
     """The network itself, its linear and convolutional layers drawn anew as torch does by default.
 
     Weights and biases are uniform on ±1/√fan_in, weight before bias, in the order of `modules()`.
@@ -27,8 +27,8 @@ def initialise(network: nn.Sequential, generator: torch.Generator | None) -> nn.
             _draw(module, generator)
         elif next(module.parameters(recurse=False), None) is not None:
             raise UnsupportedLayerError(
-                f"initialise draws linear and convolutional layers; '{name}' is {type(module).__name__} with "
-                "parameters of its own. Initialise the parts around it, and this one by hand."
+                f"initialize draws linear and convolutional layers; '{name}' is {type(module).__name__} with "
+                "parameters of its own. Initialize the parts around it, and this one by hand."
             )
     return network
 

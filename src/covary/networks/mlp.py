@@ -6,7 +6,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from .initial import initialise
+from .initial import initialize
 
 __all__ = ["mlp"]
 
@@ -33,4 +33,4 @@ def mlp(
     for fan_in, fan_out in pairwise([num_inputs, *hidden]):
         layers += [nn.Linear(fan_in, fan_out), activation()]
     layers += [nn.Linear([num_inputs, *hidden][-1], num_outputs)]
-    return initialise(nn.Sequential(*layers), generator)
+    return initialize(nn.Sequential(*layers), generator)

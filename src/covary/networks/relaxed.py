@@ -56,7 +56,7 @@ class Place(NamedTuple):
     in_shape: tuple[int, int, int]
     out_shape: tuple[int, int, int]
     group: Group | None
-    factorisation: str
+    factorization: str
     length_scale: str
     generator: torch.Generator | None
 
@@ -121,11 +121,11 @@ def relaxed_network(
     _check_length_scale(variant, length_scale)
     group = P4 if "gconv" in VARIANTS[variant] else None
     size = 1 if group is None else group.size
-    factorisation = variant.removeprefix("gconv-") if variant.startswith("gconv-") else "pointwise"
+    factorization = variant.removeprefix("gconv-") if variant.startswith("gconv-") else "pointwise"
     channels = [size * width for width in (image_shape[0], *(alpha * factor for factor in _WIDTHS))]
     rows, columns = _sides(image_shape[1]), _sides(image_shape[2])
     blocks = [
-        _block(VARIANTS[variant], Place(*shapes, group, factorisation, length_scale, generator))
+        _block(VARIANTS[variant], Place(*shapes, group, factorization, length_scale, generator))
         for shapes in pairwise(zip(channels, rows, columns, strict=True))
     ]
     head = _head(_WIDTHS[-1] * alpha, _HEAD_WIDTH * alpha, num_outputs, group, generator)
@@ -197,7 +197,7 @@ def _sparse_dense(place: Place) -> nn.Module:
 def _group_conv(place: Place) -> nn.Module:
     assert place.group is not None, "a network with gconv has a group"
     channels = place.in_shape[0] // place.group.size, place.out_shape[0] // place.group.size
-    return GroupConv(*channels, group=place.group, factorisation=place.factorisation, generator=place.generator)
+    return GroupConv(*channels, group=place.group, factorization=place.factorization, generator=place.generator)
 
 
 _PATHS: dict[str, Callable[[Place], nn.Module]] = {
@@ -217,7 +217,7 @@ def _head(
     if group is None:
         hidden, output = _linear(num_inputs, num_hidden, generator), _linear(num_hidden, num_outputs, generator)
         return nn.Sequential(nn.Flatten(), hidden, nn.ReLU(), output)
-    layer = partial(GroupConv, kernel_size=1, group=group, factorisation="pointwise", generator=generator)
+    layer = partial(GroupConv, kernel_size=1, group=group, factorization="pointwise", generator=generator)
     turns = layer(num_inputs, num_hidden), nn.ReLU(), layer(num_hidden, num_outputs), GroupPool(group)
     return nn.Sequential(*turns, nn.Flatten())
 

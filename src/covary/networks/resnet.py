@@ -1,4 +1,4 @@
-"""Residual networks without normalisation, kept stable by their initial weights (Fixup)."""
+"""Residual networks without normalization, kept stable by their initial weights (Fixup)."""
 
 import math
 

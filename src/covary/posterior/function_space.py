@@ -31,14 +31,14 @@ from ..linalg import AbstractPSD, Block, Dense, Diagonal, Kron
 from ..linalg.eigen import decompose
 from .head import head_features, is_head, is_plain, send_probe
 
-__all__ = ["ENTRIES", "Linearised", "OutputPart", "covariance_parts", "variance_parts"]
+__all__ = ["ENTRIES", "Linearized", "OutputPart", "covariance_parts", "variance_parts"]
 
 ENTRIES = 2**24
 Form = Literal["head", "rows", "columns"]
 
 
-class Linearised(NamedTuple):
-    """The linearised network: a model with the curvature and the prior precisions of its weights."""
+class Linearized(NamedTuple):
+    """The linearized network: a model with the curvature and the prior precisions of its weights."""
 
     model: Model
     curvature: Block
@@ -60,79 +60,79 @@ class Pair(NamedTuple):
     right: Float[Tensor, "n c K"]
 
 
-def variance_parts(linearised: Linearised, x: Tensor, extra: int = 0) -> Iterator[OutputPart]:
+def variance_parts(linearized: Linearized, x: Tensor, extra: int = 0) -> Iterator[OutputPart]:
     """Outputs and variances, chunk by chunk; (n, C, C) is never formed.
 
     Arguments:
-        linearised: The linearised network.
+        linearized: The linearized network.
         x: The inputs, shape (N, ...).
         extra: How many numbers each output of a datum needs besides.
     """
-    for captured, position, outputs_at_once in _chunks(linearised, x, extra, with_covariance=False):
-        forms = _forms(captured, linearised.curvature)
+    for captured, position, outputs_at_once in _chunks(linearized, x, extra, with_covariance=False):
+        forms = _forms(captured, linearized.curvature)
         variance = torch.zeros_like(captured.outputs)
         for name in _of_form(forms, "head"):
-            variance += _head_variance(captured, name, *_block(linearised, name))
+            variance += _head_variance(captured, name, *_block(linearized, name))
         others = [name for name, form in forms.items() if form != "head"]
         num_outputs = variance.shape[1] if others else 0
         for start in range(0, num_outputs, outputs_at_once):
             outputs = range(start, min(start + outputs_at_once, num_outputs))
             gradients = _gradients(captured, outputs)
             for name in others:
-                pair = _pair(captured, name, forms[name], gradients, linearised)
+                pair = _pair(captured, name, forms[name], gradients, linearized)
                 variance[:, outputs.start : outputs.stop] += (pair.left * pair.right).sum(-1)
         yield OutputPart(captured.outputs.detach(), variance, position)
 
 
-def covariance_parts(linearised: Linearised, x: Tensor, extra: int = 0) -> Iterator[OutputPart]:
+def covariance_parts(linearized: Linearized, x: Tensor, extra: int = 0) -> Iterator[OutputPart]:
     """Outputs and covariances, chunk by chunk; arguments as in `variance_parts`."""
-    for captured, position, _ in _chunks(linearised, x, extra, with_covariance=True):
-        forms = _forms(captured, linearised.curvature)
+    for captured, position, _ in _chunks(linearized, x, extra, with_covariance=True):
+        forms = _forms(captured, linearized.curvature)
         num_data, num_outputs = captured.outputs.shape
         covariance = captured.outputs.new_zeros(num_data, num_outputs, num_outputs)
         for name in _of_form(forms, "head"):
-            covariance += _head_covariance(captured, name, *_block(linearised, name))
+            covariance += _head_covariance(captured, name, *_block(linearized, name))
         others = [name for name, form in forms.items() if form != "head"]
         gradients = _gradients(captured, range(num_outputs)) if others else []
         for name in others:
-            pair = _pair(captured, name, forms[name], gradients, linearised)
+            pair = _pair(captured, name, forms[name], gradients, linearized)
             covariance += pair.left @ pair.right.mT
         yield OutputPart(captured.outputs.detach(), (covariance + covariance.mT) / 2, position)
 
 
 def _chunks(
-    linearised: Linearised, x: Tensor, extra: int, *, with_covariance: bool
+    linearized: Linearized, x: Tensor, extra: int, *, with_covariance: bool
 ) -> Iterator[tuple[Captured, Int[Tensor, " n"], int]]:
     """Captured chunks with their positions, and how many outputs to take at once."""
-    blocks = linearised.curvature.blocks
+    blocks = linearized.curvature.blocks
     # side by side, where a shift per row would not throw the decomposition away
-    decompose({name: block.factors for name, block in blocks.items() if linearised.shifts[name].ndim == 0})
+    decompose({name: block.factors for name, block in blocks.items() if linearized.shifts[name].ndim == 0})
     positions = torch.arange(len(x), device=x.device)
     first = next(iter(as_batches((x, positions), 1)))
-    one = _capture(linearised.model, first.x, first.identity)
+    one = _capture(linearized.model, first.x, first.identity)
     num_outputs = one.outputs.shape[1]
-    per_output, per_datum = _sizes(one, linearised)
+    per_output, per_datum = _sizes(one, linearized)
     per_datum += num_outputs * (extra + per_output + (3 * num_outputs if with_covariance else 1))
     rows = max(1, ROWS_AT_ONCE // one.num_samples)
     data_at_once = min(rows, max(1, ENTRIES // per_datum))
     outputs_at_once = max(1, ENTRIES // max(1, per_output * data_at_once))
     del one
     for batch in as_batches((x, positions), data_at_once):
-        yield _capture(linearised.model, batch.x, batch.identity), batch.identity, outputs_at_once
+        yield _capture(linearized.model, batch.x, batch.identity), batch.identity, outputs_at_once
 
 
 def _capture(model: Model, x: Tensor, index: Tensor) -> Captured:
     return capture(model.network, x, model.weights, index=index, seed=model.seed)
 
 
-def _sizes(one: Captured, linearised: Linearised) -> tuple[int, int]:
+def _sizes(one: Captured, linearized: Linearized) -> tuple[int, int]:
     """How many numbers one datum needs for each output, and besides, as the pass of one datum shows."""
-    forms = _forms(one, linearised.curvature)
+    forms = _forms(one, linearized.curvature)
     if all(form == "head" for form in forms.values()):
         return 0, 0
     per_output, per_datum = 0, 0
     for name, form in forms.items():
-        block, _ = _block(linearised, name)
+        block, _ = _block(linearized, name)
         if form == "columns":
             per_output = max(per_output, 2 * block.size)
         elif form == "rows" and isinstance(block, Kron):
@@ -185,8 +185,8 @@ def _of_form(forms: Mapping[str, Form], wanted: Form) -> list[str]:
     return [name for name, form in forms.items() if form == wanted]
 
 
-def _block(linearised: Linearised, name: str) -> tuple[AbstractPSD, Tensor]:
-    return linearised.curvature[name], linearised.shifts[name]
+def _block(linearized: Linearized, name: str) -> tuple[AbstractPSD, Tensor]:
+    return linearized.curvature[name], linearized.shifts[name]
 
 
 def _gradients(captured: Captured, outputs: range) -> list[list[Tensor]]:
@@ -196,9 +196,9 @@ def _gradients(captured: Captured, outputs: range) -> list[list[Tensor]]:
 
 
 def _pair(
-    captured: Captured, name: str, form: Form, gradients: Sequence[Sequence[Tensor]], linearised: Linearised
+    captured: Captured, name: str, form: Form, gradients: Sequence[Sequence[Tensor]], linearized: Linearized
 ) -> Pair:
-    block, shift = _block(linearised, name)
+    block, shift = _block(linearized, name)
     if form == "rows":
         assert isinstance(block, Kron), "only Kronecker products are rotated by rows"
         return _rows_pair(captured, name, gradients, block, shift)

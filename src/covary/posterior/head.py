@@ -96,8 +96,8 @@ def _total_curvature(likelihood: Likelihood, outputs: Float[Tensor, "N C"]) -> F
     r"""The sum :math:`\sum_n \Lambda_n` of the output curvatures, where it has a closed form."""
     if isinstance(likelihood, Categorical):
         probabilities = likelihood.mean(outputs)
-        centred = torch.diag(probabilities.sum(0)) - probabilities.T @ probabilities
-        return centred / likelihood.temperature.to(outputs).square()
+        centered = torch.diag(probabilities.sum(0)) - probabilities.T @ probabilities
+        return centered / likelihood.temperature.to(outputs).square()
     if isinstance(likelihood, Gaussian | Bernoulli):
         # Λ is diagonal, so L 1 holds the roots of its diagonal
         return torch.diag(likelihood.root_product(outputs, torch.ones_like(outputs)).square().sum(0))

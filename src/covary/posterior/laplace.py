@@ -17,7 +17,7 @@ from ..linalg import Block
 from ..noise import Stream, normal
 from ..priors import Prior
 from .fitting import Fitted, fit, fitted_map, posterior_shifts
-from .function_space import ENTRIES, Linearised, covariance_parts, variance_parts
+from .function_space import ENTRIES, Linearized, covariance_parts, variance_parts
 from .last_layer import restricted
 from .predictive import (
     GaussianPrediction,
@@ -87,12 +87,12 @@ class Laplace:
     ) -> Tensor | GaussianPrediction:
         r"""The predictive distribution: probabilities (N, C), or mean and variance (N, C) for Gaussian.
 
-        The curvature is that of the linearised network, and so "glm" is the prediction that goes with it; networks
+        The curvature is that of the linearized network, and so "glm" is the prediction that goes with it; networks
         with sampled weights ("mc") often predict far worse than the trained one.
 
         Arguments:
             x: The inputs, shape (N, ...).
-            method: "glm": the linearised network, whose outputs are Gaussian; "mc": networks with sampled weights.
+            method: "glm": the linearized network, whose outputs are Gaussian; "mc": networks with sampled weights.
             link: For "glm" and classes: "probit" (needs variances only), "bridge" (the Laplace bridge, Categorical
                 only), or "mc" (samples of the outputs, exact in the limit).
             num_samples: The number of samples, where there are any.
@@ -100,7 +100,7 @@ class Laplace:
         """
         check_prediction(self.likelihood, method, link, num_samples)
         if method == "glm":
-            return predict_glm(self._linearised(), x, link, Sampling(num_samples, seed))
+            return predict_glm(self._linearized(), x, link, Sampling(num_samples, seed))
         warnings.warn(
             "Networks with weights sampled from a Laplace posterior often underfit; method='glm' is the prediction "
             "that goes with its curvature.",
@@ -110,19 +110,19 @@ class Laplace:
 
     @torch.no_grad()
     def function_distribution(self, x: Tensor) -> OutputDistribution:
-        r"""The Gaussian of the linearised network's outputs: mean (N, C), covariance :math:`J(H+\delta)^{-1}J^\top`.
+        r"""The Gaussian of the linearized network's outputs: mean (N, C), covariance :math:`J(H+\delta)^{-1}J^\top`.
 
         The covariance is (N, C, C); `function_variance` has its diagonals without forming it. `function_space.py`
         says what either costs.
         """
-        parts = list(covariance_parts(self._linearised(), x))
+        parts = list(covariance_parts(self._linearized(), x))
         means, covariances = [part.mean for part in parts], [part.spread for part in parts]
         return OutputDistribution(torch.cat(means), torch.cat(covariances))
 
     @torch.no_grad()
     def function_variance(self, x: Tensor) -> Float[Tensor, "N C"]:
-        """The variance of each output of the linearised network."""
-        return torch.cat([part.spread for part in variance_parts(self._linearised(), x)])
+        """The variance of each output of the linearized network."""
+        return torch.cat([part.spread for part in variance_parts(self._linearized(), x)])
 
     @torch.no_grad()
     def sample_weights(self, num_samples: int, seed: int = 0) -> dict[str, Tensor]:
@@ -199,8 +199,8 @@ class Laplace:
                 )
         return Model(self.network, self.likelihood, {name: weights[name] for name in self.mean}, self.fitted.seed)
 
-    def _linearised(self) -> Linearised:
-        return Linearised(self._model(), self.curvature, posterior_shifts(self.curvature, self.prior, self.mean))
+    def _linearized(self) -> Linearized:
+        return Linearized(self._model(), self.curvature, posterior_shifts(self.curvature, self.prior, self.mean))
 
     def _samples(self, num_samples: int, seed: int) -> Iterator[dict[str, Tensor]]:
         for numbers in torch.arange(num_samples, device=self.curvature.device).split(

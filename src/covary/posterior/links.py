@@ -13,13 +13,13 @@ from torch import Tensor
 from .._errors import NotPositiveDefiniteError, StructureError
 from ..linalg import eigh_all
 
-__all__ = ["centred_variance", "laplace_bridge", "logit_samples", "output_samples", "probit_logits"]
+__all__ = ["centered_variance", "laplace_bridge", "logit_samples", "output_samples", "probit_logits"]
 
 
 def probit_logits(mean: Float[Tensor, "N C"], variance: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
     r"""Logits :math:`\kappa_c m_c` with :math:`\kappa_c = (1 + \frac\pi8 \Sigma_{cc})^{-1/2}` (MacKay 1992).
 
-    The sigmoid of these approximates :math:`E[\mathrm{sigmoid}(f_c)]` to about 0.02; their softmax generalises that,
+    The sigmoid of these approximates :math:`E[\mathrm{sigmoid}(f_c)]` to about 0.02; their softmax generalizes that,
     is exact for no variance and ignores covariances.
     """
     return mean * (1 + math.pi / 8 * variance).rsqrt()
@@ -50,7 +50,7 @@ def laplace_bridge(mean: Float[Tensor, "N C"], covariance: Float[Tensor, "N C C"
             f"The Laplace bridge needs two classes or more; {num_outputs} came. Use Bernoulli with link='probit' for "
             "one output."
         )
-    variance = centred_variance(covariance)
+    variance = centered_variance(covariance)
     if not bool((variance > 0).all()):
         raise NotPositiveDefiniteError(
             f"The Laplace bridge divides by variances of the outputs; the smallest is {variance.min().item():.3e}. "
@@ -63,7 +63,7 @@ def laplace_bridge(mean: Float[Tensor, "N C"], covariance: Float[Tensor, "N C C"
     return (torch.logaddexp(constant, tail) - variance.log()).softmax(1)
 
 
-def centred_variance(covariance: Float[Tensor, "N C C"]) -> Float[Tensor, "N C"]:
+def centered_variance(covariance: Float[Tensor, "N C C"]) -> Float[Tensor, "N C"]:
     r"""The diagonal of :math:`\Pi\Sigma\Pi` with :math:`\Pi = I - \frac1C 1 1^\top`."""
     rows = covariance.mean(2)
     return covariance.diagonal(dim1=1, dim2=2) - 2 * rows + rows.mean(1, keepdim=True)

@@ -1,4 +1,4 @@
-r"""Predictions: the average of :math:`p(y | f)` over the posterior, by the linearised network or sampled ones."""
+r"""Predictions: the average of :math:`p(y | f)` over the posterior, by the linearized network or sampled ones."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from ..curvature.evaluate import ROWS_AT_ONCE
 from ..evidence import Model
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from ..noise import Stream, normal
-from .function_space import Linearised, OutputPart, covariance_parts, variance_parts
+from .function_space import Linearized, OutputPart, covariance_parts, variance_parts
 from .last_layer import run
 from .links import laplace_bridge, logit_samples, output_samples, probit_logits
 
@@ -67,19 +67,19 @@ def check_prediction(likelihood: Likelihood, method: str, link: str, num_samples
         )
 
 
-def predict_glm(linearised: Linearised, x: Tensor, link: str, sampling: Sampling) -> Tensor | GaussianPrediction:
-    """Predictions of the linearised network: probabilities (N, C), or mean and variance for Gaussian."""
-    likelihood = linearised.model.likelihood
+def predict_glm(linearized: Linearized, x: Tensor, link: str, sampling: Sampling) -> Tensor | GaussianPrediction:
+    """Predictions of the linearized network: probabilities (N, C), or mean and variance for Gaussian."""
+    likelihood = linearized.model.likelihood
     if isinstance(likelihood, Gaussian):
-        parts = list(variance_parts(linearised, x))
+        parts = list(variance_parts(linearized, x))
         mean, variance = torch.cat([part.mean for part in parts]), torch.cat([part.spread for part in parts])
         return GaussianPrediction(mean, variance + _noise_variance(likelihood, mean))
     extra = 3 * sampling.num_samples if link == "mc" else 0
     if isinstance(likelihood, Bernoulli):
-        return torch.cat([_bernoulli(part, link, sampling) for part in variance_parts(linearised, x, extra)])
+        return torch.cat([_bernoulli(part, link, sampling) for part in variance_parts(linearized, x, extra)])
     assert isinstance(likelihood, Categorical), "predictions were checked before"
     parts_of = variance_parts if link == "probit" else covariance_parts
-    return torch.cat([_categorical(likelihood, part, link, sampling) for part in parts_of(linearised, x, extra)])
+    return torch.cat([_categorical(likelihood, part, link, sampling) for part in parts_of(linearized, x, extra)])
 
 
 def predict_mc(model: Model, x: Tensor, samples: Iterator[dict[str, Tensor]]) -> Tensor | GaussianPrediction:

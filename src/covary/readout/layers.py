@@ -148,8 +148,8 @@ def path_readouts(
     found = {}
     for layer, module in layers.items():
         members = {path: _members(f"{layer}.paths.{path}.", weights) for path in module.paths}
-        normalised = {path: _ratio(gamma, tensors) for path, tensors in members.items()}
-        total = sum(normalised.values())
+        normalized = {path: _ratio(gamma, tensors) for path, tensors in members.items()}
+        total = sum(normalized.values())
         found[layer] = tuple(
             LayerPath(
                 name=path,
@@ -157,8 +157,8 @@ def path_readouts(
                 precisions={_last(name, layer, path): means[name] for name in tensors},
                 weight_norm=float(sum(weight.double().square().sum() for weight in tensors.values())) ** 0.5,
                 effective=sum((gamma[name] for name in tensors), 0.0),
-                normalised=normalised[path],
-                relative=normalised[path] / total if total else 0.0,
+                normalized=normalized[path],
+                relative=normalized[path] / total if total else 0.0,
                 off=not _has_uncovered(module.paths[path], tensors)
                 and all(gamma[name] / weight.numel() < threshold * total for name, weight in tensors.items()),
             )

@@ -33,7 +33,7 @@ def load_simplified(network: nn.Module, folder: str | Path) -> nn.Module:
 
     Arguments:
         network: The network of the run before, built anew; its numbers do not matter. That of `covary layers` is
-            `Standardised`, and `Averaged` where an augmentation was learned.
+            `Standardized`, and `Averaged` where an augmentation was learned.
         folder: The run's folder.
     """
     record, path = read_run(Path(folder)).simplified, Path(folder) / SIMPLIFIED
@@ -50,7 +50,7 @@ def load_simplified(network: nn.Module, folder: str | Path) -> nn.Module:
         came, here = (tuple(shapes[other[0]]) if other[0] in shapes else "nothing" for shapes in (found, expected))
         raise StructureError(
             f"{path} holds {came} for '{other[0]}'; the network that came has {here}. Build it as the run did: the "
-            "same variant and width, Standardised and Averaged where it was."
+            "same variant and width, Standardized and Averaged where it was."
         )
     simple.load_state_dict(tensors)
     return simple
@@ -65,7 +65,7 @@ def _pruned(network: nn.Module, record: Simplification, path: Path) -> nn.Module
         if name not in layers or key not in layers[name].paths:
             raise StructureError(
                 f"{path} is of a network with the path '{whole}', which the one that came lacks. Build it as the run "
-                "did: the same variant, Standardised and Averaged where it was."
+                "did: the same variant, Standardized and Averaged where it was."
             )
         if whole in record.removed:
             del layers[name].paths[key]

@@ -137,7 +137,7 @@ def _check_pictures(pictures: Pictures | None, file: Path) -> None:
         raise DataError(f"{file}.samples.pixels is no base64 ({error}). Save the run anew.") from error
     shape = pictures.shape
     if len(shape) != 5 or min(shape) < 1 or shape[2] not in (1, 3) or found != math.prod(shape):
-        raise DataError(f"{file}.samples needs bytes of grey or colour pixels in the shape {shape}; {found} came.")
+        raise DataError(f"{file}.samples needs bytes of gray or color pixels in the shape {shape}; {found} came.")
     if len(pictures.labels) != shape[0] or any(len(matrix) != 9 for matrix in pictures.matrices):
         raise DataError(f"{file}.samples needs a label per image and nine numbers per matrix. Save the run anew.")
 

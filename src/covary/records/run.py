@@ -173,9 +173,9 @@ class LayerPath:
         precisions: The prior precision of each of its tensors (the geometric mean of a tensor that has many).
         weight_norm: The norm of all its weights.
         effective: Its effective number of parameters γ, between 0 and P.
-        normalised: γ / P.
-        relative: Its share of the layer's sum of normalised numbers.
-        off: Whether the normalised number of each of its tensors, biases included, is below the threshold in units of
+        normalized: γ / P.
+        relative: Its share of the layer's sum of normalized numbers.
+        off: Whether the normalized number of each of its tensors, biases included, is below the threshold in units of
             that sum. Its relative number then is, too.
     """
 
@@ -184,7 +184,7 @@ class LayerPath:
     precisions: dict[str, float]
     weight_norm: float
     effective: float
-    normalised: float
+    normalized: float
     relative: float
     off: bool
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 __all__ = ["scaling_figure"]
 
 Row = Mapping[str, Any]
-COLOURS = {"training": "C0", "one sketch": "C1", "exact": "C3", "stochastic bound": "C2"}
+COLORS = {"training": "C0", "one sketch": "C1", "exact": "C3", "stochastic bound": "C2"}
 AXIS_NAMES = {"N": "data N", "S": "samples S", "C": "outputs C", "hidden": "hidden units (weights P)"}
 
 
@@ -45,7 +45,7 @@ def _draw(panel: Axes, rows: Sequence[Row], quantity: str) -> None:
     for name in dict.fromkeys(row["pass"] for row in rows):
         line = [row for row in rows if row["pass"] == name]
         sizes, values = [row["size"] for row in line], [row[quantity] for row in line]
-        panel.plot(sizes, values, "o-", label=name, color=COLOURS.get(name))
+        panel.plot(sizes, values, "o-", label=name, color=COLORS.get(name))
     panel.set_xscale("log")
     ticks = sorted({row["size"] for row in rows})
     panel.set_xticks(ticks, [str(tick) for tick in ticks])

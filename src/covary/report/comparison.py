@@ -8,7 +8,7 @@ from ..records import Run
 __all__ = ["comparability", "comparison"]
 
 # Settings that say which data a run saw: evidences of different data are no rivals.
-DATA_SETTINGS = ("data", "limit", "symmetrise", "task")
+DATA_SETTINGS = ("data", "limit", "symmetrize", "task")
 
 
 def comparison(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -48,10 +48,10 @@ def comparability(runs: Sequence[Run]) -> list[str]:
         "are of different numbers of data": {str(evidence.num_data) for evidence in known},
         "use different curvatures": {evidence.curvature for evidence in known},
         "use different columns": {evidence.columns for evidence in known},
-        "are in different parametrisations": {run.config.get("parametrisation", "Cartesian") for run in runs},
+        "are in different parametrizations": {run.config.get("parametrization", "Cartesian") for run in runs},
     }
     # the seed draws the images of a limit, the amounts of a symmetry, and the quadrants of a task
-    made = ("symmetrise", "task")
+    made = ("symmetrize", "task")
     drawn = any(run.config.get("limit") or any(run.config.get(s, "none") != "none" for s in made) for run in runs)
     for setting in (*DATA_SETTINGS, "seed") if drawn else DATA_SETTINGS:
         differing[f"saw different data, by the setting {setting}"] = {repr(run.config.get(setting)) for run in runs}

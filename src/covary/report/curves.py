@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from ..records import Epoch, Evidence, Run
 from .figures import WIDTH, by_kind, empty_figure
-from .svg import COLOURS, INK, MUTED, style
+from .svg import COLORS, INK, MUTED, style
 from .words import amount, ending, plain_name, short
 
 __all__ = ["burn_in", "evidence_figure", "precisions_figure", "trajectories_figure"]
@@ -36,24 +36,24 @@ def trajectories_figure(run: Run) -> Figure:
     if not run.history or not run.symmetries:
         return empty_figure("No epochs were recorded.")
     groups = by_kind(run.symmetries)
-    colours = {symmetry.name: COLOURS[i % len(COLOURS)] for i, symmetry in enumerate(run.symmetries)}
+    colors = {symmetry.name: COLORS[i % len(COLORS)] for i, symmetry in enumerate(run.symmetries)}
     with style():
-        num_rows = -(-(len(colours) + 2) // 2)
+        num_rows = -(-(len(colors) + 2) // 2)
         figure = Figure(figsize=(WIDTH, 1.45 * len(groups) + 0.22 * num_rows + 0.3), layout="constrained")
         axes = figure.subplots(len(groups), sharex=True, squeeze=False)[:, 0]
         for panel, (measure, group) in zip(axes, groups.items(), strict=True):
             for symmetry in group:
                 line = [(e.epoch, amount(e.widths[symmetry.name], symmetry.unit))
                         for e in run.history if symmetry.name in e.widths]  # fmt: skip
-                panel.plot(*_columns(line), "-", color=colours[symmetry.name], marker=_marker(line))
+                panel.plot(*_columns(line), "-", color=colors[symmetry.name], marker=_marker(line))
                 if symmetry.name in run.true_widths:
                     true = amount(run.true_widths[symmetry.name], symmetry.unit)
-                    panel.axhline(true, color=colours[symmetry.name], linestyle=":")
+                    panel.axhline(true, color=colors[symmetry.name], linestyle=":")
             panel.set_title(short(measure, 34))
             panel.set_ylim(bottom=0)
         _epochs(axes, run)
-        handles = [Line2D([], [], color=colour) for colour in colours.values()]
-        labels = [short(plain_name(name), 18) for name in colours]
+        handles = [Line2D([], [], color=color) for color in colors.values()]
+        labels = [short(plain_name(name), 18) for name in colors]
         figure.legend(*_with_marks(handles, labels, run), loc="outside lower left", ncols=2, handlelength=1.4)
     return figure
 
@@ -78,19 +78,19 @@ def evidence_figure(run: Run) -> Figure:
     with style():
         figure = Figure(figsize=(WIDTH, 5.6), layout="constrained")
         axes = figure.subplots(len(TERMS), sharex=True)
-        for panel, (term, title), colour in zip(axes, TERMS.items(), COLOURS, strict=False):
+        for panel, (term, title), color in zip(axes, TERMS.items(), COLORS, strict=False):
             line = _per_datum(estimates, term)
-            panel.plot(*_columns(line), "-", color=colour, marker=_marker(line))
+            panel.plot(*_columns(line), "-", color=color, marker=_marker(line))
             panel.plot(*_columns(_per_datum(judged, term)), "o", color=INK)
             chosen = _per_datum([pair for pair in judged if pair[0] == kept], term)
             if chosen:  # an unclipped line without points would have no extent, and the layout would collapse
-                panel.plot(*_columns(chosen), "*", color=COLOURS[1], markersize=11, clip_on=False)
+                panel.plot(*_columns(chosen), "*", color=COLORS[1], markersize=11, clip_on=False)
             panel.set_title(title)
         _epochs(axes, run)
         marks = {
             "estimate of a hyper step": (Line2D([], [], color=MUTED), bool(estimates)),
             "judged": (Line2D([], [], color=INK, marker="o", linestyle=""), bool(judged)),
-            "kept": (Line2D([], [], color=COLOURS[1], marker="*", markersize=9, linestyle=""), bool(chosen)),
+            "kept": (Line2D([], [], color=COLORS[1], marker="*", markersize=9, linestyle=""), bool(chosen)),
         }
         shown = {label: mark for label, (mark, there) in marks.items() if there}
         figure.legend(shown.values(), shown.keys(), loc="outside lower left", ncols=2, handlelength=1.4)
@@ -143,7 +143,7 @@ def precisions_figure(run: Run) -> Figure:
         for place, (name, value) in enumerate(drawn.items()):
             start = first.get(name, value)
             panel.plot([start if start > 0 else value, value], [place, place], color="#9fc4dd", linewidth=3)
-            panel.plot([value], [place], "o", color=COLOURS[0], markersize=6)
+            panel.plot([value], [place], "o", color=COLORS[0], markersize=6)
         panel.set_xscale("log")
         panel.xaxis.set_major_locator(LogLocator(numticks=5))
         panel.xaxis.set_minor_locator(NullLocator())

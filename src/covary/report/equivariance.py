@@ -10,12 +10,12 @@ from matplotlib.patches import Patch
 
 from ..records import Study
 from .architecture import KNOWN, divided_bars
-from .svg import COLOURS, INK, MUTED, PALE, style
+from .svg import COLORS, INK, MUTED, PALE, style
 
 __all__ = ["cifar_layers_figure", "groups_figure", "quadrant_figure", "separable_figure"]
 
-METHODS = {"MAP": PALE, "evidence": MUTED}  # greys: colours are for paths
-PATHS = {name: COLOURS[number] for number, name in enumerate(KNOWN)}
+METHODS = {"MAP": PALE, "evidence": MUTED}  # grays: colors are for paths
+PATHS = {name: COLORS[number] for number, name in enumerate(KNOWN)}
 THICK = 0.38  # of a bar; two stand side by side
 BESIDE = 0.2  # how far paths stand apart
 
@@ -90,7 +90,7 @@ def separable_figure(study: Study) -> Figure:
         panels = figure.subplots(1, 2)
         for panel, title, values in zip(panels, ("here", "paper"), (found, study.series["paper"]), strict=True):
             for number, (name, value) in enumerate(values.items()):
-                panel.plot(parameters[name], value, "o", color=COLOURS[number], markersize=7, label=name)
+                panel.plot(parameters[name], value, "o", color=COLORS[number], markersize=7, label=name)
             panel.set(xscale="log", xlabel=f"parameters at α = {study.series['alpha']}")
             panel.set_xticks([1e5, 2e5, 5e5, 1e6], ["0.1 M", "0.2 M", "0.5 M", "1 M"])
             panel.minorticks_off()
@@ -165,8 +165,8 @@ def _spread(panel: Axes, values: Sequence[Sequence[float]], shift: float, name: 
 
 
 def _legend(figure: Figure, others: Mapping[str, Any]) -> None:
-    """The methods' colours, then what else a figure shows."""
-    handles = {method: Patch(color=colour) for method, colour in METHODS.items()} | dict(others)
+    """The methods' colors, then what else a figure shows."""
+    handles = {method: Patch(color=color) for method, color in METHODS.items()} | dict(others)
     figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=len(handles), handlelength=1.2)
 
 

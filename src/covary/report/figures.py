@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from ..records import Pictures, Run, Symmetry
 from .comparison import comparison
-from .svg import COLOURS, INK, MUTED, PALE, style
+from .svg import COLORS, INK, MUTED, PALE, style
 from .words import amount, kind, plain_name, short, strength
 
 __all__ = [
@@ -47,7 +47,7 @@ def widths_figure(run: Run) -> Figure:
             _width_bars(panel, group, run)
             panel.set_title(short(measure, 22))
         if any(symmetry.name in run.true_widths for symmetry in run.symmetries):
-            axes[-1].set_xlabel("◆ true amount", color=COLOURS[1])
+            axes[-1].set_xlabel("◆ true amount", color=COLORS[1])
     return figure
 
 
@@ -69,13 +69,13 @@ def _width_bars(panel: Axes, group: Sequence[Symmetry], run: Run) -> None:
     known = [amount(run.true_widths[s.name], s.unit) if s.name in run.true_widths else None for s in group]
     reach = max([*values, *(true for true in known if true is not None), LEAST_REACH.get(group[0].unit, 0.1)])
     shape = run.samples.shape if run.samples is not None else None
-    colours = [PALE if strength(symmetry, shape) == "negligible" else COLOURS[0] for symmetry in group]
-    for bar, symmetry in zip(panel.barh(places, values, height=0.62, color=colours), group, strict=True):
+    colors = [PALE if strength(symmetry, shape) == "negligible" else COLORS[0] for symmetry in group]
+    for bar, symmetry in zip(panel.barh(places, values, height=0.62, color=colors), group, strict=True):
         bar.set_gid(f"bar-{run.symmetries.index(symmetry)}")
     for place, value, true in zip(places, values, known, strict=True):
         panel.text(max(value, true or 0) + 0.04 * reach, place, f"{value:.3g}", va="center", color=INK)
         if true is not None:
-            panel.plot([true], [place], "D", color=COLOURS[1], markersize=5, markeredgecolor="white", clip_on=False)
+            panel.plot([true], [place], "D", color=COLORS[1], markersize=5, markeredgecolor="white", clip_on=False)
     panel.set_xlim(0, 1.22 * reach)
     panel.set_ylim(len(group) - 0.4, -0.6)
     panel.set_yticks(places, [short(plain_name(symmetry.name), LABEL) for symmetry in group])
@@ -114,7 +114,7 @@ def pictures_figure(run: Run) -> Figure:
 
 
 def _images(samples: Pictures) -> np.ndarray:
-    """Bytes (n, 1 + s, height, width), with a last axis of 3 for colour."""
+    """Bytes (n, 1 + s, height, width), with a last axis of 3 for color."""
     values = np.frombuffer(samples.values(), dtype=np.uint8).reshape(samples.shape)
     return values[:, :, 0] if samples.shape[2] == 1 else np.moveaxis(values, 2, -1)
 
@@ -139,7 +139,7 @@ def flow_figure(run: Run) -> Figure:
             panel.imshow(255 - image, extent=extent, cmap="gray", vmin=-900, vmax=255, interpolation="none")
             start, moved = (half * points for points in flow(matrix))
             panel.quiver(
-                *start.T, *(moved - start).T, angles="xy", scale_units="xy", scale=1, color=COLOURS[0], width=0.014
+                *start.T, *(moved - start).T, angles="xy", scale_units="xy", scale=1, color=COLORS[0], width=0.014
             )
             panel.set(xlim=(-1.4, 1.4), ylim=(1.4, -1.4), xticks=[], yticks=[], aspect="equal")
             panel.grid(False)
@@ -193,7 +193,7 @@ def comparison_figure(runs: Sequence[Run]) -> Figure:
         figure = Figure(figsize=(WIDTH, 0.9 + 0.5 * len(rows)), layout="constrained")
         panel = figure.subplots()
         panel.hlines(range(len(rows)), low - margin, values, color="#c9d3dc", linewidth=2)
-        panel.plot(values, range(len(rows)), "o", color=COLOURS[0], markersize=7)
+        panel.plot(values, range(len(rows)), "o", color=COLORS[0], markersize=7)
         for place, row in enumerate(rows):
             title = f"{row['rank']}. {short(row['title'], 34)} ({row['log_bayes_factor']:+.1f})"
             panel.text(0, place - 0.22, title, transform=panel.get_yaxis_transform(), va="bottom", color=INK)

@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ..records import Study
-from .svg import COLOURS, INK, style
+from .svg import COLORS, INK, style
 
 __all__ = ["geometry_figure", "geometry_table"]
 
 QUANTITIES = ("trace", "eigenvalue", "log evidence")
-KINDS = {"naive": COLOURS[1], "metric-aware": COLOURS[0]}
+KINDS = {"naive": COLORS[1], "metric-aware": COLORS[0]}
 
 
 def geometry_table(study: Study) -> Table:
@@ -57,10 +57,10 @@ def _amount(value: float, error: float) -> str:
 def _bars(panel: Axes, study: Study, key: str) -> None:
     """A mark with its 95 % error for each chart and kind."""
     charts = list(dict.fromkeys(row["chart"] for row in study.rows))
-    for kind, colour in KINDS.items():
+    for kind, color in KINDS.items():
         rows = [row for row in study.rows if row["kind"] == kind]
         values, errors = [row[key] for row in rows], [row[f"{key} ±"] for row in rows]
-        panel.errorbar(range(len(rows)), values, errors, fmt="o-", color=colour, capsize=3, label=kind)
+        panel.errorbar(range(len(rows)), values, errors, fmt="o-", color=color, capsize=3, label=kind)
         for place, value in enumerate(values):
             panel.annotate(f"{value:.5g}", (place, value), (0, 7), textcoords="offset points", ha="center", color=INK)
     panel.set_xticks(range(len(charts)), charts)

@@ -94,7 +94,7 @@ def _figures(run: Run) -> dict[str, Drawing]:
             drawn.append(_drawing("flow", flow_figure(run), caption))
     if any(epoch.evidence or epoch.judged for epoch in run.history):
         caption = (
-            "Log evidence per datum and its three terms over epochs. Higher is better; the sum is what is maximised."
+            "Log evidence per datum and its three terms over epochs. Higher is better; the sum is what is maximized."
         )
         drawn.append(_drawing("evidence", evidence_figure(run), caption))
     if run.correlation:

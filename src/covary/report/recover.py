@@ -10,12 +10,12 @@ from matplotlib.ticker import MaxNLocator
 
 from ..records import Study
 from .figures import flow
-from .svg import COLOURS, INK, MUTED, style
+from .svg import COLORS, INK, MUTED, style
 from .words import plain_name
 
 __all__ = ["recover_figure"]
 
-SHADES = ("#1b1f24", "#7d8793", "#c3ccd5")  # of samples, which have no colours of their own
+SHADES = ("#1b1f24", "#7d8793", "#c3ccd5")  # of samples, which have no colors of their own
 LEAST_REACH = 0.6  # of every axis: noise on data without a symmetry should look like noise
 
 
@@ -25,23 +25,23 @@ def recover_figure(study: Study) -> Figure:
     Widths are in their own units: radians, halves of the image, log-scale.
     """
     versions = {row["version"]: _version(row, study) for row in study.rows if row["version"] in study.series}
-    colours = _colours(versions)
+    colors = _colors(versions)
     with style():
         figure = Figure(figsize=(0.6 + 2.4 * len(versions), 7.0), layout="constrained")
         panels = figure.subplots(3, len(versions), squeeze=False)
         for column, (version, found) in zip(panels.T, versions.items(), strict=True):
-            _trajectories(column[0], found, colours)
+            _trajectories(column[0], found, colors)
             _flows(column[1], found["matrices"][: len(SHADES)])
-            _bars(column[2], found, colours)
+            _bars(column[2], found, colors)
             column[0].set_title(version)
         for panel in panels[2, 1:]:
             panel.set_yticklabels([])
         panels[0, 0].set_ylabel("width")
         panels[1, 0].set_ylabel("where content moves")
         panels[2, 0].set_ylabel("learned")
-        handles = [Line2D([], [], color=colour) for colour in colours.values()]
+        handles = [Line2D([], [], color=color) for color in colors.values()]
         dotted = Line2D([], [], color=MUTED, linestyle=":")
-        labels = [*(plain_name(name) for name in colours), "true amount"]
+        labels = [*(plain_name(name) for name in colors), "true amount"]
         figure.legend([*handles, dotted], labels, loc="outside lower center", ncols=len(labels), handlelength=1.4)
     return figure
 
@@ -52,17 +52,17 @@ def _version(row: Mapping[str, Any], study: Study) -> dict[str, Any]:
     return found | {"learned": {name: row[name] for name in found["widths"]}}
 
 
-def _colours(versions: Mapping[str, Any]) -> dict[str, str]:
+def _colors(versions: Mapping[str, Any]) -> dict[str, str]:
     names = dict.fromkeys(name for found in versions.values() for name in found["widths"])
-    return {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
+    return {name: COLORS[number % len(COLORS)] for number, name in enumerate(names)}
 
 
-def _trajectories(panel: Axes, found: Mapping[str, Any], colours: Mapping[str, str]) -> None:
+def _trajectories(panel: Axes, found: Mapping[str, Any], colors: Mapping[str, str]) -> None:
     for name, widths in found["widths"].items():
-        panel.plot(found["epochs"], widths, color=colours[name])
+        panel.plot(found["epochs"], widths, color=colors[name])
     for number, (name, true) in enumerate(found["true_widths"].items()):
         # two equal amounts, as of both shifts, take turns with their dots
-        panel.axhline(true, color=colours[name], linestyle=(1.6 * number, (1, 2.2)))
+        panel.axhline(true, color=colors[name], linestyle=(1.6 * number, (1, 2.2)))
     values = [width for widths in found["widths"].values() for width in widths]
     panel.set_ylim(0, 1.08 * max([LEAST_REACH, *values, *found["true_widths"].values()]))
     panel.set_xlabel("epoch")
@@ -72,9 +72,9 @@ def _trajectories(panel: Axes, found: Mapping[str, Any], colours: Mapping[str, s
 
 def _flows(panel: Axes, matrices: list[list[float]]) -> None:
     """Arrows from where content lies to where a sampled transform moves it, one shade for each sample."""
-    for matrix, colour in zip(matrices, SHADES, strict=False):
+    for matrix, color in zip(matrices, SHADES, strict=False):
         start, moved = flow(matrix)
-        panel.quiver(*start.T, *(moved - start).T, angles="xy", scale_units="xy", scale=1, color=colour, width=0.011)
+        panel.quiver(*start.T, *(moved - start).T, angles="xy", scale_units="xy", scale=1, color=color, width=0.011)
     if not matrices:
         panel.text(0, 0, "no affine\nsamples kept", ha="center", va="center", color=MUTED)
     panel.set(xlim=(-1.5, 1.5), ylim=(1.5, -1.5), xticks=[], yticks=[], aspect="equal")
@@ -83,11 +83,11 @@ def _flows(panel: Axes, matrices: list[list[float]]) -> None:
     panel.spines[:].set_visible(False)
 
 
-def _bars(panel: Axes, found: Mapping[str, Any], colours: Mapping[str, str]) -> None:
+def _bars(panel: Axes, found: Mapping[str, Any], colors: Mapping[str, str]) -> None:
     learned = found["learned"]
     reach = max([LEAST_REACH, *learned.values(), *found["true_widths"].values()])
     for place, (name, width) in enumerate(learned.items()):
-        panel.barh(place, width, height=0.62, color=colours[name])
+        panel.barh(place, width, height=0.62, color=colors[name])
         true = found["true_widths"].get(name)
         if true is not None:
             panel.vlines(true, place - 0.42, place + 0.42, color=INK, linestyle=(0, (1, 1)))

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from ..records import Study
-from .svg import COLOURS, MUTED, style
+from .svg import COLORS, MUTED, style
 
 __all__ = ["sampling_figure"]
 
@@ -23,8 +23,8 @@ def sampling_figure(study: Study) -> Figure:
         figure = Figure(figsize=(8.0, 4.4), layout="constrained")
         panels: Sequence[Axes] = figure.subplots(1, len(QUANTITIES))
         for panel, quantity in zip(panels, QUANTITIES, strict=True):
-            for colour, sampler in zip(COLOURS, NAMES, strict=False):
-                _line(panel, study, quantity, sampler, colour)
+            for color, sampler in zip(COLORS, NAMES, strict=False):
+                _line(panel, study, quantity, sampler, color)
             sizes = sorted({row["S"] for row in study.rows})
             first = next(row[quantity] for row in study.rows if row["sampler"] == "random")
             panel.plot(sizes, first * np.sqrt(sizes[0] / np.array(sizes)), ":", color=MUTED, label="1/√S")
@@ -39,8 +39,8 @@ def sampling_figure(study: Study) -> Figure:
     return figure
 
 
-def _line(panel: Axes, study: Study, quantity: str, sampler: str, colour: str) -> None:
+def _line(panel: Axes, study: Study, quantity: str, sampler: str, color: str) -> None:
     """The errors of one sampler with the slope that was fitted to them."""
     line = [(row["S"], row[quantity]) for row in study.rows if row["sampler"] == sampler]
     slope = study.series["slopes"][f"{quantity}, {sampler}"]
-    panel.plot(*np.array(line).T, "o-", color=colour, label=f"{NAMES[sampler]} (slope {slope:.2f})")
+    panel.plot(*np.array(line).T, "o-", color=color, label=f"{NAMES[sampler]} (slope {slope:.2f})")

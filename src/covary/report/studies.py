@@ -9,7 +9,7 @@ from rich.text import Text
 from ..records import Study
 from .equivariance import cifar_layers_figure, groups_figure, quadrant_figure, separable_figure
 from .recover import recover_figure
-from .reparametrisation import reparametrisation_figure
+from .reparametrization import reparametrization_figure
 from .sampling import sampling_figure
 from .table import table_figure
 from .toy import toy_figure
@@ -25,7 +25,7 @@ STUDY_FIGURES: dict[str, Callable[[Study], Figure]] = {
     "cifar-layers": cifar_layers_figure,
     "groups": groups_figure,
     "separable": separable_figure,
-    "reparametrisation": reparametrisation_figure,
+    "reparametrization": reparametrization_figure,
 }
 
 

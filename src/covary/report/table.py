@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..records import Study
-from .svg import COLOURS, style
+from .svg import COLORS, style
 
 __all__ = ["table_figure"]
 
@@ -54,6 +54,6 @@ def _spread(panel: Axes, values: Sequence[Sequence[float]], shift: float, number
     known = [(place + shift, found) for place, found in enumerate(values) if found]
     places = [place for place, _ in known]
     means = [sum(found) / len(found) for _, found in known]
-    colour = COLOURS[number % len(COLOURS)]
-    panel.plot(places, means, "o", color=colour, markersize=6, label=method)
-    panel.vlines(places, [min(found) for _, found in known], [max(found) for _, found in known], color=colour)
+    color = COLORS[number % len(COLORS)]
+    panel.plot(places, means, "o", color=color, markersize=6, label=method)
+    panel.vlines(places, [min(found) for _, found in known], [max(found) for _, found in known], color=color)

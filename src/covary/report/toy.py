@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from ..records import Study
-from .svg import COLOURS, INK, MUTED, style
+from .svg import COLORS, INK, MUTED, style
 
 __all__ = ["toy_figure"]
 
@@ -30,7 +30,7 @@ def toy_figure(study: Study) -> Figure:
         for column, (name, grid) in zip(panels.T, grids.items(), strict=True):
             row = next(row for row in rows if row["panel"] == name)
             probability = _map(column[0], study, grid["probability"], "RdBu_r", 1.0)
-            deviation = _map(column[1], study, grid["deviation"], "Greys", most)
+            deviation = _map(column[1], study, grid["deviation"], "Grays", most)
             column[0].set_title(_title(row))
         above.colorbar(probability, ax=panels[0], label="probability of class 1", aspect=12)
         above.colorbar(deviation, ax=panels[1], label="deviation of log-odds", aspect=12)
@@ -45,13 +45,13 @@ def _title(row: Mapping[str, Any]) -> str:
     return f"{row['panel']}\n{row['log_evidence']:.1f} nats{rotation}"
 
 
-def _map(panel: Axes, study: Study, values: list[list[float]], colours: str, most: float) -> Any:
+def _map(panel: Axes, study: Study, values: list[list[float]], colors: str, most: float) -> Any:
     """A map over the plane with the training points on it."""
     axis = study.series["axis"]
-    drawn = panel.pcolormesh(axis, axis, values, cmap=colours, vmin=0, vmax=most, shading="nearest", rasterized=True)
+    drawn = panel.pcolormesh(axis, axis, values, cmap=colors, vmin=0, vmax=most, shading="nearest", rasterized=True)
     points, labels = np.array(study.series["points"]), np.array(study.series["labels"])
-    for label, colour in enumerate((COLOURS[0], COLOURS[1])):
-        panel.plot(*points[labels == label].T, "o", color=colour, markersize=2.5, markeredgecolor="white",
+    for label, color in enumerate((COLORS[0], COLORS[1])):
+        panel.plot(*points[labels == label].T, "o", color=color, markersize=2.5, markeredgecolor="white",
                    markeredgewidth=0.3)  # fmt: skip
     panel.set(xlim=(axis[0], axis[-1]), ylim=(axis[0], axis[-1]), xticks=[], yticks=[], aspect="equal")
     panel.grid(False)
@@ -72,12 +72,12 @@ def _evidences(panel: Axes, study: Study, names: list[str]) -> None:
 def _widths(panel: Axes, study: Study) -> None:
     """The rotation over epochs, a line per seed, against the true one."""
     trajectories = study.series["trajectories"]
-    colours = dict(zip(dict.fromkeys(line["panel"] for line in trajectories), (COLOURS[0], COLOURS[1]), strict=False))
+    colors = dict(zip(dict.fromkeys(line["panel"] for line in trajectories), (COLORS[0], COLORS[1]), strict=False))
     for line in trajectories:
-        panel.plot(range(1, len(line["degrees"]) + 1), line["degrees"], color=colours[line["panel"]], linewidth=1.0)
+        panel.plot(range(1, len(line["degrees"]) + 1), line["degrees"], color=colors[line["panel"]], linewidth=1.0)
     panel.axhline(study.config["true_degrees"], color=INK, linestyle=":")
-    handles = [Line2D([], [], color=colour) for colour in colours.values()]
-    panel.legend([*handles, Line2D([], [], color=INK, linestyle=":")], [*colours, "true"], loc="lower right")
+    handles = [Line2D([], [], color=color) for color in colors.values()]
+    panel.legend([*handles, Line2D([], [], color=INK, linestyle=":")], [*colors, "true"], loc="lower right")
     panel.set_title("learned rotation in degrees, a line per seed")
     panel.set_xlabel("epoch")
     panel.set_ylim(bottom=0)

@@ -63,8 +63,8 @@ KINDS = {
     "probability": "% of the copies",
 }
 # The mean, over the square [−1, 1]², of how far a point moves per unit of width to first order: its distance from the
-# centre for rotation and shear, (√2 + arsinh 1)/3, and from an axis for a scale.
-FROM_CENTRE, FROM_AXIS = (math.sqrt(2) + math.asinh(1)) / 3, 0.5
+# center for rotation and shear, (√2 + arsinh 1)/3, and from an axis for a scale.
+FROM_CENTER, FROM_AXIS = (math.sqrt(2) + math.asinh(1)) / 3, 0.5
 
 
 def meaning(name: str, width: float | int, unit: str, image_shape: Sequence[int] | None = None) -> str:
@@ -210,7 +210,7 @@ def _pixels(symmetry: Symmetry, image_shape: Sequence[int] | None) -> float:
     if symmetry.name == "scale_y":
         return symmetry.width * FROM_AXIS * height / 2
     if symmetry.unit in ("radians", "log-scale"):
-        return symmetry.width * FROM_CENTRE * (height + width) / 4
+        return symmetry.width * FROM_CENTER * (height + width) / 4
     return symmetry.width / 0.1
 
 

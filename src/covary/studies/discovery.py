@@ -59,7 +59,7 @@ def discover(config: DiscoverConfig, out: Path, *, resume: bool = False, checkpo
         config=learned.record.config | config.as_dict() | {"num_train": len(task.dataset.x_train)},
         true_widths=task.true_widths,
         samples=_named(learned.record.samples, task.dataset),
-        notes=[*learned.record.notes, *_standardisation(task)],
+        notes=[*learned.record.notes, *_standardization(task)],
     )
     if config.simplify is not None:
         record = replace(record, simplified=_simplified(config.simplify, learned, config, task, out))
@@ -116,7 +116,7 @@ def _simplified(threshold: float, learned: FitRun, config: DiscoverConfig, task:
     )
 
 
-def _standardisation(task: Task) -> list[str]:
+def _standardization(task: Task) -> list[str]:
     """What a reader must know of the images that the network saw."""
     if task.moments is None:
         return []

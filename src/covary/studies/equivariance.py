@@ -90,7 +90,7 @@ class Version(NamedTuple):
     """A data set, the symmetry that is put into it, and the task that is made of it."""
 
     data: str
-    symmetrise: str = "none"
+    symmetrize: str = "none"
     task: str = "none"
 
 
@@ -143,7 +143,7 @@ def settings(network: str, version: Version, scale: Scale, seed: int, data_dir: 
         layers_config(variant, scale.alpha, length_scale or "fixed"),
         data=version.data,
         data_dir=None if data_dir is None else str(data_dir),
-        symmetrise=version.symmetrise,
+        symmetrize=version.symmetrize,
         task=version.task,
         limit=scale.limit,
         size=scale.size,

@@ -109,9 +109,9 @@ def modes() -> Part:
 
 
 def priors(widths: tuple[int, ...], num_draws: int, seed: int) -> Part:
-    """Fig. 4 and App. E.1: standard and NTK parametrisation have different priors, and different kernels.
+    """Fig. 4 and App. E.1: standard and NTK parametrization have different priors, and different kernels.
 
-    Between them lies a chart, ψ = θ / s. "Naive" is the NTK parametrisation, Euclidean in ψ; "metric-aware" has the
+    Between them lies a chart, ψ = θ / s. "Naive" is the NTK parametrization, Euclidean in ψ; "metric-aware" has the
     metric of θ, carried to ψ.
 
     Arguments:
@@ -141,7 +141,7 @@ def priors(widths: tuple[int, ...], num_draws: int, seed: int) -> Part:
     error = abs(traces["ntk"][-1] / limit - 1)
     ratio = float((carried(grid[0] * 0) - chosen(grid[0] * 0)).exp())
     claims = [
-        Claim("Fig. 4: the priors of the two parametrisations differ: densities at 0", "2 : 1", f"{ratio:.6f} : 1",
+        Claim("Fig. 4: the priors of the two parametrizations differ: densities at 0", "2 : 1", f"{ratio:.6f} : 1",
               abs(ratio - 2) < 1e-9),
         Claim("App. E.1: with the metric of θ carried to ψ the kernel is that of θ", "to 1e-10", f"{moved:.1e}",
               moved < 1e-10),

@@ -1,6 +1,6 @@
 r"""How sharp is a saved network, and what is its evidence, in the coordinates it has and in polar ones?
 
-Curvature is the generalised Gauss–Newton matrix, summed over training images, known by its products in the coordinates
+Curvature is the generalized Gauss–Newton matrix, summed over training images, known by its products in the coordinates
 ψ of each chart. Naive is its trace and its largest eigenvalues there; metric-aware those of :math:`E = M^{-1} H` with
 the prior's precisions as metric, an eigenvalue of 1 being a direction that data and prior decide alike. The evidence
 needs :math:`\log|I + M^{-1} H|`. Nothing of size P × P is formed.

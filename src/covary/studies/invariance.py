@@ -18,13 +18,13 @@ from ..data import (
     limited,
     load,
     resized,
-    symmetrise,
+    symmetrize,
     true_widths,
 )
 from ..data.quadrants import QUADRANT_SIDE
 from ..layers import begin_strict
 from ..likelihoods import Categorical
-from ..networks import Averaged, Standardised
+from ..networks import Averaged, Standardized
 from ..networks import build as build_network
 from ..priors import Prior, hyperparameters_of
 from ..records import Baseline
@@ -77,13 +77,13 @@ def prepared(config: DiscoverConfig) -> Task:
     if config.limit is not None:
         dataset = limited(dataset, config.limit, seed)
     height, width = dataset.x_train.shape[-2:]
-    made = symmetrise(dataset, config.symmetrise, seed)
-    known = true_widths(config.symmetrise, height, width)
+    made = symmetrize(dataset, config.symmetrize, seed)
+    known = true_widths(config.symmetrize, height, width)
     if config.task != "none":  # a digit that turns in its quadrant is no image that turns: no width is known
         made, known = in_quadrants(made, config.task, seed, config.size or QUADRANT_SIDE), {}
     elif config.size is not None:
         made = resized(made, config.size)
-    moments = channel_moments(made.x_train) if config.standardise else None
+    moments = channel_moments(made.x_train) if config.standardize else None
     dtype = getattr(torch, config.dtype)
     return Task(made._replace(x_train=made.x_train.to(dtype), x_test=made.x_test.to(dtype)), known, moments)
 
@@ -203,4 +203,4 @@ def _network(config: DiscoverConfig, task: Task) -> nn.Module:
     channels, height, width = task.dataset.x_train.shape[1:]
     network = build_network(config.network, (channels, height, width), len(task.dataset.class_names), config.fit.seed)
     network = network.to(getattr(torch, config.dtype))
-    return network if task.moments is None else Standardised(network, *task.moments)
+    return network if task.moments is None else Standardized(network, *task.moments)

@@ -1,9 +1,9 @@
-r"""Does the evidence depend on the parametrisation? Paper 3, Table 1 and App. E.3.1.
+r"""Does the evidence depend on the parametrization? Paper 3, Table 1 and App. E.3.1.
 
 150 points :math:`y = \sin x + 0.3\,\epsilon`, x uniform on [0, 8], and a network with one hidden tanh layer, trained
 for its log joint with noise 1 and prior precision 1. Its evidence is computed in Cartesian coordinates; under torch's
 `weight_norm`, which has a parameter more per row and a prior over its own parameters; and in polar coordinates, weight
-normalisation without its redundant direction. A second network has ReLU units, one layer scaled up and the next down:
+normalization without its redundant direction. A second network has ReLU units, one layer scaled up and the next down:
 the same function at another point, whose evidence is another one until the scale is canonical.
 """
 
@@ -30,11 +30,11 @@ __all__ = ["evidences", "sine", "trained"]
 NUM_DATA, NOISE, NUM_HIDDEN = 150, 0.3, 20
 FACTOR = 3.0  # of the ReLU units
 Points = tuple[Tensor, Tensor]  # x and y, (N, 1) each
-PARAMETRISATIONS = ("Cartesian", "WeightNorm", "polar")
+PARAMETRIZATIONS = ("Cartesian", "WeightNorm", "polar")
 
 
 def evidences(num_seeds: int, epochs: int, seed: int) -> Part:
-    """The evidence in three parametrisations, over seeds of the initial weights, at the mode and on the way to it.
+    """The evidence in three parametrizations, over seeds of the initial weights, at the mode and on the way to it.
 
     Arguments:
         num_seeds: How many seeds.
@@ -42,19 +42,19 @@ def evidences(num_seeds: int, epochs: int, seed: int) -> Part:
         seed: The seed of the data, and the first of the weights.
     """
     data = sine(seed)
-    found: dict[str, list[ChartEvidence]] = {name: [] for name in PARAMETRISATIONS}
+    found: dict[str, list[ChartEvidence]] = {name: [] for name in PARAMETRIZATIONS}
     gaps = []
     for number in range(num_seeds):
         for steps in (epochs // 20, epochs):  # far from a mode the connection matters, and at the end the table is made
             network = trained(data, steps, seed + number)
             cartesian, polar = _in_chart(network, data, CARTESIAN), _in_chart(network, data, _polar(network))
             gaps.append(abs(float(polar.proper.log_evidence - cartesian.proper.log_evidence)))
-        normalised = _in_chart(_weight_normalised(network), data, CARTESIAN)
-        for name, one in zip(PARAMETRISATIONS, (cartesian, normalised, polar), strict=True):
+        normalized = _in_chart(_weight_normalized(network), data, CARTESIAN)
+        for name, one in zip(PARAMETRIZATIONS, (cartesian, normalized, polar), strict=True):
             found[name].append(one)
     rescaled = _rescaling(data, epochs // 20, seed)
     naive = {name: [_number(one.naive) for one in ones] for name, ones in found.items()}
-    moved = {name: min(_differences(naive[name], naive["Cartesian"])) for name in PARAMETRISATIONS[1:]}
+    moved = {name: min(_differences(naive[name], naive["Cartesian"])) for name in PARAMETRIZATIONS[1:]}
     largest = max(gaps)
     claims = [
         Claim("Table 1: the proper evidence in polar coordinates is the Cartesian one, at a mode or not",
@@ -80,12 +80,12 @@ def trained(data: Points, epochs: int, seed: int, activation: type[nn.Module] = 
     """The network after so many steps of Adam on the log joint of all data."""
     network = mlp(1, NUM_HIDDEN, 1, activation, generator=torch.Generator().manual_seed(seed)).double()
     likelihood, prior = Gaussian(1.0), Prior(network, "scalar")
-    optimiser = torch.optim.Adam(network.parameters(), 1e-2)
+    optimizer = torch.optim.Adam(network.parameters(), 1e-2)
     for _ in range(epochs):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         x, y = data
         (-likelihood.log_prob(network(x), y) - prior.log_density(dict(network.named_parameters()))).backward()
-        optimiser.step()
+        optimizer.step()
     return network
 
 
@@ -100,7 +100,7 @@ def _polar(network: nn.Module) -> Chart:
     return network_chart(dict(network.named_parameters()), {"*.weight": polar_of})
 
 
-def _weight_normalised(network: nn.Sequential) -> nn.Sequential:
+def _weight_normalized(network: nn.Sequential) -> nn.Sequential:
     """A copy of the network whose weights are computed from lengths and directions, by torch."""
     copy = deepcopy(network)
     for module in copy:
@@ -138,7 +138,7 @@ def _differences(values: list[float], others: list[float]) -> list[float]:
 
 
 def _series(found: dict[str, list[ChartEvidence]]) -> dict[str, Any]:
-    """For each parametrisation the evidences of all seeds; weight normalisation is no chart and has no proper one."""
+    """For each parametrization the evidences of all seeds; weight normalization is no chart and has no proper one."""
     return {
         name: {
             "naive": [_number(one.naive) for one in ones],

@@ -8,7 +8,7 @@ from ..records import Study
 from .cifar_layers import cifar_layers
 from .quadrant import quadrant
 from .recover import recover
-from .reparametrisation import reparametrisation
+from .reparametrization import reparametrization
 from .sampling import sampling
 from .separable import separable
 from .several_groups import several_groups
@@ -28,5 +28,5 @@ STUDIES: dict[str, Callable[[str, int, Path | None, Progress, Path | None], Stud
     "cifar-layers": cifar_layers,
     "groups": several_groups,
     "separable": separable,
-    "reparametrisation": reparametrisation,
+    "reparametrization": reparametrization,
 }

@@ -34,7 +34,7 @@ __all__ = ["Plan", "plan", "require_memory"]
 
 
 PROBE_DATA = 100
-COPIES = 5  # of all weights: themselves, gradients, both of the optimiser's moments, the best state
+COPIES = 5  # of all weights: themselves, gradients, both of the optimizer's moments, the best state
 OVERHEAD = 400 << 20  # the process with torch in it, before any tensor
 
 
@@ -49,7 +49,7 @@ class Plan:
         factors: For each weight its name, the structure of its block, the number of blocks in that, the sizes of the
             factors of one, and the bytes of all.
         data_bytes: The data.
-        weight_bytes: Weights, gradients, both of the optimiser's moments, the best state.
+        weight_bytes: Weights, gradients, both of the optimizer's moments, the best state.
         factor_bytes: Factors with their eigenvectors and the cotangents.
         kernel_bytes: Kernels of all blocks, which the estimator "kernel" keeps for a hyper step.
         activation_bytes: The largest pass: a batch of weights' steps, or a part of a hyper step.

@@ -112,7 +112,7 @@ def settings(version: str, scale: str, seed: int, data_dir: Path | None) -> Disc
     return DiscoverConfig(
         data=chosen.data,
         data_dir=None if data_dir is None else str(data_dir),
-        symmetrise=VERSIONS[version],
+        symmetrize=VERSIONS[version],
         limit=chosen.limit,
         network=chosen.network,
         augment="correlated" if version == "scaled" else "affine",
@@ -122,7 +122,7 @@ def settings(version: str, scale: str, seed: int, data_dir: Path | None) -> Disc
 
 
 def dominant(widths: dict[str, float]) -> str:
-    """The generator that moves the pixels of a centred object of half the image's size most, on average."""
+    """The generator that moves the pixels of a centered object of half the image's size most, on average."""
     reach = {"shift_x": 1.0, "shift_y": 1.0, "rotation": 0.5, "scale_x": 0.35, "scale_y": 0.35, "shear": 0.5}
     return max(widths, key=lambda name: widths[name] * reach[name])
 

@@ -40,7 +40,7 @@ DATA, IMAGE, NUM_CLASSES = "rotated CIFAR-10", (3, 32, 32), 10
 TABLE_ALPHA = 10  # the width at which the table matches channels
 
 
-class Factorisation(NamedTuple):
+class Factorization(NamedTuple):
     """A row of Table 7.
 
     Arguments:
@@ -56,12 +56,12 @@ class Factorisation(NamedTuple):
 
 
 # From the highest accuracy in the paper to the lowest.
-FACTORISATIONS = {
-    "full": Factorisation("gconv-full", {10: 1_025_380, 6: 371_200}, 73.70),
-    "pointwise": Factorisation("gconv-pointwise", {10: 338_770}, 66.77),
-    "separable": Factorisation("gconv-separable", {10: 214_550, 13: 358_463}, 61.31),
-    "plain CNN": Factorisation("conv", {10: 338_770}, 57.89),
-    "depthwise separable": Factorisation("gconv-depthwise", {10: 139_725, 16: 346_215}, 51.63),
+FACTORIZATIONS = {
+    "full": Factorization("gconv-full", {10: 1_025_380, 6: 371_200}, 73.70),
+    "pointwise": Factorization("gconv-pointwise", {10: 338_770}, 66.77),
+    "separable": Factorization("gconv-separable", {10: 214_550, 13: 358_463}, 61.31),
+    "plain CNN": Factorization("conv", {10: 338_770}, 57.89),
+    "depthwise separable": Factorization("gconv-depthwise", {10: 139_725, 16: 346_215}, 51.63),
 }
 
 # A step of Adam moves an output by the sum over a filter's inputs: the full filter has four times as many as the
@@ -86,25 +86,25 @@ def separable(scale: str, seed: int, data_dir: Path | None, progress: Progress, 
     """
     chosen, version = SCALES[scale], Version("mnist-mini" if scale == "smoke" else "cifar-10", "rotate:180")
     jobs = [
-        Job(DATA, name, MAP, settings(factorisation.variant, version, chosen, seed, data_dir))
-        for name, factorisation in FACTORISATIONS.items()
+        Job(DATA, name, MAP, settings(factorization.variant, version, chosen, seed, data_dir))
+        for name, factorization in FACTORIZATIONS.items()
     ]
     cells = train_all(jobs, folder, progress, chosen.processes)
     counts = {
-        name: {alpha: count(found.variant, alpha) for alpha in found.counts} for name, found in FACTORISATIONS.items()
+        name: {alpha: count(found.variant, alpha) for alpha in found.counts} for name, found in FACTORIZATIONS.items()
     }
     return Study(
         name="separable",
         scale=scale,
-        title="Factorisations of convolutions over quarter turns",
-        config=configuration(chosen, seed) | {"data": version.data, "symmetrise": version.symmetrise},
+        title="Factorizations of convolutions over quarter turns",
+        config=configuration(chosen, seed) | {"data": version.data, "symmetrize": version.symmetrize},
         versions=versions(),
         rows=[_row(cell, counts[cell.network]) for cell in cells],
         series={
             "cells": [asdict(cell) for cell in cells],
             "alpha": TABLE_ALPHA,
             "parameters": {name: found[TABLE_ALPHA] for name, found in counts.items()},
-            "paper": {name: found.paper for name, found in FACTORISATIONS.items()},
+            "paper": {name: found.paper for name, found in FACTORIZATIONS.items()},
         },
         claims=[*_count_claims(counts), *_order_claims(cells)],
         seconds=spent(cells, chosen),
@@ -119,17 +119,17 @@ def count(variant: str, alpha: int) -> int:
 
 
 def _row(cell: Cell, counts: dict[int, int]) -> dict[str, Any]:
-    """The line of a factorisation: as trained, at the widths of the table, and the paper's accuracy."""
+    """The line of a factorization: as trained, at the widths of the table, and the paper's accuracy."""
     return row(cell) | {
         "parameters at α": ", ".join(f"{number:,} ({alpha})" for alpha, number in counts.items()),
-        "paper's accuracy %": FACTORISATIONS[cell.network].paper,
+        "paper's accuracy %": FACTORIZATIONS[cell.network].paper,
     }
 
 
 def _count_claims(counts: dict[str, dict[int, int]]) -> list[Claim]:
     claims = []
-    for name, factorisation in FACTORISATIONS.items():
-        for alpha, expected in factorisation.counts.items():
+    for name, factorization in FACTORIZATIONS.items():
+        for alpha, expected in factorization.counts.items():
             found = counts[name][alpha]
             claims.append(Claim(f"{name}: parameters at α = {alpha}", f"{expected:,}", f"{found:,}", found == expected))
     return claims
@@ -138,7 +138,7 @@ def _count_claims(counts: dict[str, dict[int, int]]) -> list[Claim]:
 def _order_claims(cells: Sequence[Cell]) -> list[Claim]:
     """Each row of the table above the next, in accuracy."""
     claims = []
-    for higher, lower in pairwise(FACTORISATIONS):
+    for higher, lower in pairwise(FACTORIZATIONS):
         first, second = (accuracy(cells, DATA, name, MAP) for name in (higher, lower))
         claims.append(above(f"accuracy: {higher} above {lower}", first, second))
     return claims

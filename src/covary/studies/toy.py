@@ -182,7 +182,7 @@ def _axis(side: int) -> Tensor:
 def _predictive(trained: Trained, side: int) -> dict[str, list[list[float]]]:
     r"""Probability of class 1 on a grid, rows from below, with the standard deviation of its log-odds.
 
-    The linearised network's log-odds :math:`f_1 - f_0` are Gaussian, :math:`N(m, v)`; the probability is
+    The linearized network's log-odds :math:`f_1 - f_0` are Gaussian, :math:`N(m, v)`; the probability is
     :math:`\mathrm{sigmoid}(m / \sqrt{1 + \pi v / 8})`.
     """
     axis = _axis(side)

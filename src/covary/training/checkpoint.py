@@ -44,7 +44,7 @@ def write_checkpoint(state: FitState, folder: Path, fingerprint: Mapping[str, An
     header = {
         "version": VERSION,
         "fingerprint": dict(fingerprint),
-        "rates": [[group[key] for key in RATES] for group in state.weight_optimiser.param_groups],
+        "rates": [[group[key] for key in RATES] for group in state.weight_optimizer.param_groups],
         "epoch": state.epoch,
         "step": state.step,
         "log_likelihood": state.log_likelihood,
@@ -94,13 +94,13 @@ def load_newest(state: FitState, folder: Path, fingerprint: Mapping[str, Any]) -
 
 def _tensors(state: FitState) -> dict[str, Tensor]:
     best = {} if state.best is None else {f"best/{name}": tensor for name, tensor in state.best.tensors.items()}
-    weights = _optimiser_tensors("weight_optimiser", state.weight_optimiser)
-    hyper = {} if state.hyper_optimiser is None else _optimiser_tensors("hyper_optimiser", state.hyper_optimiser)
+    weights = _optimizer_tensors("weight_optimizer", state.weight_optimizer)
+    hyper = {} if state.hyper_optimizer is None else _optimizer_tensors("hyper_optimizer", state.hyper_optimizer)
     return {f"now/{name}": tensor for name, tensor in snapshot(state).items()} | best | weights | hyper
 
 
-def _optimiser_tensors(room: str, optimiser: Optimizer) -> dict[str, Tensor]:
-    entries = optimiser.state_dict()["state"]
+def _optimizer_tensors(room: str, optimizer: Optimizer) -> dict[str, Tensor]:
+    entries = optimizer.state_dict()["state"]
     return {
         f"{room}/{number}/{name}": torch.as_tensor(value)
         for number, values in entries.items()
@@ -155,12 +155,12 @@ def _set_state(state: FitState, header: Mapping[str, Any], tensors: Mapping[str,
         parts.setdefault(room, {})[name] = tensor
     try:
         restore(state, parts["now"])
-        _set_optimiser(state.weight_optimiser, parts.get("weight_optimiser", {}))
+        _set_optimizer(state.weight_optimizer, parts.get("weight_optimizer", {}))
         # those of the run's own start: rates relative to sizes would follow another network's
-        for group, values in zip(state.weight_optimiser.param_groups, header["rates"], strict=True):
+        for group, values in zip(state.weight_optimizer.param_groups, header["rates"], strict=True):
             group.update(zip(RATES, values, strict=True))
-        if state.hyper_optimiser is not None:
-            _set_optimiser(state.hyper_optimiser, parts.get("hyper_optimiser", {}))
+        if state.hyper_optimizer is not None:
+            _set_optimizer(state.hyper_optimizer, parts.get("hyper_optimizer", {}))
         state.epoch, state.step = header["epoch"], header["step"]
         state.log_likelihood, state.num_seen = header["log_likelihood"], header["num_seen"]
         state.seconds = header["seconds"]
@@ -172,9 +172,9 @@ def _set_state(state: FitState, header: Mapping[str, Any], tensors: Mapping[str,
         raise DataError(f"Checkpoint {path} does not fit this network ({error}).") from error
 
 
-def _set_optimiser(optimiser: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+def _set_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
     entries: dict[int, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         number, name = key.split("/", 1)
         entries.setdefault(int(number), {})[name] = tensor
-    optimiser.load_state_dict({"state": entries, "param_groups": optimiser.state_dict()["param_groups"]})
+    optimizer.load_state_dict({"state": entries, "param_groups": optimizer.state_dict()["param_groups"]})

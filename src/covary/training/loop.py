@@ -77,7 +77,7 @@ def fit(
     Each epoch is a pass of weight steps; after the burn-in a hyper step follows it. The state with the best evidence,
     judged under common noise, is the one that the network is left in. Everything random is a
     function of (seed, epoch, index), so a run that is killed and resumed ends bit for bit where it would have ended.
-    Under an initialised `torch.distributed` process group all processes pass the same data, and each reads its shard.
+    Under an initialized `torch.distributed` process group all processes pass the same data, and each reads its shard.
 
     Arguments:
         network: The network, `Averaged` or plain; trained in place, and left in evaluation mode.
@@ -147,11 +147,11 @@ def _weight_steps(state: FitState, job: Job, progress: FitProgress | None, told:
         _stop_if_told(state, job, told)
         progressed = (state.epoch + state.num_seen / job.num_data) / config.epochs
         after = state.epoch + (state.num_seen + size) / job.num_data
-        set_rates(state.weight_optimiser, progressed, warmth(after, config))
+        set_rates(state.weight_optimizer, progressed, warmth(after, config))
         if config.follow_prior:
-            follow(state.weight_optimiser, state.prior)
-        if config.estimator == "augerino" and state.hyper_optimiser is not None:
-            set_rates(state.hyper_optimiser, progressed)
+            follow(state.weight_optimizer, state.prior)
+        if config.estimator == "augerino" and state.hyper_optimizer is not None:
+            set_rates(state.hyper_optimizer, progressed)
         weight_step(state, batch, size, job.num_data, config)
         if progress is not None:
             progress.advance(config.epochs * progressed)
@@ -164,7 +164,7 @@ def _end_of_epoch(state: FitState, job: Job) -> Epoch:
     config = job.config
     log_likelihood = state.log_likelihood / max(state.num_seen, 1)
     state.epoch, state.step, state.log_likelihood, state.num_seen = state.epoch + 1, 0, 0.0, 0
-    learning = state.hyper_optimiser is not None and is_hyper_epoch(state.epoch, config)
+    learning = state.hyper_optimizer is not None and is_hyper_epoch(state.epoch, config)
     evidence = hyper_step(state, job.batches, config) if learning else None
     judged = judge(state, job.batches, config) if is_judged_epoch(state.epoch, config) else None
     best = judged is not None and (state.best is None or judged.log_evidence > state.best.evidence.log_evidence)

@@ -40,22 +40,22 @@ def first_rate(weight: Tensor, config: FitConfig) -> float:
     return config.learning_rate * (start_size(weight, config) / config.relative_to if config.relative_to else 1.0)
 
 
-def set_rates(optimiser: Optimizer, progress: float | int, share: float | int = 1) -> None:
-    """The rate of each group of an optimiser, at this progress in [0, 1] of its schedule, or a share of that rate."""
-    for group in optimiser.param_groups:
+def set_rates(optimizer: Optimizer, progress: float | int, share: float | int = 1) -> None:
+    """The rate of each group of an optimizer, at this progress in [0, 1] of its schedule, or a share of that rate."""
+    for group in optimizer.param_groups:
         group["lr"] = share * cosine(group["first"], group["final"], progress)
 
 
-def follow(optimiser: Optimizer, prior: Prior) -> None:
+def follow(optimizer: Optimizer, prior: Prior) -> None:
     """The rates that were set, each lowered from the size that its tensor started with to its unit."""
-    for group, unit in zip(optimiser.param_groups, units(optimiser, prior).values(), strict=True):
+    for group, unit in zip(optimizer.param_groups, units(optimizer, prior).values(), strict=True):
         group["lr"] *= unit / group["size"]
 
 
-def units(optimiser: Optimizer, prior: Prior) -> dict[str, float]:
-    """The unit of each weight, by name; the optimiser has a group for each, in their order."""
+def units(optimizer: Optimizer, prior: Prior) -> dict[str, float]:
+    """The unit of each weight, by name; the optimizer has a group for each, in their order."""
     precisions = mean_precisions(prior)
-    sizes = [group["size"] for group in optimiser.param_groups]
+    sizes = [group["size"] for group in optimizer.param_groups]
     return {name: min(size, precisions[name] ** -0.5) for name, size in zip(precisions, sizes, strict=True)}
 
 

@@ -18,7 +18,7 @@ from ..augment import save as save_augmentation
 from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of
 from ..config import FitConfig
 from ..curvature import coverage
-from ..evidence import parametrisation_of
+from ..evidence import parametrization_of
 from ..evidence.choice import CurvatureName
 from ..likelihoods import Likelihood
 from ..posterior import ece
@@ -121,7 +121,7 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
     first, augment = next(iter(batches)), _augmentation(state.network)
     record = Run(
         title="fit",
-        config=config.as_dict() | {"parametrisation": parametrisation_of(state.network)},
+        config=config.as_dict() | {"parametrization": parametrization_of(state.network)},
         versions=versions(),
         symmetries=_symmetries(state.network, tuple(first.x.shape[1:])),
         evidence=None if state.best is None else state.best.evidence,
@@ -170,7 +170,7 @@ def _notes(state: FitState, config: FitConfig) -> list[str]:
     """What a reader must know, said as a warning too."""
     unmoved = all(epoch.evidence is None for epoch in state.history) and config.estimator != "augerino"
     notes = []
-    if state.hyper_optimiser is not None and unmoved:
+    if state.hyper_optimizer is not None and unmoved:
         notes.append(
             f"No hyper step was taken: the burn-in has {config.burn_in} epochs of {config.epochs}, with a step every "
             f"{config.frequency}. Widths and prior are those that the run began with; lower burn_in or raise epochs."
@@ -234,7 +234,7 @@ def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]
 
     The curvature is the settings', also where kernels have judged: these have no eigenvalues by weight.
     """
-    if state.hyper_optimiser is None:
+    if state.hyper_optimizer is None:
         return []
     seed, network = seed_for(config.seed, JUDGE), hyper_network(state.network, config)
     curvature, columns = cast(CurvatureName, config.curvature), cast(Columns, config.judge_columns)

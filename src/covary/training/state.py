@@ -34,14 +34,14 @@ class Best:
 
 @dataclass
 class FitState:
-    """Network, likelihood and prior with their optimisers, and how far they have come.
+    """Network, likelihood and prior with their optimizers, and how far they have come.
 
     Arguments:
         network: The network.
         likelihood: The likelihood.
         prior: The prior.
-        weight_optimiser: Of the weights.
-        hyper_optimiser: Of the hyperparameters, with a group for each rate; None where nothing is to learn.
+        weight_optimizer: Of the weights.
+        hyper_optimizer: Of the hyperparameters, with a group for each rate; None where nothing is to learn.
         epoch: Epochs that are complete.
         step: Weight steps done in the epoch under way.
         log_likelihood: The sum of log-likelihoods over the data seen in the epoch under way.
@@ -54,8 +54,8 @@ class FitState:
     network: nn.Module
     likelihood: Likelihood
     prior: Prior
-    weight_optimiser: Optimizer
-    hyper_optimiser: Optimizer | None
+    weight_optimizer: Optimizer
+    hyper_optimizer: Optimizer | None
     epoch: int = 0
     step: int = 0
     log_likelihood: float = 0.0
@@ -77,7 +77,7 @@ def initial_state(network: nn.Module, likelihood: Likelihood, prior: Prior, conf
     """The state before the first step; modules are those that were passed, and are changed by training."""
     model = Model(network, likelihood, prior.weights(network), config.seed)
     return FitState(
-        network, likelihood, prior, _weight_optimiser(model, config), _hyper_optimiser(model, prior, config)
+        network, likelihood, prior, _weight_optimizer(model, config), _hyper_optimizer(model, prior, config)
     )
 
 
@@ -107,7 +107,7 @@ def _tensors(state: FitState) -> dict[str, Tensor]:
     return tensors_of(state.network, state.likelihood, state.prior)
 
 
-def _weight_optimiser(model: Model, config: FitConfig) -> Optimizer:
+def _weight_optimizer(model: Model, config: FitConfig) -> Optimizer:
     weights = list(model.weights.values())
     rates = [first_rate(weight, config) for weight in weights]
     groups = [
@@ -119,12 +119,12 @@ def _weight_optimiser(model: Model, config: FitConfig) -> Optimizer:
         }
         for weight, rate in zip(weights, rates, strict=True)
     ]
-    if config.optimiser == "sgd":
+    if config.optimizer == "sgd":
         return SGD(groups, lr=config.learning_rate, momentum=config.momentum)
     return Adam(groups, lr=config.learning_rate)
 
 
-def _hyper_optimiser(model: Model, prior: Prior, config: FitConfig) -> Optimizer | None:
+def _hyper_optimizer(model: Model, prior: Prior, config: FitConfig) -> Optimizer | None:
     """Adam that climbs: its gradients are those of log Z, negated where they are set."""
     found = hyper.model_hyperparameters(model)
     rates = {

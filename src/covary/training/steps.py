@@ -3,7 +3,7 @@ r"""The two steps that training alternates: weights climb the log joint, hyperpa
 .. math:: \theta \leftarrow \theta + \rho\, \nabla_\theta \big( \tfrac1B \log p(D_B|\theta,\eta) + \tfrac1N
     \log p(\theta|\delta) \big), \qquad (\eta, \delta) \leftarrow (\eta, \delta) + \rho'\, \nabla \log Z(\eta, \delta)
 
-with ρ the optimiser's step. Both are sums over data, so each process adds its shard. Steps change the state they are
+with ρ the optimizer's step. Both are sums over data, so each process adds its shard. Steps change the state they are
 given, and return what a record keeps.
 """
 
@@ -66,16 +66,16 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
     shifts = state.prior.shifts()
     for name, weight in model.weights.items():
         pull = (shifts[name] * weight.flatten()).reshape(weight.shape).detach()
-        weight.grad = pull / num_data - means[name]  # of minus the log joint: optimisers descend
+        weight.grad = pull / num_data - means[name]  # of minus the log joint: optimizers descend
     if config.most_slope is not None:
         measured = (
-            units(state.weight_optimiser, state.prior) if config.follow_prior else dict.fromkeys(model.weights, 1.0)
+            units(state.weight_optimizer, state.prior) if config.follow_prior else dict.fromkeys(model.weights, 1.0)
         )
         shorten(model.weights, measured, config.most_slope)
-    state.weight_optimiser.step()
-    if joint and state.hyper_optimiser is not None:
+    state.weight_optimizer.step()
+    if joint and state.hyper_optimizer is not None:
         reward = augerino_reward(state.network, joint)
-        _climb(joint, state.hyper_optimiser, {name: means[name] + reward[name] for name in joint})
+        _climb(joint, state.hyper_optimizer, {name: means[name] + reward[name] for name in joint})
     state.log_likelihood += float(all_sum(log_likelihood))
     state.num_seen += batch_size
     state.step += 1
@@ -89,13 +89,13 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
         batches: All training data; this process reads its shard.
         config: The settings.
     """
-    optimiser = state.hyper_optimiser
-    assert optimiser is not None, "a hyper step needs something to learn"
-    set_rates(optimiser, hyper_progress(state.epoch, config))
+    optimizer = state.hyper_optimizer
+    assert optimizer is not None, "a hyper step needs something to learn"
+    set_rates(optimizer, hyper_progress(state.epoch, config))
     if config.estimator == "stochastic":
-        return _stochastic_steps(state, optimiser, batches, config)
+        return _stochastic_steps(state, optimizer, batches, config)
     if config.estimator == "kernel":
-        return _kernel_steps(state, optimiser, batches, config)
+        return _kernel_steps(state, optimizer, batches, config)
     seed, curvature, columns = seed_for(config.seed, HYPER, state.epoch), *_choice(config)
     shard, parameters = own_part(batches), state.hyperparameters()
     model = state.model(seed)._replace(network=hyper_network(state.network, config))
@@ -103,13 +103,13 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
     learned = model_hyperparameters(model)
     if learned:  # cotangents will need the eigenvectors, which steps on the prior do without
         factors.curvature.decompose(joined_shifts(factors.curvature, state.prior, model.weights))
-    first = _prior_steps(state, optimiser, partial(prior_gradient, factors, state.prior, model.weights), config)
+    first = _prior_steps(state, optimizer, partial(prior_gradient, factors, state.prior, model.weights), config)
     cotangents = factor_cotangents(factors, state.prior, model.weights) if learned else {}
     for number in range(config.hyper_steps if learned else 0):
         part = model._replace(seed=seed_for(seed, number))
         second = _chosen(batches, config.hyper_data, part.seed)
         found = model_gradient(cotangents, factors.num_data, part, second, (curvature, columns))
-        _climb(parameters, optimiser, found)
+        _climb(parameters, optimizer, found)
     return evidence_record(first, config.curvature, config.columns)
 
 
@@ -161,28 +161,28 @@ def block_size(config: FitConfig, num_data: int) -> int:
 
 
 def _prior_steps(
-    state: FitState, optimiser: Optimizer, gradient_of: Callable[[], HyperGradient], config: FitConfig
+    state: FitState, optimizer: Optimizer, gradient_of: Callable[[], HyperGradient], config: FitConfig
 ) -> EvidenceTerms:
     """Steps on the prior for one pass over the data; the terms are those before the first of them."""
     first: EvidenceTerms | None = None
     for _ in range(config.prior_steps):
         gradient = gradient_of()
         first = gradient.terms if first is None else first
-        _climb(state.hyperparameters(), optimiser, gradient)
+        _climb(state.hyperparameters(), optimizer, gradient)
     assert first is not None, "there is at least one step on the prior"
     return first
 
 
-def _kernel_steps(state: FitState, optimiser: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
+def _kernel_steps(state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
     """Steps of the prior along the bound of a partition of all data, and of all else along that of a minibatch each."""
     seed = seed_for(config.seed, HYPER, state.epoch)
     model, partition = _partition(state, batches, config, seed)
     gradient_of = partial(partition_gradient, partition, state.prior, model.weights)
-    first = _prior_steps(state, optimiser, gradient_of, config)
+    first = _prior_steps(state, optimizer, gradient_of, config)
     learned = model_hyperparameters(model)
     for number in range(config.hyper_steps if learned else 0):
         gradient = _minibatch_gradient(state, batches, config, seed_for(seed, number))
-        _climb(state.hyperparameters(), optimiser, {name: gradient[name] for name in learned})
+        _climb(state.hyperparameters(), optimizer, {name: gradient[name] for name in learned})
     return _bound_record(first, config)
 
 
@@ -195,14 +195,14 @@ def _partition(state: FitState, batches: Batches, config: FitConfig, seed: int) 
     return model, partition_pass(model, batches, blocks)
 
 
-def _stochastic_steps(state: FitState, optimiser: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
+def _stochastic_steps(state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
     """Steps along the bound of one minibatch each; every one moves the prior too."""
     records = []
     for number in range(config.hyper_steps):
         seed = seed_for(seed_for(config.seed, HYPER, state.epoch), number)
         gradient = _minibatch_gradient(state, batches, config, seed)
         records.append(_bound_record(gradient.terms, config))
-        _climb(state.hyperparameters(), optimiser, gradient)
+        _climb(state.hyperparameters(), optimizer, gradient)
     return records[0]
 
 
@@ -251,17 +251,17 @@ def _own_noise(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-def _climb(parameters: Mapping[str, nn.Parameter], optimiser: Optimizer, gradient: Mapping[str, Tensor]) -> None:
+def _climb(parameters: Mapping[str, nn.Parameter], optimizer: Optimizer, gradient: Mapping[str, Tensor]) -> None:
     """One step upwards along the gradients that are given; the other parameters stay."""
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     for name, slope in gradient.items():
         if not bool(slope.isfinite().all()):
             raise NumericalError(
                 f"The gradient of '{name}' is not finite. Lower its rate or the learning rate, or compute in float64."
             )
         parameters[name].grad = -slope
-    optimiser.step()
-    optimiser.zero_grad()
+    optimizer.step()
+    optimizer.zero_grad()
 
 
 def _chosen(batches: Batches, num_data: int | None, seed: int) -> Batches:

@@ -64,8 +64,8 @@ SHORT = {
     "even": lambda: Conv(4, 3, 2),
     "grouped": grouped,
     "full": lambda: GroupConv(1, 2, group=P4),
-    "separable": lambda: GroupConv(1, 2, group=P4, factorisation="separable"),
-    "pointwise": lambda: GroupConv(1, 2, group=P4, factorisation="pointwise"),
+    "separable": lambda: GroupConv(1, 2, group=P4, factorization="separable"),
+    "pointwise": lambda: GroupConv(1, 2, group=P4, factorization="pointwise"),
 }
 LONG = {
     "stride": lambda: grouped(stride=2),

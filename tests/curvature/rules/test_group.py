@@ -13,29 +13,29 @@ from covary.groups import P4, P4M, cyclic
 from covary.layers import Conv, GroupConv, GroupPool
 from oracles.curvature import ggn, loss_of
 
-FACTORISATIONS = ("full", "separable", "depthwise", "pointwise")
+FACTORIZATIONS = ("full", "separable", "depthwise", "pointwise")
 GROUPS = {"P4": P4, "P4M": P4M, "cyclic": cyclic(3)}
 
 
-def randomise(module, generator):
+def randomize(module, generator):
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.normal_(std=0.5, generator=generator)
     return module
 
 
-def network_over(over, factorisation, generator, side=3):
+def network_over(over, factorization, generator, side=3):
     layers = [
-        GroupConv(1, 2, side, group=over, factorisation=factorisation, lift=True),
+        GroupConv(1, 2, side, group=over, factorization=factorization, lift=True),
         nn.Tanh(),
-        GroupConv(2, 2, side, group=over, factorisation=factorisation),
+        GroupConv(2, 2, side, group=over, factorization=factorization),
         nn.Tanh(),
         nn.AdaptiveAvgPool2d(1),
-        GroupConv(2, 3, 1, group=over, factorisation="pointwise"),
+        GroupConv(2, 3, 1, group=over, factorization="pointwise"),
         GroupPool(over),
         nn.Flatten(),
     ]
-    return randomise(nn.Sequential(*layers), generator)
+    return randomize(nn.Sequential(*layers), generator)
 
 
 def batch(num_data, generator, side=4):
@@ -47,10 +47,10 @@ def blocks_of(matrix, block):
     return dict(zip(block.blocks, diagonal_blocks(matrix, [part.size for part in block.blocks.values()]), strict=True))
 
 
-@pytest.mark.parametrize("factorisation", FACTORISATIONS)
+@pytest.mark.parametrize("factorization", FACTORIZATIONS)
 @pytest.mark.parametrize("name", GROUPS)
-def test_full_is_the_hessian_of_the_linearised_loss(name, factorisation, generator):
-    network, (x, y) = network_over(GROUPS[name], factorisation, generator), batch(2, generator)
+def test_full_is_the_hessian_of_the_linearized_loss(name, factorization, generator):
+    network, (x, y) = network_over(GROUPS[name], factorization, generator), batch(2, generator)
     ours = full(network, covary.Categorical(), (x, y)).to_dense()
     torch.testing.assert_close(ours, ggn(network, x, loss_of("categorical", y)), rtol=1e-9, atol=1e-12)
 
@@ -67,10 +67,10 @@ def test_full_of_an_averaged_network(side, generator):
 
 def test_kfac_of_pointwise_layers_is_that_of_the_plain_network_averaged_over_turned_inputs(generator):
     """The group axis of paper 2 is the sample axis of paper 1."""
-    over = dict(group=P4, factorisation="pointwise")
+    over = dict(group=P4, factorization="pointwise")
     layers = [GroupConv(1, 3, lift=True, **over), nn.ReLU(), GroupConv(3, 4, **over), nn.ReLU()]
     layers += [nn.AdaptiveAvgPool2d(1), GroupConv(4, 3, 1, **over), GroupPool(P4), nn.Flatten()]
-    network = randomise(nn.Sequential(*layers), generator)
+    network = randomize(nn.Sequential(*layers), generator)
     plain = nn.Sequential(
         Conv(1, 3), nn.ReLU(), Conv(3, 4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), Conv(4, 3, 1), nn.Flatten()
     )
@@ -87,10 +87,10 @@ def test_kfac_of_pointwise_layers_is_that_of_the_plain_network_averaged_over_tur
     assert difference.norm() > 1e-2 * ours["0.stages.kernel.weight"].to_dense().norm()  # the control
 
 
-@pytest.mark.parametrize("factorisation", FACTORISATIONS)
-def test_factors_by_loops_over_elements(factorisation, generator):
+@pytest.mark.parametrize("factorization", FACTORIZATIONS)
+def test_factors_by_loops_over_elements(factorization, generator):
     """The mean of a and the sum of g over elements, taken before unfolding, are those of the rows one by one."""
-    layer = randomise(GroupConv(2, 3, group=P4M, factorisation=factorisation), generator)
+    layer = randomize(GroupConv(2, 3, group=P4M, factorization=factorization), generator)
     for stage in layer.stages:
         features = torch.randn(2, 3, stage.filter.in_channels * 8, 4, 4, generator=generator)
         gradient = torch.randn(2, 3, stage.filter.out_channels * 8, 4, 4, generator=generator)
@@ -103,9 +103,9 @@ def test_factors_by_loops_over_elements(factorisation, generator):
         torch.testing.assert_close(share.summed_gradients(gradient), total, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("factorisation", FACTORISATIONS)
-def test_kfac_is_exact_for_one_datum_one_element_and_one_position(factorisation, generator):
-    network, (x, y) = network_over(cyclic(1), factorisation, generator), batch(1, generator, side=1)
+@pytest.mark.parametrize("factorization", FACTORIZATIONS)
+def test_kfac_is_exact_for_one_datum_one_element_and_one_position(factorization, generator):
+    network, (x, y) = network_over(cyclic(1), factorization, generator), batch(1, generator, side=1)
     ours = kfac(network, covary.Categorical(), (x, y))
     oracle = blocks_of(ggn(network, x, loss_of("categorical", y)), ours)
     for name, block in ours.blocks.items():
@@ -115,18 +115,18 @@ def test_kfac_is_exact_for_one_datum_one_element_and_one_position(factorisation,
         torch.testing.assert_close(block.to_dense(), exact, rtol=1e-9, atol=1e-12)
 
 
-def linear_network(factorisation, pooled, generator):
+def linear_network(factorization, pooled, generator):
     last = [GroupPool(P4), nn.Flatten()] if pooled else [nn.Flatten()]
-    layers = [GroupConv(channels, 2, 1, group=P4, factorisation=factorisation) for channels in (3, 2)]
-    return randomise(nn.Sequential(*layers, *last), generator)
+    layers = [GroupConv(channels, 2, 1, group=P4, factorization=factorization) for channels in (3, 2)]
+    return randomize(nn.Sequential(*layers, *last), generator)
 
 
 @pytest.mark.parametrize(
-    ("factorisation", "approx"), [("full", "reduce"), ("pointwise", "reduce"), ("pointwise", "expand")]
+    ("factorization", "approx"), [("full", "reduce"), ("pointwise", "reduce"), ("pointwise", "expand")]
 )
-def test_kfac_of_a_deep_linear_network_is_exact(factorisation, approx, generator):
+def test_kfac_of_a_deep_linear_network_is_exact(factorization, approx, generator):
     """Reduce where outputs are means over the group, expand where every slice is an output."""
-    network = linear_network(factorisation, approx == "reduce", generator)
+    network = linear_network(factorization, approx == "reduce", generator)
     x = torch.randn(5, 12, 1, 1, generator=generator)
     y = network(x).detach()
     ours = kfac(network, covary.Gaussian(0.5), (x, y), group_approx=approx)

@@ -43,7 +43,7 @@ def assert_blocks_close(ours, oracle) -> None:
 
 
 @pytest.mark.parametrize("length_scale", ["fixed", "weight"])
-def test_full_is_the_hessian_of_the_linearised_loss(length_scale):
+def test_full_is_the_hessian_of_the_linearized_loss(length_scale):
     network, x, y = deep(length_scale), torch.randn(4, *IN), targets("categorical", 4)
     oracle = ggn(network, x, loss_of("categorical", y))
     torch.testing.assert_close(full(network, covary.Categorical(), (x, y)).to_dense(), oracle, rtol=1e-9, atol=1e-12)

@@ -1,4 +1,4 @@
-"""Normalisation layers: scale and shift of features that are normalised per datum, or by fixed statistics."""
+"""Normalization layers: scale and shift of features that are normalized per datum, or by fixed statistics."""
 
 from functools import partial
 
@@ -15,39 +15,39 @@ BatchNorm = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
 
 
 def layer_norm(module: nn.LayerNorm, inputs: Float[Tensor, "N S *features"]) -> dict[str, Share]:
-    r"""The shares of :math:`y = w \odot \hat x + b` with one entry per normalised feature."""
-    normalised = functional.layer_norm(inputs, module.normalized_shape, eps=module.eps)
-    return _per_feature(normalised, len(module.normalized_shape))
+    r"""The shares of :math:`y = w \odot \hat x + b` with one entry per normalized feature."""
+    normalized = functional.layer_norm(inputs, module.normalized_shape, eps=module.eps)
+    return _per_feature(normalized, len(module.normalized_shape))
 
 
 def rms_norm(module: nn.RMSNorm, inputs: Float[Tensor, "N S *features"]) -> dict[str, Share]:
-    r"""The share of :math:`y = w \odot \hat x` with one entry per normalised feature."""
-    normalised = functional.rms_norm(inputs, module.normalized_shape, eps=module.eps)
-    return _per_feature(normalised, len(module.normalized_shape))
+    r"""The share of :math:`y = w \odot \hat x` with one entry per normalized feature."""
+    normalized = functional.rms_norm(inputs, module.normalized_shape, eps=module.eps)
+    return _per_feature(normalized, len(module.normalized_shape))
 
 
 def group_norm(module: nn.GroupNorm, inputs: Float[Tensor, "N S C *space"]) -> dict[str, Share]:
     r"""The shares of :math:`y = w_c \hat x + b_c` with one entry per channel."""
-    normalised = functional.group_norm(inputs.flatten(0, 1), module.num_groups, eps=module.eps)
-    return _per_channel(normalised.view_as(inputs))
+    normalized = functional.group_norm(inputs.flatten(0, 1), module.num_groups, eps=module.eps)
+    return _per_channel(normalized.view_as(inputs))
 
 
 def batch_norm(module: BatchNorm, inputs: Float[Tensor, "N S C *space"]) -> dict[str, Share]:
     r"""The shares of :math:`y = w_c \hat x + b_c` with the running statistics of evaluation mode."""
     flat = inputs.flatten(0, 1)
-    normalised = functional.batch_norm(flat, module.running_mean, module.running_var, eps=module.eps)
-    return _per_channel(normalised.view_as(inputs))
+    normalized = functional.batch_norm(flat, module.running_mean, module.running_var, eps=module.eps)
+    return _per_channel(normalized.view_as(inputs))
 
 
-def _per_feature(normalised: Float[Tensor, "N S *features"], rank: int) -> dict[str, Share]:
+def _per_feature(normalized: Float[Tensor, "N S *features"], rank: int) -> dict[str, Share]:
     return {
-        "weight": Exact(lambda gradient: _sum_leading(rank, gradient * normalised)),
+        "weight": Exact(lambda gradient: _sum_leading(rank, gradient * normalized)),
         "bias": Exact(partial(_sum_leading, rank)),
     }
 
 
-def _per_channel(normalised: Float[Tensor, "N S C *space"]) -> dict[str, Share]:
-    return {"weight": Exact(lambda gradient: sum_positions(gradient * normalised)), "bias": Exact(sum_positions)}
+def _per_channel(normalized: Float[Tensor, "N S C *space"]) -> dict[str, Share]:
+    return {"weight": Exact(lambda gradient: sum_positions(gradient * normalized)), "bias": Exact(sum_positions)}
 
 
 def _sum_leading(rank: int, gradient: Float[Tensor, "N S *features"]) -> Float[Tensor, "N P"]:

@@ -1,4 +1,4 @@
-"""The picture of the study `reparametrisation`: paper 3's figures and tables, naive above, metric-aware below."""
+"""The picture of the study `reparametrization`: paper 3's figures and tables, naive above, metric-aware below."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,14 +9,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
 from ..records import Study
-from .svg import COLOURS, INK, MUTED, PALE, style
+from .svg import COLORS, INK, MUTED, PALE, style
 
-__all__ = ["reparametrisation_figure"]
+__all__ = ["reparametrization_figure"]
 
-AWARE, NAIVE = COLOURS[0], COLOURS[1]
+AWARE, NAIVE = COLORS[0], COLORS[1]
 
 
-def reparametrisation_figure(study: Study) -> Figure:
+def reparametrization_figure(study: Study) -> Figure:
     """Fig. 2 in two rows and three columns, then Table 1, Table 3 with Fig. 5, and Fig. 4 with its kernels."""
     with style():
         figure = Figure(figsize=(10.0, 9.6), layout="constrained")
@@ -49,11 +49,11 @@ def _paths(panel: Axes, paths: Mapping[str, Any], kind: str) -> None:
 def _modes(panel: Axes, found: Mapping[str, Any], kind: str) -> None:
     """Fig. 2b: the density in θ and the one that ψ = log θ makes of it, with their modes."""
     lines = {"cartesian": ("in θ", INK), kind: ("in ψ = log θ", AWARE if kind == "aware" else NAIVE)}
-    for name, (label, colour) in lines.items():
+    for name, (label, color) in lines.items():
         broad = name == "cartesian"
-        panel.plot(found["axis"], found[name], "-" if broad else "--", color=colour, linewidth=3.0 if broad else 1.6,
+        panel.plot(found["axis"], found[name], "-" if broad else "--", color=color, linewidth=3.0 if broad else 1.6,
                    alpha=0.35 if broad else 1.0, label=label)  # fmt: skip
-        panel.axvline(found["modes"][name], color=colour, linestyle=":" if broad else "--", linewidth=0.8)
+        panel.axvline(found["modes"][name], color=color, linestyle=":" if broad else "--", linewidth=0.8)
     panel.set(xlabel="θ", ylabel="density", ylim=(0, None))
     panel.legend(loc="upper right")
 
@@ -68,7 +68,7 @@ def _determinants(panel: Axes, found: Mapping[str, Any], kind: str) -> None:
 
 
 def _evidences(panel: Axes, found: Mapping[str, Any], kind: str) -> None:
-    """Table 1: the log evidence of every seed in each parametrisation, a line per seed."""
+    """Table 1: the log evidence of every seed in each parametrization, a line per seed."""
     named = {name: values[kind] for name, values in found.items() if values[kind] is not None}
     for values in zip(*named.values(), strict=True):
         panel.plot(range(len(named)), values, "o-", color=NAIVE if kind == "naive" else AWARE, linewidth=0.7)
@@ -90,18 +90,18 @@ def _scalings(panel: Axes, study: Study) -> None:
 
 
 def _minima(panel: Axes, found: Mapping[str, Any]) -> None:
-    """Fig. 5: the trace at the minima of SGD and Adam, Euclidean and in the optimiser's own metric."""
+    """Fig. 5: the trace at the minima of SGD and Adam, Euclidean and in the optimizer's own metric."""
     means = [tuple(np.mean([one[key] for one in ones]) for key in ("naive", "own")) for ones in found.values()]
     _pairs(panel, [name.replace(", ", "\n") for name in found], means)
-    panel.set_title("trace, two optimisers")
+    panel.set_title("trace, two optimizers")
     panel.tick_params(axis="x", labelsize=6.5)
-    _legend_below(panel, ["Euclidean metric", "the optimiser's own"])
+    _legend_below(panel, ["Euclidean metric", "the optimizer's own"])
 
 
 def _pairs(panel: Axes, names: Sequence[str], pairs: Sequence[tuple[float, float]]) -> None:
     """Pairs of marks on a logarithmic scale that goes through 0: an untrained network has a negative trace."""
-    for place, (values, colour) in enumerate(zip(zip(*pairs, strict=True), (NAIVE, AWARE), strict=True)):
-        panel.bar(np.arange(len(names)) + 0.36 * place - 0.18, values, 0.34, color=colour)
+    for place, (values, color) in enumerate(zip(zip(*pairs, strict=True), (NAIVE, AWARE), strict=True)):
+        panel.bar(np.arange(len(names)) + 0.36 * place - 0.18, values, 0.34, color=color)
     panel.set_yscale("symlog", linthresh=1.0)
     _plain_numbers(panel)
     panel.set_xticks(range(len(names)), names)
@@ -113,7 +113,7 @@ def _legend_below(panel: Axes, labels: Sequence[str]) -> None:
 
 
 def _priors(panel: Axes, found: Mapping[str, Any]) -> None:
-    """Fig. 4: the prior of the standard parametrisation carried to ψ, and the one that NTK's takes there."""
+    """Fig. 4: the prior of the standard parametrization carried to ψ, and the one that NTK's takes there."""
     panel.plot(found["axis"], found["carried"], color=AWARE, label="standard, carried to ψ")
     panel.plot(found["axis"], found["chosen"], color=NAIVE, label="NTK, chosen in ψ")
     panel.set(xlabel="ψ", ylabel="density", ylim=(0, 1.35 * max(found["carried"])), title="two priors, h = 4")

@@ -6,10 +6,10 @@ from torch import Tensor, nn
 
 from .._errors import DataError
 
-__all__ = ["Standardised"]
+__all__ = ["Standardized"]
 
 
-class Standardised(nn.Module):
+class Standardized(nn.Module):
     r"""The network :math:`x \mapsto f((x - m) / s)` with a fixed mean m and deviation s for each channel.
 
     Part of the network, so that an augmentation before it acts on the images as they are: black stays black, and 0
@@ -34,7 +34,7 @@ class Standardised(nn.Module):
         self.register_buffer("deviation", deviation.detach().to(dtype).reshape(-1, 1, 1))
 
     def forward(self, x: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
-        """Outputs of the network for standardised images."""
+        """Outputs of the network for standardized images."""
         return self.network((x - self.mean) / self.deviation)
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""Standard against NTK parametrisation: a chart, which metric it keeps, and what that does as the width grows."""
+"""Standard against NTK parametrization: a chart, which metric it keeps, and what that does as the width grows."""
 
 import math
 
@@ -33,7 +33,7 @@ def seeded(seed: int) -> torch.Generator:
 
 
 class NTKNetwork(nn.Module):
-    """A network written in the NTK parametrisation: standard normal parameters, scaled where they are used."""
+    """A network written in the NTK parametrization: standard normal parameters, scaled where they are used."""
 
     def __init__(self, standard: nn.Sequential) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class NTKNetwork(nn.Module):
         return x
 
 
-def test_the_metric_of_the_ntk_parametrisation_gives_the_kernel_of_a_network_written_in_it():
+def test_the_metric_of_the_ntk_parametrization_gives_the_kernel_of_a_network_written_in_it():
     standard = draw_network(InfiniteNetwork(2, "relu", WEIGHT, BIAS), (3, 7, 2), seeded(0))
     written = NTKNetwork(standard)
     torch.testing.assert_close(written(X), standard(X))
@@ -92,7 +92,7 @@ def test_networks_without_scales():
         ntk_scales(nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)), WEIGHT, BIAS)
 
 
-# Appendix E.1. The map between the parametrisations is a chart: carried through it, the Euclidean metric of θ gives the
+# Appendix E.1. The map between the parametrizations is a chart: carried through it, the Euclidean metric of θ gives the
 # kernel of θ, which diverges; a Euclidean metric put there anew gives the NTK, which converges.
 
 
@@ -137,8 +137,8 @@ def relative_errors(network: InfiniteNetwork, width: int, num_draws: int) -> Ten
 def slope(widths: list[int], values: list[Tensor]) -> Tensor:
     """The exponent of a power law, by least squares on logarithms."""
     logs = torch.tensor(widths, dtype=torch.float64).log()
-    centred = logs - logs.mean()
-    return torch.tensordot(centred, torch.stack(values).log(), 1) / centred.square().sum()
+    centered = logs - logs.mean()
+    return torch.tensordot(centered, torch.stack(values).log(), 1) / centered.square().sum()
 
 
 @pytest.mark.parametrize("network", [InfiniteNetwork(1, "relu", WEIGHT, BIAS), InfiniteNetwork(2, "erf", WEIGHT, BIAS)])
@@ -151,7 +151,7 @@ def test_errors_fall_with_the_root_of_the_width(network):
     assert errors[0].min() > 0.15
 
 
-def test_the_carried_kernel_diverges_and_the_euclidean_one_of_the_ntk_parametrisation_converges():
+def test_the_carried_kernel_diverges_and_the_euclidean_one_of_the_ntk_parametrization_converges():
     network, widths = InfiniteNetwork(1, "relu", WEIGHT), [64, 256, 1024]
     carried, anew = [], []
     for width in widths:

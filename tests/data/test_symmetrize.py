@@ -6,10 +6,10 @@ import torch
 
 from covary._errors import DataError
 from covary.augment import Affine2d
-from covary.data import Dataset, symmetrise, true_widths
+from covary.data import Dataset, symmetrize, true_widths
 from covary.noise import Stream, fold, uniform
 
-module = importlib.import_module("covary.data.symmetrise")  # the function hides its module
+module = importlib.import_module("covary.data.symmetrize")  # the function hides its module
 
 
 def dataset(num_train=3, num_test=2, height=6, width=9, num_channels=2):
@@ -33,7 +33,7 @@ def pixel(image, row, column):
 
 
 def source_of(kind, numbers, amount, row, column, height, width):
-    """Where the output pixel (row, column) is read, in pixels; x to the right and y down from the centre."""
+    """Where the output pixel (row, column) is read, in pixels; x to the right and y down from the center."""
     x, y = column - (width - 1) / 2, row - (height - 1) / 2
     if kind == "rotate":
         angle = math.radians(amount) * numbers[0]
@@ -48,12 +48,12 @@ def source_of(kind, numbers, amount, row, column, height, width):
 @pytest.mark.parametrize(("kind", "amount"), [("rotate", 70), ("rotate", 180), ("translate", 2.5), ("scale", 2)])
 def test_every_pixel_is_that_of_a_slow_loop(kind, amount):
     original = dataset()
-    made = symmetrise(original, f"{kind}:{amount}", seed=5)
+    made = symmetrize(original, f"{kind}:{amount}", seed=5)
     count = 2 if kind == "translate" else 1
     moved = 0
     for part, (before, after) in enumerate(((original.x_train, made.x_train), (original.x_test, made.x_test))):
         index = torch.arange(len(before))
-        noise = 2 * uniform(fold(5, part), index, (count,), stream=Stream.SYMMETRISE, dtype=torch.float64) - 1
+        noise = 2 * uniform(fold(5, part), index, (count,), stream=Stream.SYMMETRIZE, dtype=torch.float64) - 1
         for n, channel in ((0, 0), (1, 1)):
             for row, column in ((0, 0), (2, 3), (3, 4), (5, 8), (1, 7)):
                 place = source_of(kind, noise[n].tolist(), amount, row, column, 6, 9)
@@ -68,7 +68,7 @@ def test_every_pixel_is_that_of_a_slow_loop(kind, amount):
 def test_quarter_turns_are_rot90(monkeypatch, number, turns):
     monkeypatch.setattr(module, "uniform", lambda seed, index, shape, **_: torch.full((len(index), *shape), number))
     original = dataset(height=7, width=7)
-    turned = symmetrise(original, "rotate:180", seed=0)
+    turned = symmetrize(original, "rotate:180", seed=0)
     torch.testing.assert_close(turned.x_train, torch.rot90(original.x_train, turns, (-2, -1)), rtol=0, atol=1e-5)
 
 
@@ -76,7 +76,7 @@ def test_amounts_reach_their_bounds_and_no_further(monkeypatch):
     drawn = []
     monkeypatch.setattr(module, "warp", lambda images, maps: drawn.append(maps) or images.unsqueeze(1))
     original = dataset(num_train=3000, num_test=0, height=2, width=4, num_channels=1)
-    symmetrise(original, "translate:1", seed=0)
+    symmetrize(original, "translate:1", seed=0)
     shifts = torch.cat(drawn)[:, 0, :2, 2]
     assert len(shifts) == 3000
     for axis, bound in ((0, 2 / 4), (1, 2 / 2)):
@@ -85,7 +85,7 @@ def test_amounts_reach_their_bounds_and_no_further(monkeypatch):
         assert float(shifts[:, axis].std()) == pytest.approx(bound / math.sqrt(3), rel=0.05)
     assert abs(float(torch.corrcoef(shifts.T)[0, 1])) < 0.05
     drawn.clear()
-    symmetrise(original, "scale:2", seed=0)
+    symmetrize(original, "scale:2", seed=0)
     scales = torch.cat(drawn)[:, 0].diagonal(dim1=-2, dim2=-1)
     torch.testing.assert_close(scales[:, 0], scales[:, 1])  # isotropic
     assert 0.5 <= float(scales[:, 0].min()) < 0.51
@@ -96,25 +96,25 @@ def test_amounts_reach_their_bounds_and_no_further(monkeypatch):
 def test_a_transform_is_a_function_of_seed_part_and_position():
     original = dataset(num_train=5, num_test=5)
     original = original._replace(x_test=original.x_train, y_test=original.y_train)
-    made = symmetrise(original, "rotate:180", seed=1)
-    assert torch.equal(symmetrise(original, "rotate:180", seed=1).x_train, made.x_train)
+    made = symmetrize(original, "rotate:180", seed=1)
+    assert torch.equal(symmetrize(original, "rotate:180", seed=1).x_train, made.x_train)
     fewer = original._replace(x_train=original.x_train[:2], y_train=original.y_train[:2])
-    assert torch.equal(symmetrise(fewer, "rotate:180", seed=1).x_train, made.x_train[:2])
+    assert torch.equal(symmetrize(fewer, "rotate:180", seed=1).x_train, made.x_train[:2])
     # The controls: another seed, part or position is another transform.
-    assert not torch.allclose(symmetrise(original, "rotate:180", seed=2).x_train, made.x_train)
+    assert not torch.allclose(symmetrize(original, "rotate:180", seed=2).x_train, made.x_train)
     assert not torch.allclose(made.x_test, made.x_train)
     same = original._replace(x_train=original.x_train[:1].expand(5, -1, -1, -1))
-    assert not torch.allclose(*symmetrise(same, "rotate:180", seed=1).x_train[:2])
+    assert not torch.allclose(*symmetrize(same, "rotate:180", seed=1).x_train[:2])
 
 
 def test_what_is_kept():
     original = dataset(num_test=0)
-    made = symmetrise(original, "scale:1.5", seed=0)
+    made = symmetrize(original, "scale:1.5", seed=0)
     assert made.x_train.dtype == torch.float32
     assert made.x_test.shape == original.x_test.shape
     assert torch.equal(made.y_train, original.y_train)
     assert (made.name, made.class_names) == ("some, scale:1.5", ("a", "b"))
-    assert symmetrise(original, "none", seed=0) is original
+    assert symmetrize(original, "none", seed=0) is original
 
 
 @pytest.mark.parametrize(

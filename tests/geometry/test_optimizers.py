@@ -1,43 +1,43 @@
-"""Metrics read from optimisers, against the denominators of the steps that they take."""
+"""Metrics read from optimizers, against the denominators of the steps that they take."""
 
 import pytest
 import torch
 from torch import nn
 
 from covary._errors import NotPositiveDefiniteError, ShapeError, StructureError
-from covary.geometry import flat_metric, optimiser_metric
+from covary.geometry import flat_metric, optimizer_metric
 
 SETTINGS = {
     "adam": lambda p: torch.optim.Adam(p, 0.01, betas=(0.0, 0.9), eps=1e-3),
     "amsgrad": lambda p: torch.optim.Adam(p, 0.01, betas=(0.0, 0.9), eps=1e-3, amsgrad=True),
     "adamw": lambda p: torch.optim.AdamW(p, 0.01, betas=(0.0, 0.9), eps=1e-3, weight_decay=0.0),
     "rmsprop": lambda p: torch.optim.RMSprop(p, 0.01, alpha=0.9, eps=1e-3),
-    "centred": lambda p: torch.optim.RMSprop(p, 0.01, alpha=0.9, eps=1e-3, centered=True),
+    "centered": lambda p: torch.optim.RMSprop(p, 0.01, alpha=0.9, eps=1e-3, centered=True),
 }
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_step_is_the_gradient_divided_by_the_metric(name, generator):
-    """Without momentum, the step that an optimiser takes is −rate · M⁻¹ gradient."""
+    """Without momentum, the step that an optimizer takes is −rate · M⁻¹ gradient."""
     network = nn.Linear(3, 2)
-    optimiser = SETTINGS[name](network.parameters())
+    optimizer = SETTINGS[name](network.parameters())
     for _ in range(4):
         before = {n: p.detach().clone() for n, p in network.named_parameters()}
         for parameter in network.parameters():
             parameter.grad = torch.randn(parameter.shape, generator=generator)
-        optimiser.step()
-    metric = optimiser_metric(optimiser, network)
+        optimizer.step()
+    metric = optimizer_metric(optimizer, network)
     for n, parameter in network.named_parameters():
         # `centered` and plain moments are those after the step, as the step itself uses them
         torch.testing.assert_close((before[n] - parameter) * metric[n], 0.01 * parameter.grad, rtol=1e-6, atol=1e-12)
 
 
-def test_optimisers_without_a_metric():
+def test_optimizers_without_a_metric():
     network = nn.Linear(3, 2)
     with pytest.raises(StructureError, match="SGD is not known"):
-        optimiser_metric(torch.optim.SGD(network.parameters(), 0.1), network)
+        optimizer_metric(torch.optim.SGD(network.parameters(), 0.1), network)
     with pytest.raises(StructureError, match="at least one step"):
-        optimiser_metric(torch.optim.Adam(network.parameters()), network)
+        optimizer_metric(torch.optim.Adam(network.parameters()), network)
 
 
 def test_a_metric_in_the_order_of_the_weights():

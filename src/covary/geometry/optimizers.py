@@ -1,4 +1,4 @@
-"""Diagonal metrics by the names of weights: given as tensors, or read from the state of an optimiser."""
+"""Diagonal metrics by the names of weights: given as tensors, or read from the state of an optimizer."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,34 +11,34 @@ from .._errors import NotPositiveDefiniteError, ShapeError, StructureError
 from .._types import Weights
 from ..priors import weights_of
 
-__all__ = ["NamedMetric", "checked_metric", "flat_metric", "optimiser_metric"]
+__all__ = ["NamedMetric", "checked_metric", "flat_metric", "optimizer_metric"]
 
 NamedMetric = Mapping[str, Tensor]  # name of a weight -> its entries of a diagonal metric, 0-d or in its shape
 
 
-def optimiser_metric(optimiser: torch.optim.Optimizer, network: nn.Module) -> dict[str, Tensor]:
-    r"""The metric :math:`M = \operatorname{diag}(\sqrt{\hat v} + \epsilon)` that an adaptive optimiser descends in.
+def optimizer_metric(optimizer: torch.optim.Optimizer, network: nn.Module) -> dict[str, Tensor]:
+    r"""The metric :math:`M = \operatorname{diag}(\sqrt{\hat v} + \epsilon)` that an adaptive optimizer descends in.
 
     For Adam and AdamW, :math:`\hat v` is the second moment of the gradients divided by :math:`1 - \beta_2^t` (its
     maximum with `amsgrad`); for RMSprop it is the running mean as it is (minus the squared mean if `centered`). The
     gradients were those of the loss that was trained, a mean over data as a rule: M has their unit.
 
     Arguments:
-        optimiser: The optimiser, after at least one step.
+        optimizer: The optimizer, after at least one step.
         network: The network whose weights it has trained, all of them.
     """
-    if not isinstance(optimiser, torch.optim.Adam | torch.optim.AdamW | torch.optim.RMSprop):
+    if not isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW | torch.optim.RMSprop):
         raise StructureError(
-            f"The metric of {type(optimiser).__name__} is not known; expected Adam, AdamW or RMSprop. Pass the "
-            "metric as tensors by name, or none for an optimiser with the Euclidean metric, such as SGD."
+            f"The metric of {type(optimizer).__name__} is not known; expected Adam, AdamW or RMSprop. Pass the "
+            "metric as tensors by name, or none for an optimizer with the Euclidean metric, such as SGD."
         )
-    groups = {parameter: group for group in optimiser.param_groups for parameter in group["params"]}
+    groups = {parameter: group for group in optimizer.param_groups for parameter in group["params"]}
     metric = {}
     for name, weight in weights_of(network).items():
-        state = optimiser.state.get(weight)
+        state = optimizer.state.get(weight)
         if not state:
             raise StructureError(
-                f"The optimiser has no second moment for '{name}'. Take at least one step with every weight, or name "
+                f"The optimizer has no second moment for '{name}'. Take at least one step with every weight, or name "
                 "the trained ones and pass their metric as tensors."
             )
         metric[name] = _second_moment(groups[weight], state).sqrt() + groups[weight]["eps"]
@@ -81,7 +81,7 @@ def checked_metric(metric: NamedMetric, weights: Weights) -> dict[str, Tensor]:
 
 
 def _second_moment(group: Mapping[str, Any], state: Mapping[str, Any]) -> Tensor:
-    """The second moment of the gradients as the optimiser divides by it."""
+    """The second moment of the gradients as the optimizer divides by it."""
     if "square_avg" in state:  # RMSprop
         moment: Tensor = state["square_avg"]
         return (moment - state["grad_avg"].square()).clamp_min(0) if group["centered"] else moment

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from covary.records import Study
-from covary.studies import optimiser_bias
+from covary.studies import optimizer_bias
 from covary.studies.flat_pictures import determinants, modes, paths, priors
 from covary.studies.invariant_evidence import sine, trained
-from covary.studies.optimiser_bias import Minima, Minimum, minima
-from covary.studies.reparametrisation import reparametrisation
+from covary.studies.optimizer_bias import Minima, Minimum, minima
+from covary.studies.reparametrization import reparametrization
 
 PARTS = {"App. A", "Fig. 2a", "Fig. 2b", "App. E.1", "Table 1", "Table 3", "Fig. 5", "estimates"}
 FEW = Minima(("mnist-mini",), 60, 1, 1, 20, num_products=6, batch_size=20)
@@ -20,11 +20,11 @@ FEW = Minima(("mnist-mini",), 60, 1, 1, 20, num_products=6, batch_size=20)
 
 @pytest.fixture(scope="module")
 def study() -> Study:
-    return reparametrisation("smoke", 0, None, lambda message, done: None)
+    return reparametrization("smoke", 0, None, lambda message, done: None)
 
 
 def test_a_study_is_plain_numbers(study):
-    assert json.loads(json.dumps(dataclasses.asdict(study), allow_nan=False))["name"] == "reparametrisation"
+    assert json.loads(json.dumps(dataclasses.asdict(study), allow_nan=False))["name"] == "reparametrization"
     assert {row["part"] for row in study.rows} == PARTS
 
 
@@ -67,7 +67,7 @@ def test_half_the_step_is_half_the_gap():
     assert found[40]["naive"] / found[80]["naive"] == pytest.approx(1, abs=0.2)  # the control does not shrink
 
 
-def test_the_kernels_of_two_parametrisations():
+def test_the_kernels_of_two_parametrizations():
     found = priors((32, 512), 4, 0)
     assert all(claim.holds for claim in found.claims), found.claims
     standard = found.series["kernels"]["standard"]
@@ -89,7 +89,7 @@ def test_training_lowers_the_loss():
 
 def test_finished_minima_are_not_made_again(tmp_path, monkeypatch):
     first = minima(FEW, 0, None, lambda message, done: None, tmp_path)
-    monkeypatch.setattr(optimiser_bias, "_train", lambda *arguments: pytest.fail("it was trained again"))
+    monkeypatch.setattr(optimizer_bias, "_train", lambda *arguments: pytest.fail("it was trained again"))
     again = minima(FEW, 0, None, lambda message, done: None, tmp_path)
     assert again == first
     assert math.isfinite(first.rows[0]["naive"])
@@ -98,5 +98,5 @@ def test_finished_minima_are_not_made_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("sgd", "adam", "holds"), [(2.0, 30.0, True), (2.0, 19.0, False), (-2.0, 30.0, False)])
 def test_far_sharper_is_ten_times(sgd, adam, holds):
     found = {"a, SGD": [Minimum(sgd, sgd, 0.1, 0.9)], "a, Adam": [Minimum(1.0, adam, 0.1, 0.9)]}
-    (claim,) = optimiser_bias._biases(dataclasses.replace(FEW, data=("a",)), found)
+    (claim,) = optimizer_bias._biases(dataclasses.replace(FEW, data=("a",)), found)
     assert claim.holds == holds

@@ -1,9 +1,9 @@
-r"""How sharp are the minima that optimisers find, in their own metric? Paper 3, Fig. 5, Table 3 and App. E.2.
+r"""How sharp are the minima that optimizers find, in their own metric? Paper 3, Fig. 5, Table 3 and App. E.2.
 
 LeNet on images, by SGD (rate 0.1, Nesterov momentum 0.9) and by Adam at its defaults, both with a cosine schedule. The
 trace of the Hessian of the mean loss, on training images, is taken with the Euclidean metric, which SGD descends in,
 and with Adam's :math:`\sqrt{\hat v} + \epsilon`. And at SGD's minimum under ψ = θ/2 and ψ = 2θ, in whose coordinates
-the network is the same function with the same generalisation gap: the trace of H becomes 4 and ¼ times what it was,
+the network is the same function with the same generalization gap: the trace of H becomes 4 and ¼ times what it was,
 that of E stays.
 """
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from .._types import Progress
 from ..data import Dataset, limited, load
-from ..geometry import estimate_trace, flat_metric, loss_hessian, optimiser_metric, scaling
+from ..geometry import estimate_trace, flat_metric, loss_hessian, optimizer_metric, scaling
 from ..likelihoods import Categorical
 from ..networks import lenet
 from ..noise import fold, permutation
@@ -28,7 +28,7 @@ from .flat_pictures import Part, row
 
 __all__ = ["Minima", "Minimum", "minima"]
 
-OPTIMISERS = ("SGD", "Adam")
+OPTIMIZERS = ("SGD", "Adam")
 FACTORS = (1.0, 0.5, 2.0)  # ψ = cθ of Table 3
 LEAST_RATIO = 10.0  # by which Adam's minima are sharper, each in its own metric
 
@@ -52,7 +52,7 @@ class Minimum:
 
     Arguments:
         naive: The trace of the Hessian of the mean loss.
-        own: The trace of E with the optimiser's own metric.
+        own: The trace of E with the optimizer's own metric.
         error: The 95 % error of `own`.
         accuracy: Its test accuracy.
         naive_scaled: The trace of H under each ψ = cθ, for the one network of Table 3.
@@ -70,7 +70,7 @@ class Minimum:
 
 
 def minima(chosen: Minima, seed: int, data_dir: Path | None, progress: Progress, folder: Path | None) -> Part:
-    """Traces at the minima of both optimisers.
+    """Traces at the minima of both optimizers.
 
     Arguments:
         chosen: How much of everything.
@@ -80,43 +80,43 @@ def minima(chosen: Minima, seed: int, data_dir: Path | None, progress: Progress,
         folder: Where finished networks are kept; None to keep none.
     """
     seeds = range(seed, seed + chosen.num_seeds)
-    jobs = [(data, number, name) for data in chosen.data for number in seeds for name in OPTIMISERS]
+    jobs = [(data, number, name) for data in chosen.data for number in seeds for name in OPTIMIZERS]
     pieces = [
         Piece(
-            f"{data}, {optimiser}, seed {number}",
+            f"{data}, {optimizer}, seed {number}",
             asdict(chosen) | {"data_dir": str(data_dir), "seed": number},
             Minimum,
-            partial(_minimum, chosen, data, optimiser, number, data_dir, scaled=(data, number, optimiser) == jobs[0]),
+            partial(_minimum, chosen, data, optimizer, number, data_dir, scaled=(data, number, optimizer) == jobs[0]),
         )
-        for data, number, optimiser in jobs
+        for data, number, optimizer in jobs
     ]
     found: dict[str, list[Minimum]] = {}
-    for (data, _, optimiser), one in zip(jobs, made(pieces, folder, progress).values(), strict=True):
-        found.setdefault(f"{data}, {optimiser}", []).append(one)
+    for (data, _, optimizer), one in zip(jobs, made(pieces, folder, progress).values(), strict=True):
+        found.setdefault(f"{data}, {optimizer}", []).append(one)
     rows = [
         row("Fig. 5", name, "trace / N", *(_mean([getattr(one, key) for one in ones]) for key in ("naive", "own")))
         for name, ones in found.items()
     ]
-    table = found[f"{chosen.data[0]}, {OPTIMISERS[0]}"][0]
+    table = found[f"{chosen.data[0]}, {OPTIMIZERS[0]}"][0]
     traces = zip(FACTORS, table.naive_scaled, table.aware_scaled, strict=True)
     rows += [row("Table 3", _case(factor), "trace / N", naive, carried) for factor, naive, carried in traces]
     series = {name: [asdict(one) for one in ones] for name, ones in found.items()}
     return Part(rows, {"minima": series}, [*_biases(chosen, found), *_scalings(table)])
 
 
-def _minimum(chosen: Minima, name: str, optimiser: str, seed: int, data_dir: Path | None, *, scaled: bool) -> Minimum:
+def _minimum(chosen: Minima, name: str, optimizer: str, seed: int, data_dir: Path | None, *, scaled: bool) -> Minimum:
     dataset = load(name, data_dir)
     if chosen.limit is not None:
         dataset = limited(dataset, chosen.limit, seed)
     network = lenet(generator=torch.Generator().manual_seed(seed)).float()
-    trained = _train(network, dataset, optimiser, chosen, seed)
+    trained = _train(network, dataset, optimizer, chosen, seed)
     number = min(chosen.num_measured, len(dataset.x_train))
     data = dataset.x_train[:number], dataset.y_train[:number]
     trace = partial(estimate_trace, num_products=chosen.num_products, seed=seed)
     hessian = loss_hessian(network, Categorical(), data)
     naive = own = trace(hessian)
-    if optimiser == "Adam":
-        own = trace(hessian.under(flat_metric(optimiser_metric(trained, network), weights_of(network))))
+    if optimizer == "Adam":
+        own = trace(hessian.under(flat_metric(optimizer_metric(trained, network), weights_of(network))))
     found = Minimum(
         naive=float(naive.value) / number,
         own=float(own.value) / number,
@@ -134,19 +134,19 @@ def _minimum(chosen: Minima, name: str, optimiser: str, seed: int, data_dir: Pat
 
 
 def _train(network: nn.Module, dataset: Dataset, name: str, chosen: Minima, seed: int) -> torch.optim.Optimizer:
-    """The optimiser after training, with what it has learned of the gradients."""
-    optimiser: torch.optim.Optimizer = torch.optim.Adam(network.parameters())
+    """The optimizer after training, with what it has learned of the gradients."""
+    optimizer: torch.optim.Optimizer = torch.optim.Adam(network.parameters())
     if name == "SGD":
-        optimiser = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9, nesterov=True)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, chosen.epochs)
+        optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9, nesterov=True)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, chosen.epochs)
     x, y = dataset.train
     for epoch in range(chosen.epochs):
         for batch in permutation(fold(seed, epoch), len(x)).split(chosen.batch_size):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             nn.functional.cross_entropy(network(x[batch]), y[batch]).backward()
-            optimiser.step()
+            optimizer.step()
         schedule.step()
-    return optimiser
+    return optimizer
 
 
 @torch.no_grad()
@@ -158,8 +158,8 @@ def _accuracy(network: nn.Module, x: Tensor, y: Tensor) -> float:
 def _biases(chosen: Minima, found: dict[str, list[Minimum]]) -> list[Claim]:
     claims = []
     for data in chosen.data:
-        sgd, adam = ([one.own for one in found[f"{data}, {name}"]] for name in OPTIMISERS)
-        sentence = f"Fig. 5, {data}: in the optimiser's own metric Adam's minima are far sharper, for every seed"
+        sgd, adam = ([one.own for one in found[f"{data}, {name}"]] for name in OPTIMIZERS)
+        sentence = f"Fig. 5, {data}: in the optimizer's own metric Adam's minima are far sharper, for every seed"
         sharper = max(sgd) > 0 and min(adam) > LEAST_RATIO * max(sgd)
         claims.append(Claim(sentence, f"> {LEAST_RATIO * max(sgd):.0f}", f"{min(adam):.0f} or more", sharper))
     return claims
@@ -173,7 +173,7 @@ def _scalings(table: Minimum) -> list[Claim]:
     return [
         Claim("Table 3: θ/2 and 2θ have 4 times and ¼ of the trace of H", "to 0.1 %", f"{naive:.1e}", naive < 1e-3),
         Claim("Table 3: the trace of E stays", "to 0.1 %", f"{carried:.1e}", carried < 1e-3),
-        Claim("Table 3: the generalisation gap stays", "to 0.1 %", f"{gap:.1e}", gap < 1e-3),
+        Claim("Table 3: the generalization gap stays", "to 0.1 %", f"{gap:.1e}", gap < 1e-3),
     ]
 
 

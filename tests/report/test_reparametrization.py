@@ -1,8 +1,8 @@
-"""Figures of `covary reproduce reparametrisation` and `covary geometry`, drawn from nothing but their numbers."""
+"""Figures of `covary reproduce reparametrization` and `covary geometry`, drawn from nothing but their numbers."""
 
 from covary.records import Study
 from covary.report import geometry_figure, geometry_table
-from covary.report.reparametrisation import reparametrisation_figure
+from covary.report.reparametrization import reparametrization_figure
 from covary.report.svg import svg
 from report.drawn import texts
 
@@ -28,7 +28,7 @@ def study() -> Study:
         {"part": "Table 3", "case": case, "quantity": "trace / N", "naive": naive, "metric-aware": 2.0}
         for case, naive in (("θ", 2.0), ("ψ = 0.5 θ", 8.0))
     ]
-    return Study("reparametrisation", "smoke", "t", {}, {}, rows, series, [], 1.0)
+    return Study("reparametrization", "smoke", "t", {}, {}, rows, series, [], 1.0)
 
 
 def measured() -> Study:
@@ -42,7 +42,7 @@ def measured() -> Study:
 
 
 def test_naive_and_aware_panels_share_their_scale():
-    panels = {panel.get_title(loc="left"): panel for panel in reparametrisation_figure(study()).axes}
+    panels = {panel.get_title(loc="left"): panel for panel in reparametrization_figure(study()).axes}
     assert len(panels) == 12
     for first, second in (("determinants, naive", "determinants, metric-aware"),
                           ("log evidence, naive", "log evidence, proper")):  # fmt: skip
@@ -53,7 +53,7 @@ def test_naive_and_aware_panels_share_their_scale():
 
 
 def test_no_label_needs_typesetting():
-    for figure in (reparametrisation_figure(study()), geometry_figure(measured())):
+    for figure in (reparametrization_figure(study()), geometry_figure(measured())):
         assert not [text for text in texts(figure) if "$" in text]
 
 
@@ -66,5 +66,5 @@ def test_the_geometry_of_a_run_shows_its_numbers():
 
 
 def test_the_same_record_gives_the_same_picture():
-    assert svg(reparametrisation_figure(study())) == svg(reparametrisation_figure(study()))
+    assert svg(reparametrization_figure(study())) == svg(reparametrization_figure(study()))
     assert svg(geometry_figure(measured())) == svg(geometry_figure(measured()))

@@ -13,7 +13,7 @@ from ..groups import affine_generators, exponential, warp
 from ..noise import Stream, fold, uniform
 from .dataset import Dataset
 
-__all__ = ["symmetrise", "true_widths"]
+__all__ = ["symmetrize", "true_widths"]
 
 _CHUNK = 2000  # images at a time, to bound the memory of the grids
 
@@ -27,7 +27,7 @@ _AMOUNTS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def symmetrise(dataset: Dataset, spec: str, seed: int) -> Dataset:
+def symmetrize(dataset: Dataset, spec: str, seed: int) -> Dataset:
     """The data set with each image, training and test, under one random transform of its own, in float32.
 
     A transform is a function of the seed, the part and the position of its image. Images are resampled bilinearly,
@@ -53,7 +53,7 @@ def true_widths(spec: str, height: int, width: int) -> dict[str, float]:
     """The amounts of a symmetry by the names and in the units of `Affine2d`, empty for "none".
 
     Arguments:
-        spec: As in `symmetrise`.
+        spec: As in `symmetrize`.
         height: The number of rows of the images.
         width: The number of columns of the images.
     """
@@ -89,7 +89,7 @@ def _transformed(
     """Images under one transform each, exp(Σ ε_i w_i G_i), ε uniform on [−1, 1) and, if joint, the same for all i."""
     index = torch.arange(len(images))
     shape = (1 if joint else len(widths),)
-    noise = uniform(seed, index, shape, stream=Stream.SYMMETRISE, dtype=torch.float64)
+    noise = uniform(seed, index, shape, stream=Stream.SYMMETRIZE, dtype=torch.float64)
     amounts = (2 * noise - 1) * torch.tensor(list(widths.values()), dtype=torch.float64)
     algebra = torch.einsum("nk,kij->nij", amounts, affine_generators(tuple(widths), dtype=torch.float64))
     matrices = exponential(algebra).to(images).unsqueeze(1)

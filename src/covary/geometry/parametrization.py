@@ -1,9 +1,9 @@
-r"""Standard and NTK parametrisation of one network, and their kernels at a finite width.
+r"""Standard and NTK parametrization of one network, and their kernels at a finite width.
 
 The standard weights are :math:`\theta = s\psi` with standard normal ψ and :math:`s = \sigma_w / \sqrt{\text{fan-in}}`
 (:math:`\sigma_b` for a bias), so that :math:`\theta \mapsto \psi` is a chart. What differs between the two is which
 metric is Euclidean. Carried to ψ, the metric :math:`M_\theta = I` is :math:`s^2`, and its kernel is that of θ, which
-grows with the width. The NTK parametrisation takes :math:`M_\psi = I` instead, which in θ is :math:`s^{-2}`, the
+grows with the width. The NTK parametrization takes :math:`M_\psi = I` instead, which in θ is :math:`s^{-2}`, the
 precision of the prior, and its kernel converges. (Paper 3, App. E.1; the formula printed there divides the first
 layer by its own width instead of its fan-in, and that kernel vanishes as the width grows.)
 """
@@ -43,8 +43,8 @@ class FiniteKernels(NamedTuple):
 
     Arguments:
         nngp: The covariance of the output over the last layer's prior, the hidden units as drawn; tends to `nngp`.
-        ntk: The tangent kernel with the Euclidean metric of the NTK parametrisation; tends to `ntk`.
-        standard: The one with the Euclidean metric of the standard parametrisation; grows like `standard_ntk`.
+        ntk: The tangent kernel with the Euclidean metric of the NTK parametrization; tends to `ntk`.
+        standard: The one with the Euclidean metric of the standard parametrization; grows like `standard_ntk`.
     """
 
     nngp: Float[Tensor, "N N"]
@@ -68,7 +68,7 @@ def ntk_scales(
             if not isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d):
                 raise UnsupportedLayerError(
                     f"Parameter '{local}' belongs to {type(module).__name__}, which has no fan-in. The NTK "
-                    "parametrisation is defined for Linear and Conv layers."
+                    "parametrization is defined for Linear and Conv layers."
                 )
             is_weight = parameter is module.weight
             chosen = weight_variance if is_weight else bias_variance
@@ -87,7 +87,7 @@ def ntk_chart(
     weight_variance: float | int | Tensor,
     bias_variance: float | int | Tensor,
 ) -> Chart:
-    r"""The chart :math:`\psi = \theta / s` from standard weights to the NTK parametrisation, over their flat vector.
+    r"""The chart :math:`\psi = \theta / s` from standard weights to the NTK parametrization, over their flat vector.
 
     Arguments as in `ntk_scales`.
     """
@@ -99,7 +99,7 @@ def ntk_chart(
 def ntk_metric(
     network: nn.Module, weight_variance: float | int | Tensor, bias_variance: float | int | Tensor
 ) -> dict[str, Tensor]:
-    r"""The Euclidean metric of the NTK parametrisation in standard weights, :math:`s^{-2}` for each parameter.
+    r"""The Euclidean metric of the NTK parametrization in standard weights, :math:`s^{-2}` for each parameter.
 
     Arguments as in `ntk_scales`; made for `empirical_ntk`.
     """
@@ -112,7 +112,7 @@ def draw_network(
     generator: torch.Generator,
     dtype: torch.dtype | None = None,
 ) -> nn.Sequential:
-    """A network of finite width in standard parametrisation, drawn from the prior.
+    """A network of finite width in standard parametrization, drawn from the prior.
 
     Arguments:
         network: The architecture and the prior.

@@ -1,4 +1,4 @@
-"""Which quantities of a network depend on its parametrisation, and which do not? Paper 3.
+"""Which quantities of a network depend on its parametrization, and which do not? Paper 3.
 
 App. A, Fig. 2, Table 1, Table 3, Fig. 4 and 5, each with the naive quantity, which changes, beside the one that carries
 the metric along, which does not. Last, whether the estimates for large networks are as good as they say.
@@ -23,9 +23,9 @@ from ..records import Claim, Study
 from ..training import versions
 from .flat_pictures import Part, determinants, modes, paths, priors, row
 from .invariant_evidence import evidences
-from .optimiser_bias import Minima, minima
+from .optimizer_bias import Minima, minima
 
-__all__ = ["estimators", "reparametrisation"]
+__all__ = ["estimators", "reparametrization"]
 
 BARS = {"trace": 0.02, "log_det": 0.01, "eigenvalues": 0.001}  # largest relative error
 COVERED = 0.9  # the share of seeds whose 95 % interval must hold the truth
@@ -64,7 +64,7 @@ SCALES = {
 }
 
 
-def reparametrisation(
+def reparametrization(
     scale: str, seed: int, data_dir: Path | None, progress: Progress, folder: Path | None = None
 ) -> Study:
     """Quantities of paper 3, naive and metric-aware, in different coordinates.
@@ -92,9 +92,9 @@ def reparametrisation(
         progress(name, share)
         parts.append(make())
     return Study(
-        name="reparametrisation",
+        name="reparametrization",
         scale=scale,
-        title="Quantities that depend on the parametrisation, and quantities that do not",
+        title="Quantities that depend on the parametrization, and quantities that do not",
         config=asdict(chosen) | {"seed": seed},
         versions=versions(),
         rows=[line for part in parts for line in part.rows],
@@ -114,11 +114,11 @@ def estimators(num_hidden: int, num_seeds: int) -> Part:
     digits = load("mnist-mini")
     data = nn.functional.avg_pool2d(digits.x_train[:200].double(), 4), digits.y_train[:200]
     network = mlp(49, num_hidden, 10, nn.ReLU, generator=torch.Generator().manual_seed(0)).double()
-    optimiser = torch.optim.Adam(network.parameters(), 1e-2)
+    optimizer = torch.optim.Adam(network.parameters(), 1e-2)
     for _ in range(60):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         nn.functional.cross_entropy(network(data[0]), data[1]).backward()
-        optimiser.step()
+        optimizer.step()
     dense = [make(network, Categorical(), data).to_dense() for make in (loss_hessian, gauss_newton)]
     hessian, ggn = (MatrixFree(partial(_products, matrix), len(matrix)) for matrix in dense)
     found = sharpness_accuracy(hessian, ggn, effort=EFFORT, num_seeds=num_seeds)

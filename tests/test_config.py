@@ -1,7 +1,8 @@
 import pytest
 
 from covary._errors import StructureError
-from covary.config import IMAGES, LAYERS, STRICT, DiscoverConfig, FitConfig, discover, layers_config
+from covary.config import IMAGES, LAYERS, STRICT, DiscoverConfig, FitConfig, layers_config
+from covary.config import experiment as discover
 from covary.data import resize
 
 

@@ -3,20 +3,20 @@
 The package reads in the direction of the data: `data` -> `augment` p(x' | x, η) -> `networks` (the averaged f̂) ->
 `likelihoods` and `priors` -> `curvature` (the GGN as a structured matrix of `linalg`) -> `evidence` (log Z in its
 terms) -> `hypergrad` (its gradient in every hyperparameter) -> `fit` (weights and hyperparameters together), and
-`posterior` (what the network does not know). `layers` relax equivariance, `readout` tells what each became; `geometry`
-holds what does not depend on the parametrization.
+`posterior` (what the network does not know). `layers` relax equivariance, `layer_summary` tells what each became;
+`geometry` holds what does not depend on the parametrization.
 
 Conventions everywhere: log evidence, higher is better; curvature positive semi-definite; sums over data, never means.
 """
 
-from . import augment, curvature, data, geometry, groups, hypergrad, layers, linalg, networks, posterior, readout
+from . import augment, curvature, data, geometry, groups, hypergrad, layer_summary, layers, linalg, networks, posterior
 from .config import FitConfig
 from .evidence import EvidenceTerms, conditional_log_evidence, effective_parameters, log_evidence
+from .layer_summary import simplify
 from .likelihoods import Bernoulli, Categorical, Gaussian
 from .networks import Averaged
 from .posterior import Laplace
 from .priors import Prior
-from .readout import simplify
 from .training import FitRun, fit
 
 __version__ = "0.1.0"
@@ -39,11 +39,11 @@ __all__ = [
     "geometry",
     "groups",
     "hypergrad",
+    "layer_summary",
     "layers",
     "linalg",
     "log_evidence",
     "networks",
     "posterior",
-    "readout",
     "simplify",
 ]

@@ -1,19 +1,5 @@
 """The errors that users meet: each says what was expected, what came, what to do."""
 
-__all__ = [
-    "CaptureError",
-    "ChartError",
-    "CovaryError",
-    "DataError",
-    "Interrupted",
-    "KindError",
-    "NotPositiveDefiniteError",
-    "NumericalError",
-    "ShapeError",
-    "StructureError",
-    "UnsupportedLayerError",
-]
-
 
 class CovaryError(Exception):
     """Base of every error that covary raises on purpose."""

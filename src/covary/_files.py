@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-__all__ = ["write_text", "write_whole"]
-
 
 def write_text(path: Path, text: str) -> None:
     """A whole file or none: written beside its place, flushed to the disk, then moved there."""

@@ -5,18 +5,6 @@ from typing import Literal, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-__all__ = [
-    "Batch",
-    "Columns",
-    "IndependentSets",
-    "Network",
-    "Progress",
-    "Resampling",
-    "SampleAveraging",
-    "SampleWeighting",
-    "Weights",
-]
-
 Network = nn.Module  # x: (N, ...) -> f: (N, C)
 Batch = tuple[Tensor, Tensor]  # inputs (N, ...), targets (N, ...)
 Weights = Mapping[str, Tensor]  # parameter name -> parameter, in the order of `named_parameters`

@@ -17,8 +17,6 @@ from ._errors import DataError
 from ._types import SampleAveraging
 from .noise import Stream, permutation
 
-__all__ = ["Batches", "Contents", "Data", "IndexedBatch", "as_batches", "outputs_of", "read_through"]
-
 # (x, y), (x, y, index), a Dataset of (x, y), or an iterable of such batches that can be read more than once
 Data = tuple[Tensor, ...] | Dataset[Any] | Iterable[Any]
 BATCH_SIZE = 1000

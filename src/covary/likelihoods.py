@@ -15,8 +15,6 @@ from torch.nn.functional import logsigmoid
 
 from ._errors import DataError, ShapeError
 
-__all__ = ["Bernoulli", "Categorical", "Gaussian", "Likelihood"]
-
 
 @runtime_checkable
 class Likelihood(Protocol):

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from ._errors import DataError, ShapeError
 
-__all__ = ["Stream", "fold", "normal", "permutation", "rademacher", "uniform"]
-
 _GAMMA = 0x9E3779B97F4A7C15  # 2⁶⁴ / golden ratio, odd: the step of the splitmix64 counter
 _MIX_1, _MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _BITS = {torch.float64: 53, torch.float32: 24}  # the width of a significand: so many bits convert without rounding

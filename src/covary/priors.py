@@ -16,8 +16,6 @@ from torch import Tensor, nn
 from ._errors import DataError, StructureError
 from ._types import Weights
 
-__all__ = ["Prior", "hyperparameters_of", "mean_precisions", "unmarked_of", "weights_of"]
-
 Patterns = str | Sequence[str]
 
 

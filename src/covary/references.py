@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from ._errors import CovaryError
 
-__all__ = ["function_of"]
-
 
 def function_of(
     reference: str, arguments: tuple[str, ...], expected: str, failure: type[CovaryError]

@@ -10,7 +10,7 @@ import torch
 
 from cli.outcomes import Outcome
 from covary import cli
-from covary.training import result
+from covary.training import run as result
 
 
 @pytest.fixture(autouse=True)

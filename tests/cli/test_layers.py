@@ -15,10 +15,10 @@ from covary._errors import CovaryError
 from covary.augment import Affine2d
 from covary.config import LAYERS, STRICT, layers_config
 from covary.data import load, resized
+from covary.layer_summary import load_simplified
 from covary.likelihoods import Categorical
 from covary.networks import Averaged, Standardized, build
 from covary.priors import Prior, weights_of
-from covary.readout import load_simplified
 from covary.records import Run, read_run
 from covary.training import loop, measure
 from covary.training.steps import hyper_step

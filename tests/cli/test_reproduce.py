@@ -8,9 +8,9 @@ from cli.outcomes import assert_one_line_and_code_2
 from covary import cli
 from covary._errors import CovaryError
 from covary.records import Claim, Study
-from covary.report import STUDY_FIGURES
-from covary.studies import STUDIES
-from covary.studies.cells import Piece, made
+from covary.reproduce import STUDIES
+from covary.reproduce.cells import Piece, made
+from covary.reproduce.figures import STUDY_FIGURES
 
 
 def test_every_study_has_a_figure():

@@ -11,8 +11,8 @@ from cases import CASES, NUM_OUTPUTS, targets
 from covary._errors import CaptureError, DataError, ShapeError, UnsupportedLayerError
 from covary.curvature import diag, full, kfac
 from covary.curvature.capture import capture
-from covary.curvature.columns import root_columns
-from covary.curvature.dense import full_blocks
+from covary.curvature.full import full_blocks
+from covary.curvature.probes import root_columns
 from covary.priors import weights_of
 from oracles.curvature import ggn, loss_of
 

@@ -9,7 +9,7 @@ from cases import NUM_OUTPUTS, diagonal_blocks, targets
 from covary.augment import Affine2d, Composed, FiniteGroup
 from covary.curvature import diag, full, kfac
 from covary.curvature.capture import capture
-from covary.curvature.shares import Lookup, Outer
+from covary.curvature.jacobian_factors import Lookup, Outer
 from covary.hypergrad import direct, two_pass
 from covary.priors import weights_of
 from oracles.curvature import ggn, loss_of

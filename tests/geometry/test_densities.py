@@ -11,12 +11,12 @@ from torch import Tensor
 import covary
 from covary._errors import NotPositiveDefiniteError, NumericalError, StructureError
 from covary.geometry import Jeffreys, find_mode, jeffreys, lebesgue_log_density, riemannian_log_density
-from covary.geometry.charts import CARTESIAN
-from covary.geometry.linear_charts import affine
-from covary.geometry.metrics import Metric, euclidean_metric
-from covary.geometry.monotone import elementwise, exponential, inverse_softplus, logarithm
+from covary.geometry.charts.chart import CARTESIAN
+from covary.geometry.charts.elementwise import elementwise, exponential, inverse_softplus, logarithm
+from covary.geometry.charts.linear import affine
+from covary.geometry.charts.polar import polar
+from covary.geometry.metrics.metric import Metric, euclidean_metric
 from covary.geometry.objects import Density, Point
-from covary.geometry.spherical import polar
 from covary.linalg import Dense, Diagonal
 
 

@@ -11,11 +11,11 @@ from cases import CASES, NUM_OUTPUTS, targets
 from covary._errors import NotPositiveDefiniteError, StructureError
 from covary.batches import IndexedBatch, as_batches
 from covary.curvature.capture import capture
-from covary.curvature.columns import root_columns
-from covary.curvature.tangents import tangent_kernel, weight_kernels
+from covary.curvature.kernel import tangent_kernel, weight_kernels
+from covary.curvature.probes import root_columns
 from covary.evidence import Model
 from covary.hypergrad import partition, partition_gradient, partition_pass
-from covary.hypergrad.bound import check_outputs, draw_outputs, minibatch_estimate
+from covary.hypergrad.stochastic import check_outputs, draw_outputs, minibatch_estimate
 from oracles.curvature import ggn, loss_of
 
 NUM_DATA = 6

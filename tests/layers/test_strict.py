@@ -9,7 +9,7 @@ from covary._errors import StructureError
 from covary.evidence import Model
 from covary.layers import Conv, FactoredDense, Relaxed, SparseConv, SparseDense, begin_strict
 from covary.networks import relaxed_network
-from covary.training.rates import start_within
+from covary.training.learning_rates import start_within
 
 
 def factored(generator):

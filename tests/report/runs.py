@@ -22,7 +22,8 @@ from covary.records import (
     Simplification,
     Symmetry,
 )
-from covary.report import meaning, page
+from covary.records.words import meaning
+from covary.report import page
 
 UNITS = {
     "shift_x": "half-widths",

@@ -17,7 +17,7 @@ from covary.config import FitConfig
 from covary.data.tasks import rotated_arcs
 from covary.records import read_run
 from covary.training import loop
-from readout.small import noise, relaxed_pair
+from layer_summary.small import noise, relaxed_pair
 from training_models import QUICK, averaged, everything, points
 
 WORKER = Path(__file__).parent / "distributed_worker.py"

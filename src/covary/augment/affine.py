@@ -11,8 +11,6 @@ from ..groups import AFFINE_NAMES, PADDINGS, affine_generators, exponential, to_
 from .sampling import SAMPLERS, check_sampler
 from .widths import InitialWidth, initial_values, raw_from_widths, widths_from_raw
 
-__all__ = ["Affine2d"]
-
 UNITS = {
     "shift_x": "half-widths",
     "shift_y": "half-heights",

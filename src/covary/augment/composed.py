@@ -11,8 +11,6 @@ from .._errors import ShapeError, StructureError
 from ..noise import fold, uniform
 from .protocol import Augmentation, WeightedAugmentation
 
-__all__ = ["Composed"]
-
 
 class Composed(nn.Module):
     r"""Augmentations applied in the order given, such as flips, then affine transforms, then color.

@@ -10,8 +10,6 @@ from .._errors import DataError
 from .affine import Affine2d
 from .widths import raw_from_widths, widths_from_raw
 
-__all__ = ["Correlated"]
-
 
 class Correlated(nn.Module):
     r"""Affine transforms with coefficients :math:`c = L \epsilon`, L lower-triangular, ε the noise of a base.

@@ -7,8 +7,6 @@ from torch import Tensor
 from ..noise import uniform
 from .protocol import Augmentation, WeightedAugmentation
 
-__all__ = ["drawn_noise"]
-
 _CANDIDATES = 64  # of which one is drawn where samples are weighted; a multiple of the size of every group here
 
 

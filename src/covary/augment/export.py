@@ -20,8 +20,6 @@ from .protocol import Augmentation
 from .rotation import Rotation2d
 from .sampling import SAMPLERS
 
-__all__ = ["from_json", "load", "save", "to_json"]
-
 FORMAT, VERSION = "covary.augment", 1
 Record = dict[str, Any]
 # A saturated rotation is π to rounding, which no parameter reaches; it is read as the nearest that one does.

@@ -11,8 +11,6 @@ from ..groups import FINITE_GROUPS, act, element_matrix, missing_products
 from ..noise import Stream, uniform
 from .widths import InitialWidth, initial_values
 
-__all__ = ["FiniteGroup"]
-
 SIGNS = {
     "quarter_turn": "content turned counter-clockwise by a quarter",
     "half_turn": "content turned by a half",

@@ -12,8 +12,6 @@ from .correlated import Correlated
 from .finite import FiniteGroup
 from .protocol import Augmentation
 
-__all__ = ["affine_maps"]
-
 
 def affine_maps(
     augment: Augmentation, noise: Float[Tensor, "N S K"], height: int, width: int

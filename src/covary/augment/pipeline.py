@@ -10,8 +10,6 @@ from .._errors import ShapeError
 from .draw import drawn_noise
 from .protocol import Augmentation
 
-__all__ = ["RandomTransform"]
-
 
 class RandomTransform(nn.Module):
     """One random transform of each image, for pipelines such as torchvision's v2 or kornia's.

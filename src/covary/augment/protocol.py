@@ -5,8 +5,6 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["Augmentation", "WeightedAugmentation"]
-
 
 @runtime_checkable
 class Augmentation(Protocol):

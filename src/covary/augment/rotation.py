@@ -8,8 +8,6 @@ from .._errors import ShapeError
 from .sampling import SAMPLERS, check_sampler
 from .widths import raw_from_widths, widths_from_raw
 
-__all__ = ["Rotation2d"]
-
 
 class Rotation2d(nn.Module):
     r"""Rotations :math:`x' = R(\epsilon w) x` of points about the origin, :math:`\epsilon \sim U[-1, 1)`.

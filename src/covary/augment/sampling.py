@@ -14,8 +14,6 @@ from torch.quasirandom import SobolEngine
 from .._errors import StructureError
 from ..noise import Stream, uniform
 
-__all__ = ["SAMPLERS", "check_sampler", "random", "sobol", "sobol_points"]
-
 # The engine's own `draw` keeps a running state and fails inside torch.func, so only its direction numbers are taken.
 _DIRECTIONS = SobolEngine(64).sobolstate
 

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from .._errors import DataError, StructureError
 
-__all__ = ["InitialWidth", "initial_values", "raw_from_widths", "widths_from_raw"]
-
 InitialWidth = float | int | Mapping[str, float | int] | Sequence[float | int]
 
 

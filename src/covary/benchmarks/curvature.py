@@ -15,8 +15,6 @@ from ..linalg import Block
 from .measure import Pass, alternate, peak_memory, portion
 from .workloads import Workload, build_workload, training_pass
 
-__all__ = ["measure_curvature"]
-
 SIZES = ((11, 500), (22, 250))  # (S, batch): the same S × batch twice
 PASSES: dict[str, Columns | None] = {"training": None, "factors, one sketch": 1, "factors, exact": "exact"}
 

@@ -18,8 +18,6 @@ from ..hypergrad import HyperGradient, two_pass
 from .measure import Pass, alternate, peak_memory, portion
 from .workloads import Workload, build_workload, training_pass
 
-__all__ = ["hyper_step", "measure_evidence", "sketch_bias"]
-
 NAMES = ("W1", "W2", "W2'")
 PASSES: dict[str, Columns | None] = {"training": None, "hyper step, one sketch": 1, "hyper step, exact": "exact"}
 

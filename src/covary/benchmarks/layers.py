@@ -24,8 +24,6 @@ from ..networks import relaxed_network
 from ..priors import Prior
 from .measure import Pass, alternate, peak_memory, portion
 
-__all__ = ["measure_layers"]
-
 IMAGE = (3, 32, 32)
 # Shapes of the layers of F-FC at α = 10, in and out.
 FACTORED = (

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from .._types import Progress
 
-__all__ = ["Memory", "Pass", "alternate", "peak_memory", "portion"]
-
 Pass = Callable[[], object]
 
 

@@ -23,8 +23,6 @@ from ..networks import cnn, mlp
 from ..priors import Prior
 from .measure import Pass, alternate, portion
 
-__all__ = ["measure_peers"]
-
 
 def measure_peers(repeats: int, progress: Progress) -> list[dict[str, Any]]:
     """Rows of each library's pass; `ratio` is its time over ours on the same task."""

@@ -13,8 +13,6 @@ from .evidence import hyper_step, sketch_bias
 from .measure import Pass, alternate, peak_memory, portion
 from .workloads import Workload, mlp_workload, training_pass
 
-__all__ = ["measure_scaling"]
-
 CENTER = {"N": 500, "S": 8, "C": 10, "hidden": 300}
 AXES = {
     "N": (250, 500, 1000, 2000, 4000),

@@ -11,8 +11,6 @@ from ..likelihoods import Categorical
 from ..networks import Averaged, cnn, lenet, mlp
 from ..priors import Prior
 
-__all__ = ["Workload", "build_workload", "mlp_workload", "training_pass"]
-
 
 class Workload(NamedTuple):
     """An averaged network on MNIST images: six affine widths and one prior precision per tensor to learn."""

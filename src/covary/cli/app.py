@@ -10,8 +10,6 @@ import typer
 
 from .._errors import CovaryError, Interrupted
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 
 

@@ -7,11 +7,9 @@ import typer
 
 from .._errors import CovaryError
 from ..benchmarks import WORKLOADS
-from ..report import scaling_figure
+from ..benchmarks.scaling_figure import scaling_figure
 from .app import app
 from .output import Json, check_drawable, draw, echo_json, print_rows, progress
-
-__all__ = ["bench"]
 
 
 @app.command()

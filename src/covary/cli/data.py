@@ -11,8 +11,6 @@ from ..data import fetch, listing
 from .app import app
 from .output import Json, echo_json, print_rows, progress
 
-__all__ = ["data"]
-
 
 @app.command()
 def data(

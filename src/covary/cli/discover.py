@@ -11,8 +11,6 @@ from .app import app
 from .flags import RunFlags, settings, with_run_flags
 from .runs import perform
 
-__all__ = ["discover"]
-
 _DISCOVER = DiscoverConfig()
 
 

@@ -16,10 +16,8 @@ import typer
 from .._errors import CovaryError
 from ..config import BASELINES, TRAIN_AUGMENTS, DiscoverConfig, FitConfig
 from ..data import TASKS
-from ..studies import AUGMENTATIONS
+from ..experiments import AUGMENTATIONS
 from .output import Json
-
-__all__ = ["RunFlags", "settings", "with_run_flags"]
 
 
 def _option(text: str, name: str | None = None) -> Any:

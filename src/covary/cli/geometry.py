@@ -7,13 +7,12 @@ from typing import Annotated
 import typer
 from rich.console import Console, Group
 
+from ..experiments import saved_geometry
+from ..experiments.geometry_figure import geometry_figure, geometry_table
 from ..records import write_study
-from ..report import geometry_figure, geometry_table, study_table
-from ..studies import saved_geometry
+from ..reproduce.figures import study_table
 from .app import app
 from .output import Json, draw, echo_json, progress
-
-__all__ = ["geometry"]
 
 
 @app.command()

@@ -11,8 +11,6 @@ from .app import app
 from .flags import RunFlags, settings, with_run_flags
 from .runs import perform
 
-__all__ = ["layers"]
-
 VARIANT, ALPHA = "f-fc+conv", 4
 
 

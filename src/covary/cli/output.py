@@ -21,8 +21,6 @@ from .._types import Progress
 from ..report.progress import CONSOLE
 from ..report.svg import style
 
-__all__ = ["Json", "check_drawable", "draw", "echo_json", "print_rows", "progress"]
-
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 KINDS = (".svg", ".png", ".pdf")
 

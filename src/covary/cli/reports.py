@@ -13,8 +13,6 @@ from ..report import comparability, comparison, comparison_figure, comparison_ta
 from .app import app
 from .output import Json, draw, echo_json
 
-__all__ = ["compare", "report"]
-
 
 @app.command()
 def report(

@@ -10,13 +10,11 @@ from rich.console import Console
 from .._errors import CovaryError
 from ..config import check_seed
 from ..records import write_study
-from ..report import STUDY_FIGURES, study_table
-from ..studies import SCALES, STUDIES
-from ..studies.cells import STUDY, discard, require_fresh
+from ..reproduce import SCALES, STUDIES
+from ..reproduce.cells import STUDY, discard, require_fresh
+from ..reproduce.figures import STUDY_FIGURES, study_table
 from .app import app
 from .output import Json, draw, echo_json, print_rows, progress
-
-__all__ = ["reproduce"]
 
 CELLS = "cells"  # below the folder of a study
 

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console, Group, RenderableType
 
 from ..config import DiscoverConfig
+from ..experiments import Plan, discover, plan, prepared
 from ..records import Run
 from ..report import (
     evidence_table,
@@ -17,12 +18,9 @@ from ..report import (
     summary,
     symmetries_table,
 )
-from ..studies import Plan, discover, plan, prepared
 from ..training import is_first, process_group
 from .flags import RunFlags
 from .output import echo_json, print_rows
-
-__all__ = ["perform"]
 
 SHOWN = ("title", "symmetries", "layers", "simplified", "evidence", "test", "baselines", "true_widths", "seconds")
 

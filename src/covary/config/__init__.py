@@ -1,7 +1,7 @@
 """Settings as frozen records, checked here and nowhere else."""
 
 from .checks import check_seed
-from .discover import BASELINES, TRAIN_AUGMENTS, DiscoverConfig, layers_config
+from .experiment import BASELINES, TRAIN_AUGMENTS, DiscoverConfig, layers_config
 from .fit import IMAGES, LAYERS, STRICT, FitConfig
 
 __all__ = [

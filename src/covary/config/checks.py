@@ -4,16 +4,6 @@ import math
 
 from .._errors import StructureError
 
-__all__ = [
-    "check_between",
-    "check_choice",
-    "check_columns",
-    "check_least",
-    "check_positive",
-    "check_rate",
-    "check_seed",
-]
-
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Nothing, or an error for a value that is none of the choices."""

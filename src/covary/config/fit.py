@@ -7,8 +7,6 @@ from typing import Any
 from .._errors import StructureError
 from .checks import check_choice, check_columns, check_least, check_positive, check_rate, check_seed
 
-__all__ = ["IMAGES", "LAYERS", "STRICT", "FitConfig"]
-
 OPTIMIZERS = ("adam", "sgd")
 ESTIMATORS = ("two_pass", "kernel", "stochastic", "augerino")
 CURVATURES = ("kron", "kron-traced", "full", "diag")

@@ -8,12 +8,12 @@ pass is captured, in `capture.py`. As everywhere in torch, the result carries a 
 """
 
 from .coverage import Coverage, CoverageRow, coverage
-from .dense import full
-from .diagonal import diag
-from .kronecker import kfac
+from .diag import diag
+from .full import full
+from .jacobian_factors import Exact, Lookup, Merged, Outer
+from .kron import kfac
+from .kron_traced import tkfac
 from .rules import register_rule
-from .shares import Exact, Lookup, Merged, Outer
-from .traced import tkfac
 
 __all__ = [
     "Coverage",

@@ -6,8 +6,6 @@ from torch import nn
 
 from ..linalg import AbstractPSD, Block, Diagonal
 
-__all__ = ["accumulate", "as_block"]
-
 
 def accumulate(total: Mapping[str, AbstractPSD], part: Mapping[str, AbstractPSD]) -> dict[str, AbstractPSD]:
     """The blocks of both; a weight that one of them never called keeps the other's block."""

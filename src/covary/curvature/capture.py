@@ -25,10 +25,8 @@ from .._errors import CaptureError, ShapeError
 from .._types import IndependentSets, SampleAveraging, SampleWeighting
 from ..priors import hyperparameters_of
 from .coverage import Structure, find_uses, structure_of
+from .jacobian_factors import Share
 from .rules import attend, rule_for
-from .shares import Share
-
-__all__ = ["Captured", "capture"]
 
 RuleFunction = Callable[[Any, Tensor], Mapping[str, Share]]
 

@@ -10,18 +10,6 @@ from .._errors import UnsupportedLayerError
 from ..priors import weights_of
 from .rules import Form, rule_for
 
-__all__ = [
-    "Coverage",
-    "CoverageRow",
-    "Structure",
-    "Use",
-    "coverage",
-    "find_uses",
-    "require_coverage",
-    "select_weights",
-    "structure_of",
-]
-
 Structure = Literal["kron", "dense", "diagonal", "none"]
 DENSE_LIMIT = 2048  # entries of a small parameter up to which its exact block is kept dense
 BATCH_STATISTICS = (nn.modules.batchnorm._BatchNorm,)

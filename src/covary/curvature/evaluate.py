@@ -12,11 +12,9 @@ from ..likelihoods import Likelihood
 from ..linalg import AbstractPSD
 from .accumulate import accumulate
 from .capture import Captured, capture
-from .columns import draw_signs, root_columns
 from .coverage import require_coverage, select_weights
 from .jacobian import weight_columns
-
-__all__ = ["check_shares", "evaluate", "part_slices", "summed_blocks"]
+from .probes import draw_signs, root_columns
 
 ROWS_AT_ONCE = 2048  # rows of the inner batch in one pass without graph
 

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from .capture import Captured
 
-__all__ = ["row_slices", "weight_columns"]
-
 CHUNK_ENTRIES = 2**24  # entries of the largest block of columns held at once
 
 

@@ -15,19 +15,7 @@ from torch import Tensor
 
 from ..linalg import Gram
 from .capture import Captured
-from .shares import Exact, Lookup, Outer, Share
-
-__all__ = [
-    "DEFAULT",
-    "KfacApprox",
-    "Rows",
-    "Sharing",
-    "called",
-    "gradient_rows",
-    "input_rows",
-    "products",
-    "stack",
-]
+from .jacobian_factors import Exact, Lookup, Outer, Share
 
 KfacApprox = Literal["expand", "reduce"]
 # The rows of each call of a weight, by the block of the parameter that the call fills.

@@ -17,8 +17,6 @@ from .._errors import DataError
 from .dataset import Dataset, checked, labels_from, pixels_from, without_test
 from .memory import require_memory
 
-__all__ = ["load_arrays", "read_npz", "tensor_from"]
-
 _TRAINING, _TEST = ("x_train", "y_train"), ("x_test", "y_test")
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _BYTES_PER_VALUE = 4  # a value becomes a float32 on the way to the network

@@ -7,8 +7,6 @@ from typing import NamedTuple
 from .packed import open_unpacked
 from .places import PACKINGS, locate, source_of
 
-__all__ = ["FileCheck", "content_sum", "verify"]
-
 _CHUNK = 1 << 20
 
 

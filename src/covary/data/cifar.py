@@ -11,8 +11,6 @@ from .._errors import DataError
 from .dataset import Dataset, checked, labels_from, pixels_from
 from .packed import read_unpacked
 
-__all__ = ["RECORDS_PER_FILE", "load_cifar", "read_cifar"]
-
 RECORDS_PER_FILE = 10_000
 _IMAGE = (3, 32, 32)  # planes of red, green and blue, each in row-major order
 _RECORD = 1 + 3 * 32 * 32

@@ -11,8 +11,6 @@ from .._errors import DataError
 from .._types import Batch
 from ..noise import permutation
 
-__all__ = ["Dataset", "checked", "labels_from", "limited", "pixels_from", "scaled", "without_test"]
-
 
 class Dataset(NamedTuple):
     """A data set for classification: images with their labels, parted into training and test.

@@ -20,8 +20,6 @@ from .checksums import content_sum
 from .places import cache_dir, packed_or_not, source_of
 from .sources import Download, Source
 
-__all__ = ["fetch"]
-
 _CHUNK = 1 << 16
 _TIMEOUT_SECONDS = 30.0
 _STALE_SECONDS = 3600.0

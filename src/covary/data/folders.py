@@ -15,8 +15,6 @@ from .._types import Batch
 from .dataset import Dataset, checked, scaled, without_test
 from .memory import require_memory
 
-__all__ = ["load_folder", "read_image"]
-
 _FORMATS = ("PNG", "JPEG")
 _ENDINGS = (".png", ".jpg", ".jpeg")
 _MODES = ("L", "RGB")

@@ -11,8 +11,6 @@ from ..references import function_of
 from .arrays import tensor_from
 from .dataset import Dataset, checked, labels_from, pixels_from, scaled, without_test
 
-__all__ = ["load_function"]
-
 _EXPECTED = "a Dataset, (x_train, y_train, x_test, y_test) or (x_train, y_train), of tensors or arrays"
 
 

@@ -14,8 +14,6 @@ from .._errors import DataError
 from .dataset import Dataset, checked, labels_from, pixels_from
 from .packed import read_unpacked
 
-__all__ = ["idx_shape", "load_idx", "read_idx", "write_idx"]
-
 _UNSIGNED_BYTE = 0x08
 _LONGEST_HEADER = 4 + 4 * 255
 

@@ -9,8 +9,6 @@ from .._errors import DataError
 from ..noise import Stream, uniform
 from .resize import LEAST_SIDE
 
-__all__ = ["flips_and_shifts"]
-
 SHARE = 8  # shifts reach an eighth of a side, 4 of 32 pixels
 
 

@@ -4,8 +4,6 @@ import os
 
 from .._errors import DataError
 
-__all__ = ["require_memory"]
-
 _WHERE_UNKNOWN = 16 << 30
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from .._errors import DataError
 
-__all__ = ["open_unpacked", "read_unpacked"]
-
 _GZIP_MAGIC, _XZ_MAGIC = b"\x1f\x8b", b"\xfd7zXZ\x00"
 
 

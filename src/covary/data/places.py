@@ -8,8 +8,6 @@ from typing import NamedTuple
 from .._errors import DataError
 from .sources import NAMES, SOURCES, Source
 
-__all__ = ["ENVIRONMENT_VARIABLE", "cache_dir", "directory", "locate", "packed_or_not", "source_of"]
-
 ENVIRONMENT_VARIABLE = "COVARY_DATA"
 PACKINGS = (".gz", ".xz", "")
 

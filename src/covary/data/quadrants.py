@@ -9,8 +9,6 @@ from ..noise import fold, uniform
 from .dataset import Dataset, checked
 from .resize import LEAST_SIDE, require_room, require_square, to_side
 
-__all__ = ["QUADRANTS", "QUADRANT_SIDE", "TASKS", "in_quadrants"]
-
 TASKS = ("none", "digit", "quadrant")
 QUADRANTS = ("upper left", "upper right", "lower left", "lower right")
 QUADRANT_SIDE = 32  # pixels of the canvas after resampling, as in the paper

@@ -9,8 +9,6 @@ from .._errors import DataError
 from .dataset import Dataset
 from .memory import require_memory
 
-__all__ = ["LEAST_SIDE", "channel_moments", "require_room", "require_square", "resized", "to_side"]
-
 LEAST_SIDE = 4
 _CHUNK = 5000  # images at a time: bounds the memory of what lies between
 

@@ -15,8 +15,6 @@ from .idx import idx_shape, load_idx
 from .places import directory, locate, source_of
 from .sources import NAMES
 
-__all__ = ["Listing", "listing", "load"]
-
 _READERS = {"idx": load_idx, "cifar": load_cifar}
 _REFERENCE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 

@@ -5,8 +5,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["IDX_FILES", "NAMES", "SOURCES", "Download", "Source"]
-
 
 class Download(NamedTuple):
     """One published file: itself a file of the set, or an archive of several."""

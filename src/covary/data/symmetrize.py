@@ -13,8 +13,6 @@ from ..groups import affine_generators, exponential, warp
 from ..noise import Stream, fold, uniform
 from .dataset import Dataset
 
-__all__ = ["symmetrize", "true_widths"]
-
 _CHUNK = 2000  # images at a time, to bound the memory of the grids
 
 

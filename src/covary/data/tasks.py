@@ -10,8 +10,6 @@ from torch import Tensor
 from .._errors import DataError
 from ..noise import fold, normal, uniform
 
-__all__ = ["ARC_DEGREES", "Points", "polar_coordinates", "rotated_arcs"]
-
 ARC_DEGREES = 120.0  # angles are uniform on [0°, 120°]: the same label within ±60° of the middle
 RADII = (0.5, 1.0)  # of the arc of class 0 and of that of class 1
 

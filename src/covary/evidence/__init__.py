@@ -5,7 +5,7 @@ leaves additive statistics, `terms.py` turns them into the three terms, for what
 `invariant.py` computes them in the coordinates of any chart.
 """
 
-from .effective import EffectiveParameters, effective_of_factors, effective_parameters, effective_per_weight
+from .effective_parameters import EffectiveParameters, effective_of_factors, effective_parameters, effective_per_weight
 from .invariant import ChartEvidence, chart_evidence, parametrization_of
 from .laplace import evidence_terms, log_evidence
 from .passes import Factors, Model, factor_pass

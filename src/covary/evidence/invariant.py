@@ -47,8 +47,6 @@ from ..likelihoods import Likelihood
 from ..priors import Prior
 from .terms import EvidenceTerms
 
-__all__ = ["ChartEvidence", "chart_evidence", "parametrization_of"]
-
 EUCLIDEAN = euclidean_metric()
 
 

@@ -10,14 +10,12 @@ from torch import Tensor, nn
 from .._errors import StructureError
 from ..batches import Batches, IndexedBatch
 from ..curvature.capture import Captured, capture
-from ..curvature.tangents import tangent_kernel
+from ..curvature.kernel import tangent_kernel
+from ..distributed import all_sum_number
 from ..linalg import Dense
 from ..priors import Prior
 from .passes import Model, draw_columns
-from .reduce import all_sum_number
 from .terms import EvidenceTerms
-
-__all__ = ["joined_batch", "kernel_log_ratio", "kernel_terms", "prior_log_volume"]
 
 
 def kernel_terms(model: Model, prior: Prior, batches: Batches, mode_correction: bool) -> EvidenceTerms:

@@ -8,15 +8,13 @@ from torch import Tensor, nn
 
 from .._types import Columns
 from ..batches import Data, as_batches
+from ..curvature.registry import CurvatureName, blocks_function, check_choice, joined_shifts
 from ..likelihoods import Likelihood
 from ..linalg import Block
 from ..priors import Prior
-from .choice import CurvatureName, blocks_function, check_choice, joined_shifts
 from .kernel import kernel_terms
 from .passes import Factors, Model, check_model, factor_pass
 from .terms import EvidenceTerms, log_volume
-
-__all__ = ["evidence_terms", "joint_gradient", "log_evidence"]
 
 
 @torch.no_grad()

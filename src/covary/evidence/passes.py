@@ -11,16 +11,14 @@ from .._types import Columns
 from ..batches import Batches, IndexedBatch
 from ..curvature.accumulate import accumulate
 from ..curvature.capture import Captured, capture
-from ..curvature.columns import root_columns
 from ..curvature.coverage import require_coverage
 from ..curvature.evaluate import check_shares, part_slices
+from ..curvature.probes import root_columns
+from ..curvature.registry import BlocksFunction, joined
+from ..distributed import all_sum, all_sum_number
 from ..likelihoods import Likelihood
 from ..linalg import AbstractPSD, Block
 from ..noise import Stream, rademacher
-from .choice import BlocksFunction, joined
-from .reduce import all_sum, all_sum_number
-
-__all__ = ["Factors", "Model", "captured_parts", "check_model", "draw_columns", "factor_pass"]
 
 
 class Model(NamedTuple):

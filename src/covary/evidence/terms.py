@@ -10,8 +10,6 @@ from torch import Tensor
 from ..linalg import Block
 from ..linalg.shift import Shift
 
-__all__ = ["EvidenceTerms", "conditional_log_evidence", "log_volume"]
-
 
 class EvidenceTerms(NamedTuple):
     r"""The Laplace evidence :math:`\log Z`, higher is better, as the sum of its terms; sums over data.

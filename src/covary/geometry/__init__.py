@@ -5,32 +5,32 @@ chart, and J = ∂ψ/∂θ has a row per ψ. Objects at a point carry their char
 curvature of a loss is positive at a minimum; log-densities, higher is better; sums over data.
 """
 
-from .accuracy import Accuracy, sharpness_accuracy
-from .canonical import canonical_scale
-from .charts import CARTESIAN, Atlas, Chart, transition
+from .charts.canonical import canonical_scale
+from .charts.chart import CARTESIAN, Atlas, Chart, transition
+from .charts.elementwise import cube, elementwise, exponential, inverse_softplus, logarithm, softplus
+from .charts.flow import Invertible, flow
+from .charts.linear import affine, scaling
+from .charts.network import network_chart, side_by_side
+from .charts.polar import polar, polar_atlas, polar_of
+from .charts.weight_norm import CartesianOptimizer
 from .densities import Jeffreys, find_mode, jeffreys, lebesgue_log_density, riemannian_log_density
 from .descent import DescentState, InvariantDescent, StepRule, adam_rule, steepest
-from .estimates import Estimate
-from .flat import flat_outputs, flatten, unflatten
-from .flatness import Effort, Sharpness, SharpnessPair, estimate_sharpness, sharpness
-from .flows import Invertible, flow
+from .estimators.accuracy import Accuracy, sharpness_accuracy
+from .estimators.estimate import Estimate
+from .estimators.lanczos import top_eigenvalues
+from .estimators.log_det import estimate_log_det
+from .estimators.operators import MatrixFree, gauss_newton, loss_hessian
+from .estimators.trace import estimate_trace
+from .flatten import flat_outputs, flatten, unflatten
 from .hessian import HessianOperator, christoffel, hessian_operator, riemannian_hessian
-from .infinite import InfiniteNetwork, nngp, ntk, standard_ntk
-from .information import empirical_fisher_metric, fisher_metric, ggn_metric, kfac_metric
-from .kernels import empirical_ntk, ntk_in_chart
-from .lanczos import top_eigenvalues
-from .linear_charts import affine, scaling
-from .metrics import Metric, diagonal_metric, euclidean_metric
-from .monotone import cube, elementwise, exponential, inverse_softplus, logarithm, softplus
-from .named_charts import network_chart, side_by_side
+from .kernels.empirical import empirical_ntk, ntk_in_chart
+from .kernels.finite import Erf, FiniteKernels, draw_network, finite_kernels, ntk_chart, ntk_metric, ntk_scales
+from .kernels.infinite import InfiniteNetwork, nngp, ntk, standard_ntk
+from .metrics.fisher import empirical_fisher_metric, fisher_metric, ggn_metric, kfac_metric
+from .metrics.metric import Metric, diagonal_metric, euclidean_metric
+from .metrics.optimizer import flat_metric, optimizer_metric
 from .objects import BilinearForm, Covector, Density, Operator, Point, Vector
-from .operators import MatrixFree, gauss_newton, loss_hessian
-from .optimizers import flat_metric, optimizer_metric
-from .parametrization import Erf, FiniteKernels, draw_network, finite_kernels, ntk_chart, ntk_metric, ntk_scales
-from .quadrature import estimate_log_det
-from .spherical import polar, polar_atlas, polar_of
-from .trace import estimate_trace
-from .weight_norm import CartesianOptimizer
+from .sharpness import Effort, Sharpness, SharpnessPair, estimate_sharpness, sharpness
 
 __all__ = [
     "CARTESIAN",

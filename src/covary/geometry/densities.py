@@ -23,12 +23,10 @@ from torch.func import grad, hessian
 from .._errors import ChartError, NumericalError, StructureError
 from .._types import TensorMap
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
-from .charts import CARTESIAN, Chart
-from .information import fisher_metric
-from .metrics import Metric
+from .charts.chart import CARTESIAN, Chart
+from .metrics.fisher import fisher_metric
+from .metrics.metric import Metric
 from .objects import positive_log_det
-
-__all__ = ["Jeffreys", "find_mode", "jeffreys", "lebesgue_log_density", "riemannian_log_density"]
 
 
 def lebesgue_log_density(log_density: TensorMap, chart: Chart) -> TensorMap:

@@ -20,10 +20,8 @@ from torch import Tensor
 from torch.func import grad
 
 from .._errors import DataError
-from .charts import CARTESIAN, Chart
-from .metrics import Metric
-
-__all__ = ["DescentState", "InvariantDescent", "StepRule", "adam_rule", "steepest"]
+from .charts.chart import CARTESIAN, Chart
+from .metrics.metric import Metric
 
 Memory = tuple[Tensor, ...]  # what a rule carries from step to step, in Cartesian components
 Loss = Callable[[Tensor], Tensor]  # Cartesian θ (P,) -> a number

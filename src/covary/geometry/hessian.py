@@ -17,11 +17,9 @@ from torch import Tensor
 from torch.func import grad, hessian, jacfwd, jvp
 
 from .._errors import StructureError
-from .charts import Chart
-from .metrics import Metric
+from .charts.chart import Chart
+from .metrics.metric import Metric
 from .objects import BilinearForm, Operator, Point, positive_log_det, positive_root
-
-__all__ = ["HessianOperator", "christoffel", "hessian_operator", "riemannian_hessian"]
 
 Loss = Callable[[Tensor], Tensor]  # Cartesian θ (P,) -> a number
 

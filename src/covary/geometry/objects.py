@@ -18,9 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from .._errors import ChartError, KindError, NotPositiveDefiniteError, ShapeError
-from .charts import CARTESIAN, Chart, transition
-
-__all__ = ["BilinearForm", "Covector", "Density", "Operator", "Point", "Vector", "positive_log_det", "positive_root"]
+from .charts.chart import CARTESIAN, Chart, transition
 
 Kind = TypeVar("Kind", bound="AbstractObject")  # beartype knows `Self` only in classes it decorates whole
 Linear = TypeVar("Linear", bound="AbstractLinear")

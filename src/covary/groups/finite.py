@@ -12,8 +12,6 @@ from torch import Tensor
 
 from .._errors import ShapeError, StructureError
 
-__all__ = ["DIHEDRAL_NAMES", "FINITE_GROUPS", "act", "element_matrix", "missing_products", "product"]
-
 _ELEMENTS = {
     "identity": (False, 0),
     "quarter_turn": (False, 1),

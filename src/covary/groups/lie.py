@@ -9,8 +9,6 @@ from torch import Tensor
 
 from .._errors import StructureError
 
-__all__ = ["AFFINE_NAMES", "affine_generators", "exponential"]
-
 _GENERATORS = {
     "shift_x": [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
     "shift_y": [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]],

@@ -16,8 +16,6 @@ from torch.nn.functional import grid_sample
 
 from .._errors import DataError, ShapeError, StructureError
 
-__all__ = ["PADDINGS", "to_normalized", "warp", "warp_normalized"]
-
 PADDINGS = ("zeros", "border", "reflection")
 
 

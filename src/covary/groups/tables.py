@@ -21,20 +21,6 @@ from torch import Tensor
 from .._errors import StructureError
 from .finite import FINITE_GROUPS, act, missing_products, product
 
-__all__ = [
-    "P4",
-    "P4M",
-    "Group",
-    "align",
-    "alike",
-    "cyclic",
-    "lift",
-    "permute_slices",
-    "square_group",
-    "turn_slices",
-    "turns_shifts",
-]
-
 FIRST_SIDE = 12  # pixels of the images on which an action is checked first; divisible by 2, 3, 4 and 6
 
 

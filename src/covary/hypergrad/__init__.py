@@ -6,11 +6,11 @@ from names to gradients (ascent direction), with the evidence's terms beside it.
 `prior_gradient` and `partition_gradient` take any number of steps for one pass over the data.
 """
 
-from .bound import stochastic
+from .direct import direct
 from .hyperparameters import HyperGradient
 from .partition import Partition, partition_gradient, partition_pass
-from .preconditioned import factor_cotangents, model_gradient, prior_gradient, two_pass
-from .reference import direct
+from .stochastic import stochastic
+from .two_pass import factor_cotangents, model_gradient, prior_gradient, two_pass
 
 __all__ = [
     "HyperGradient",

@@ -6,19 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from .._errors import StructureError
+from ..distributed import all_sum
 from ..evidence import EvidenceTerms, Model
-from ..evidence.reduce import all_sum
 from ..priors import Prior, hyperparameters_of
-
-__all__ = [
-    "HyperGradient",
-    "detached",
-    "model_hyperparameters",
-    "prior_hyperparameters",
-    "refuse_kernel",
-    "slopes",
-    "summed",
-]
 
 
 class HyperGradient(dict[str, Tensor]):

@@ -23,16 +23,14 @@ from torch import Tensor, nn
 from .._errors import StructureError
 from ..batches import Batches
 from ..curvature.capture import capture
-from ..curvature.tangents import weight_kernels
+from ..curvature.kernel import weight_kernels
 from ..evidence import Model
 from ..evidence.kernel import joined_batch
 from ..evidence.passes import check_model
 from ..linalg import Dense
 from ..priors import Prior
-from .bound import Estimate, Outputs, bound_slopes, bound_terms, check_outputs, chosen_columns, draw_outputs
 from .hyperparameters import HyperGradient
-
-__all__ = ["Partition", "check_per_weight", "partition_gradient", "partition_pass"]
+from .stochastic import Estimate, Outputs, bound_slopes, bound_terms, check_outputs, chosen_columns, draw_outputs
 
 
 class Partition(NamedTuple):

@@ -17,18 +17,6 @@ from torch import Tensor
 
 from .._errors import StructureError
 
-__all__ = [
-    "Axes",
-    "anchor_slopes",
-    "basis",
-    "grid_axes",
-    "half_of",
-    "initial_values",
-    "omega_slopes",
-    "rectified_moments",
-    "spread_anchors",
-]
-
 
 class Axes(NamedTuple):
     """The coordinates of a grid's rows and of its columns, in pixels from its center."""

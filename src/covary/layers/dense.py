@@ -13,19 +13,6 @@ from torch import Tensor, nn
 
 from .._errors import ShapeError
 
-__all__ = [
-    "Conv",
-    "Dense",
-    "check_channels",
-    "check_features",
-    "check_rank",
-    "check_reach",
-    "check_shapes",
-    "check_sizes",
-    "normal_weight",
-    "pad_circular",
-]
-
 GAIN = math.sqrt(2)  # a ReLU halves the second moment
 
 

@@ -16,8 +16,6 @@ from torch import Tensor, nn
 
 from .dense import GAIN, check_features, check_shapes, normal_weight
 
-__all__ = ["FactoredDense", "FactoredRead", "FactoredWrite", "read_blocks", "write_blocks"]
-
 
 class FactoredRead(nn.Module):
     r"""The sums over positions :math:`z[n,c',c] = \sum_x \theta_2[c',c,x]\, x[n,c,x] + b_2[c']`.

@@ -33,8 +33,6 @@ from .._errors import ShapeError, StructureError
 from ..groups import Group, align, lift, turn_slices
 from .dense import GAIN, check_rank, check_sizes, normal_weight, pad_circular
 
-__all__ = ["FACTORIZATIONS", "GroupConv", "GroupPool", "GroupStage"]
-
 FACTORIZATIONS = ("full", "separable", "depthwise", "pointwise")
 
 

@@ -15,8 +15,6 @@ from .._errors import ShapeError, StructureError
 from ..groups import Group
 from .dense import check_rank
 
-__all__ = ["PolyphasePool"]
-
 TIE = 1e-9  # relative difference of maxima below which phases tie
 REPEATS = (2, 3)  # numbers of copies of the table of phases, on which an action shows how it moves them
 ROUNDING = 64  # the same in machine epsilons, where that is more: what layers before the pool may have rounded

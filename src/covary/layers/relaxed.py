@@ -18,8 +18,6 @@ from .group import GroupConv
 from .pool import PolyphasePool
 from .sparse import SparseConv
 
-__all__ = ["FixedFrame", "Path", "Relaxed"]
-
 
 @runtime_checkable
 class Path(Protocol):

@@ -4,8 +4,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-__all__ = ["Bias", "Scale"]
-
 
 class Scale(nn.Module):
     r"""The product :math:`x \mapsto w x` with a single learnable number :math:`w`.

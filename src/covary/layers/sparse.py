@@ -29,8 +29,6 @@ from .basis import (
 from .dense import GAIN, check_channels, check_features, check_shapes, check_sizes, pad_circular
 from .factored import read_blocks, write_blocks
 
-__all__ = ["LENGTH_SCALES", "AbstractSparse", "SparseConv", "SparseDense", "SparseRead", "SparseWrite"]
-
 LENGTH_SCALES = ("fixed", "weight", "hyperparameter")
 
 

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from .dense import check_channels
 from .sparse import SparseDense
 
-__all__ = ["GlobalSum", "stationary"]
-
 
 class GlobalSum(nn.Module):
     r"""The map :math:`y[n,c',x'] = \sum_c W[c',c] \sum_x x[n,c,x] + b[c']`: constant in space, blind to shifts.

@@ -8,8 +8,6 @@ from .._errors import StructureError
 from .relaxed import Path, Relaxed
 from .sparse import AbstractSparse
 
-__all__ = ["begin_strict"]
-
 
 def begin_strict(network: nn.Module, relaxation: float) -> dict[str, float]:
     r"""Initial precisions for a `Prior`, by patterns, under which relaxed layers start as their strict paths.

@@ -17,8 +17,6 @@ from .kron import Kron
 from .psd import AbstractPSD, check_matching
 from .shift import Shift, Shifts, is_vector
 
-__all__ = ["Block"]
-
 Single = Dense | Diagonal | Kron
 
 

@@ -6,8 +6,6 @@ from torch import Tensor
 
 from .._errors import NotPositiveDefiniteError, ShapeError, StructureError
 
-__all__ = ["check_entries", "check_factor", "check_scale", "check_vectors", "describe", "require_positive"]
-
 
 def describe(name: str, part: str = "") -> str:
     """The words by which messages call a matrix, such as "input_cov of block 'head'"."""

@@ -16,8 +16,6 @@ from .gram import Gram, as_gram
 from .psd import AbstractPSD, check_matching, refined
 from .shift import Shifts, is_vector, single_shift
 
-__all__ = ["Dense"]
-
 
 @final
 class Dense(AbstractPSD):

@@ -13,8 +13,6 @@ from .eigen import Factors
 from .psd import AbstractPSD, check_matching
 from .shift import Shifts, single_shift
 
-__all__ = ["Diagonal"]
-
 
 @final
 class Diagonal(AbstractPSD):

@@ -14,8 +14,6 @@ from .._errors import NotPositiveDefiniteError
 from .checks import check_entries, describe
 from .gram import Gram, as_gram
 
-__all__ = ["Factors", "Spectrum", "decompose", "eigh_all", "eigvalsh_all"]
-
 # Below this size a decomposition takes less than 30 ms, and handing it to a worker costs what it gains (measured).
 SIDE_BY_SIDE_SIZE = 400
 

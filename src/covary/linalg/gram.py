@@ -9,8 +9,6 @@ from torch import Tensor
 
 from .._types import TensorMap
 
-__all__ = ["Gram", "as_gram"]
-
 
 @final
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from .gram import Gram, as_gram
 from .psd import AbstractPSD, check_matching, refined
 from .shift import Shift, Shifts, is_vector, single_shift
 
-__all__ = ["Kron"]
-
 
 @final
 class Kron(AbstractPSD):

@@ -13,8 +13,6 @@ from .._errors import ShapeError, StructureError
 from .._types import TensorMap
 from .shift import Shift, Shifts
 
-__all__ = ["AbstractPSD", "Statistics", "check_matching", "refined"]
-
 Statistics = tuple[Tensor, ...] | dict[str, tuple[Tensor, ...]]  # of one matrix, or per named block
 Value = TypeVar("Value", bound="AbstractPSD")  # beartype knows `Self` only in classes it decorates whole
 

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from .._errors import ShapeError, StructureError
 
-__all__ = ["Shift", "Shifts", "is_vector", "single_shift"]
-
 Shift = float | int | Float[Tensor, ""] | Float[Tensor, " _"]  # a number, or a vector of as many as H has rows
 Shifts = Shift | Mapping[str, Shift]  # a shift, or one per named block
 

@@ -4,13 +4,14 @@ Layout: inputs (N, ...), outputs (N, C). The inner network of an average sees NÂ
 sample s of datum n.
 """
 
+from ..layers.sparse import LENGTH_SCALES
 from .averaged import Averaged
 from .convnet import cnn, lenet
 from .images import require_images
 from .initial import initialize
 from .mlp import mlp
 from .named import NAMES, build, outline
-from .relaxed import LENGTH_SCALES, VARIANTS, RelaxedNetwork, relaxed_network
+from .relaxed import VARIANTS, RelaxedNetwork, relaxed_network
 from .resnet import FixupBlock, fixup_resnet
 from .standardized import Standardized
 

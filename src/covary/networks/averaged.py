@@ -10,8 +10,6 @@ from .._errors import DataError, ShapeError
 from ..augment import Augmentation, WeightedAugmentation
 from ..noise import fold
 
-__all__ = ["Averaged"]
-
 
 class Averaged(nn.Module):
     r"""Averaged network :math:`\hat f(x) = \sum_s w_s f(x'_s)`, a mean of logits over copies :math:`x'_s`.

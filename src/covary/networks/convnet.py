@@ -6,8 +6,6 @@ from torch import nn
 from .._errors import ShapeError
 from .initial import initialize
 
-__all__ = ["cnn", "lenet"]
-
 _MIDDLE_KERNEL = {28: 3, 32: 5}  # the size that leaves 5×5 positions for the last convolution of LeNet
 
 

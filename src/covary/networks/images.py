@@ -11,8 +11,6 @@ from torch.overrides import TorchFunctionMode
 
 from .._errors import ShapeError
 
-__all__ = ["require_images"]
-
 
 @torch.no_grad()
 def require_images(network: nn.Module, x: Float[Tensor, "N c H W"], num_classes: int, name: str) -> None:

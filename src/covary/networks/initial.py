@@ -8,8 +8,6 @@ from torch.nn.modules.conv import _ConvNd
 
 from .._errors import UnsupportedLayerError
 
-__all__ = ["initialize"]
-
 
 def initialize(network: nn.Sequential, generator: torch.Generator | None) -> nn.Sequential:
     """The network itself, its linear and convolutional layers drawn anew as torch does by default.

@@ -8,8 +8,6 @@ from torch import nn
 
 from .initial import initialize
 
-__all__ = ["mlp"]
-
 
 def mlp(
     num_inputs: int,

@@ -13,8 +13,6 @@ from .mlp import mlp
 from .relaxed import VARIANTS, relaxed_network
 from .resnet import fixup_resnet
 
-__all__ = ["NAMES", "build", "outline"]
-
 NAMES = (
     *("mlp", "mlp:WIDTH[-WIDTH…]", "cnn", "lenet", "resnet-DEPTH-WIDTH"),
     *("relaxed:VARIANT:ALPHA[:LENGTH_SCALE]", "package.module:function"),

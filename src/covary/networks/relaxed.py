@@ -25,9 +25,6 @@ from ..layers import (
     SparseDense,
 )
 from ..layers.dense import GAIN, normal_weight
-from ..layers.sparse import LENGTH_SCALES
-
-__all__ = ["LENGTH_SCALES", "VARIANTS", "RelaxedNetwork", "relaxed_network"]
 
 VARIANTS = {
     "fc": ("fc",),

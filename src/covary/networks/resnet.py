@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from .._errors import ShapeError
 from ..layers import Bias, Scale
 
-__all__ = ["FixupBlock", "fixup_resnet"]
-
 
 def fixup_resnet(
     depth: int,

@@ -6,8 +6,6 @@ from torch import Tensor, nn
 
 from .._errors import DataError
 
-__all__ = ["Standardized"]
-
 
 class Standardized(nn.Module):
     r"""The network :math:`x \mapsto f((x - m) / s)` with a fixed mean m and deviation s for each channel.

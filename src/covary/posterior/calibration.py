@@ -6,8 +6,6 @@ from torch import Tensor
 
 from .._errors import DataError, ShapeError
 
-__all__ = ["auroc", "auroc_of_confidence", "brier", "ece", "nll"]
-
 Probabilities = Tensor  # (N, C), rows sum to one; checked here, where users pass their own
 Targets = Tensor  # (N,), int64
 

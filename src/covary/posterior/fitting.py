@@ -10,17 +10,15 @@ from torch import Tensor, nn
 from .._errors import StructureError
 from .._types import TensorMap
 from ..batches import Batches, Data, as_batches
-from ..curvature.dense import FULL
+from ..curvature.full import FULL
+from ..curvature.registry import BlocksFunction, blocks_function, check_choice
 from ..evidence import Factors, Model, factor_pass
-from ..evidence.choice import BlocksFunction, blocks_function, check_choice
 from ..evidence.passes import check_model
 from ..likelihoods import Likelihood
 from ..linalg import Block
 from ..priors import Prior
 from .head import head_kron_blocks
 from .last_layer import last_layer_weights
-
-__all__ = ["CURVATURES", "SUBSETS", "Fitted", "check_options", "fit", "fitted_map", "posterior_shifts"]
 
 CURVATURES = ("kron", "kron-traced", "full", "diag")
 SUBSETS = ("all", "last_layer")

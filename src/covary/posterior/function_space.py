@@ -22,16 +22,14 @@ from torch import Tensor
 
 from ..batches import as_batches
 from ..curvature.capture import Captured, capture
-from ..curvature.dense import FULL
 from ..curvature.evaluate import ROWS_AT_ONCE
+from ..curvature.full import FULL
 from ..curvature.jacobian import weight_columns
-from ..curvature.shares import Outer
+from ..curvature.jacobian_factors import Outer
 from ..evidence import Model
 from ..linalg import AbstractPSD, Block, Dense, Diagonal, Kron
 from ..linalg.eigen import decompose
 from .head import head_features, is_head, is_plain, send_probe
-
-__all__ = ["ENTRIES", "Linearized", "OutputPart", "covariance_parts", "variance_parts"]
 
 ENTRIES = 2**24
 Form = Literal["head", "rows", "columns"]

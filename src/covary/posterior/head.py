@@ -14,13 +14,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..curvature.capture import Captured
-from ..curvature.kronecker import kron_blocks
-from ..curvature.shares import Exact, Outer
+from ..curvature.jacobian_factors import Exact, Outer
+from ..curvature.kron import kron_blocks
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from ..linalg import AbstractPSD, Dense, Kron
 from ..noise import Stream, normal
-
-__all__ = ["Probe", "head_features", "head_kron_blocks", "is_head", "is_plain", "send_probe"]
 
 
 class Probe(NamedTuple):

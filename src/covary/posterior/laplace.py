@@ -29,8 +29,6 @@ from .predictive import (
 )
 from .storage import from_state, read_state, to_state, write_state
 
-__all__ = ["Laplace"]
-
 
 class Laplace:
     r"""The Gaussian posterior :math:`N(\theta, (H + \delta)^{-1})` of the weights that a prior covers.

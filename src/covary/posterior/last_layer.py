@@ -13,8 +13,6 @@ from .._types import SampleAveraging
 from ..curvature.coverage import find_uses
 from ..priors import Prior
 
-__all__ = ["last_layer_weights", "restricted", "run"]
-
 
 def run(network: nn.Module, x: Tensor, index: Tensor, seed: int, state: dict[str, Tensor] | None = None) -> Tensor:
     """Outputs (N, C) with some parameters replaced; an averaged network also gets identities and its seed."""

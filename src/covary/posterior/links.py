@@ -13,8 +13,6 @@ from torch import Tensor
 from .._errors import NotPositiveDefiniteError, StructureError
 from ..linalg import eigh_all
 
-__all__ = ["centered_variance", "laplace_bridge", "logit_samples", "output_samples", "probit_logits"]
-
 
 def probit_logits(mean: Float[Tensor, "N C"], variance: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
     r"""Logits :math:`\kappa_c m_c` with :math:`\kappa_c = (1 + \frac\pi8 \Sigma_{cc})^{-1/2}` (MacKay 1992).

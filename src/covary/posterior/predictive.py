@@ -18,8 +18,6 @@ from .function_space import Linearized, OutputPart, covariance_parts, variance_p
 from .last_layer import run
 from .links import laplace_bridge, logit_samples, output_samples, probit_logits
 
-__all__ = ["GaussianPrediction", "OutputDistribution", "Sampling", "check_prediction", "predict_glm", "predict_mc"]
-
 METHODS = ("glm", "mc")
 LINKS = ("probit", "mc", "bridge")
 

@@ -15,14 +15,12 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from .._errors import DataError, StructureError
-from ..curvature.dense import FULL
+from ..curvature.full import FULL
 from ..evidence import Factors
 from ..likelihoods import Likelihood
 from ..linalg import AbstractPSD, Block, Dense, Diagonal, Kron
 from ..priors import Prior
 from .fitting import CURVATURES, SUBSETS, Fitted, fitted_map
-
-__all__ = ["from_state", "read_state", "to_state", "write_state"]
 
 VERSION = 1
 HEADER = "covary_posterior"  # the key of the header, in a state and in a file's metadata

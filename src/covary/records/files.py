@@ -18,8 +18,6 @@ from .._files import write_text
 from .run import Evidence, Pictures, Run, Symmetry
 from .study import Study
 
-__all__ = ["from_plain", "read_run", "write_run", "write_study"]
-
 VERSION = 1
 UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")  # control characters but for tabs and line ends
 LARGEST = sys.float_info.max

@@ -4,20 +4,6 @@ import base64
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = [
-    "Baseline",
-    "Coverage",
-    "Epoch",
-    "Evidence",
-    "Layer",
-    "LayerPath",
-    "Metrics",
-    "Pictures",
-    "Run",
-    "Simplification",
-    "Symmetry",
-]
-
 
 @dataclass(frozen=True)
 class Symmetry:

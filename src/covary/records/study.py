@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Claim", "Study"]
-
 
 @dataclass(frozen=True)
 class Claim:

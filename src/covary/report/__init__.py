@@ -4,15 +4,13 @@ A figure is a function from plain numbers to a matplotlib figure; it reads no ne
 can be drawn again at any time. A page is one HTML file that holds its figures as SVG and fetches nothing.
 """
 
+from ..records.words import summary
 from .architecture import architecture_figure
-from .benchmarks import scaling_figure
 from .comparison import comparability, comparison
 from .curves import evidence_figure, precisions_figure, trajectories_figure
 from .figures import comparison_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
-from .geometry import geometry_figure, geometry_table
 from .page import page, write_page
 from .progress import FitProgress
-from .studies import STUDY_FIGURES, study_table
 from .svg import svg
 from .tables import (
     comparison_table,
@@ -23,10 +21,8 @@ from .tables import (
     simplification_table,
     symmetries_table,
 )
-from .words import meaning, summary
 
 __all__ = [
-    "STUDY_FIGURES",
     "FitProgress",
     "architecture_figure",
     "comparability",
@@ -37,18 +33,13 @@ __all__ = [
     "evidence_figure",
     "evidence_table",
     "flow_figure",
-    "geometry_figure",
-    "geometry_table",
     "layers_table",
-    "meaning",
     "metrics_table",
     "page",
     "pictures_figure",
     "precisions_figure",
     "run_text",
-    "scaling_figure",
     "simplification_table",
-    "study_table",
     "summary",
     "svg",
     "symmetries_table",

@@ -7,11 +7,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from ..records import Layer, Run
+from ..records.words import layer_names, short
 from .figures import WIDTH, empty_figure
 from .svg import COLORS, INK, style
-from .words import layer_names, short
-
-__all__ = ["architecture_figure", "divided_bars"]
 
 # The same path has the same color in every report.
 KNOWN = ("conv", "fc", "gconv", "f-fc", "s-fc", "s-conv")

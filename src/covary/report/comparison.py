@@ -5,8 +5,6 @@ from typing import Any
 
 from ..records import Run
 
-__all__ = ["comparability", "comparison"]
-
 # Settings that say which data a run saw: evidences of different data are no rivals.
 DATA_SETTINGS = ("data", "limit", "symmetrize", "task")
 

@@ -9,11 +9,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from ..records import Epoch, Evidence, Run
+from ..records.words import amount, ending, plain_name, short
 from .figures import WIDTH, by_kind, empty_figure
 from .svg import COLORS, INK, MUTED, style
-from .words import amount, ending, plain_name, short
-
-__all__ = ["burn_in", "evidence_figure", "precisions_figure", "trajectories_figure"]
 
 TERMS = {
     "log_evidence": "log evidence",

@@ -11,20 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..records import Pictures, Run, Symmetry
+from ..records.words import amount, kind, plain_name, short, strength
 from .comparison import comparison
 from .svg import COLORS, INK, MUTED, PALE, style
-from .words import amount, kind, plain_name, short, strength
-
-__all__ = [
-    "WIDTH",
-    "by_kind",
-    "comparison_figure",
-    "correlation_figure",
-    "empty_figure",
-    "flow_figure",
-    "pictures_figure",
-    "widths_figure",
-]
 
 WIDTH = 3.6  # inches: 346 pixels, a phone's screen without its margins
 LABEL = 18  # letters that a name may take beside a figure

@@ -11,13 +11,11 @@ from matplotlib.figure import Figure
 
 from .._files import write_text
 from ..records import Metrics, Run
+from ..records.words import OFF, THRESHOLD, layer_names, path_precision, plain_name, strength, summary
 from .architecture import architecture_figure
 from .curves import burn_in, evidence_figure, precisions_figure, trajectories_figure
 from .figures import correlation_figure, flow_figure, pictures_figure, widths_figure
 from .svg import svg
-from .words import OFF, THRESHOLD, layer_names, path_precision, plain_name, strength, summary
-
-__all__ = ["page", "write_page"]
 
 TERMS = {
     "log_likelihood": "log-likelihood (fit)",

@@ -7,9 +7,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..records import Epoch
-from .words import plain_name
-
-__all__ = ["CONSOLE", "FitProgress"]
+from ..records.words import plain_name
 
 # One for all bars: a fit's below a study's. Bars on two consoles would each wipe out the other's line.
 CONSOLE = Console(stderr=True)

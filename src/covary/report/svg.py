@@ -9,8 +9,6 @@ from io import StringIO
 import matplotlib.style
 from matplotlib.figure import Figure
 
-__all__ = ["COLORS", "INK", "MUTED", "PALE", "style", "svg"]
-
 # Okabe and Ito's colors, which people with any kind of color vision can tell apart; yellow is too faint for a line.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B3A8E", "#7F7F7F")
 INK, MUTED, PALE = "#1b1f24", "#5c6570", "#a9b8c4"

@@ -7,18 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..records import Metrics, Run
+from ..records.words import layer_names, path_precision, plain_name, strength
 from .comparison import comparability, comparison
-from .words import layer_names, path_precision, plain_name, strength
-
-__all__ = [
-    "comparison_table",
-    "evidence_table",
-    "layers_table",
-    "metrics_table",
-    "run_text",
-    "simplification_table",
-    "symmetries_table",
-]
 
 NOTHING = "–"
 

@@ -4,9 +4,9 @@
 the mathematics lies in `evidence` and `hypergrad`.
 """
 
+from ..distributed import is_first, process_group
 from .checkpoint import checkpoints
 from .loop import fit
-from .result import FitRun, measure, versions
-from .shards import is_first, process_group
+from .run import FitRun, measure, versions
 
 __all__ = ["FitRun", "checkpoints", "fit", "is_first", "measure", "process_group", "versions"]

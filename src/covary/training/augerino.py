@@ -17,8 +17,6 @@ from torch import Tensor, nn
 from .._errors import StructureError
 from ..hypergrad.hyperparameters import slopes
 
-__all__ = ["AUGERINO_DECAY", "AUGERINO_RATE", "augerino_parameters", "augerino_reward"]
-
 AUGERINO_DECAY, AUGERINO_RATE = 1e-4, 0.005
 REWARD = 0.01
 

@@ -23,8 +23,6 @@ from .._files import write_whole
 from ..records import Epoch, Evidence, from_plain
 from .state import Best, FitState, restore, snapshot
 
-__all__ = ["checkpoints", "load_newest", "write_checkpoint"]
-
 VERSION = 3
 RATES = ("first", "final", "size")  # what a group of weights keeps of the run's start
 HEADER, CHECKSUM = "covary_checkpoint", "sha256"

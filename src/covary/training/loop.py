@@ -19,9 +19,9 @@ from .._errors import Interrupted, StructureError
 from .._types import Columns
 from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, read_through
 from ..config import FitConfig
-from ..evidence.choice import check_choice
+from ..curvature.registry import check_choice
+from ..distributed import all_sum_number, is_first, own, own_part, place, require_alike
 from ..evidence.passes import check_model
-from ..evidence.reduce import all_sum_number
 from ..hypergrad.partition import check_per_weight
 from ..likelihoods import Categorical, Likelihood
 from ..noise import Stream, permutation
@@ -29,14 +29,11 @@ from ..priors import Prior
 from ..records import Epoch
 from ..report import FitProgress
 from .checkpoint import checkpoints, load_newest, write_checkpoint
-from .rates import follow, set_rates, start_within
-from .result import FitRun, described, epoch_record
+from .learning_rates import follow, set_rates, start_within
+from .run import FitRun, described, epoch_record
 from .schedule import WEIGHTS, is_hyper_epoch, is_judged_epoch, seed_for, warmth
-from .shards import is_first, own, own_part, place, require_alike
 from .state import Best, FitState, initial_state, restore, snapshot
 from .steps import hyper_step, judge, weight_step
-
-__all__ = ["Callback", "TrainTransform", "fit"]
 
 Callback = Callable[[Epoch], None]
 TrainTransform = Callable[[Tensor, Tensor, int], Tensor]  # (x, index, seed) -> x, for weight steps alone

@@ -12,8 +12,6 @@ from ..batches import IndexedBatch
 from ..records import Pictures
 from .schedule import SAMPLES, seed_for
 
-__all__ = ["NUM_PICTURES", "pictures_of"]
-
 NUM_PICTURES, NUM_VERSIONS = 6, 7
 
 

@@ -5,8 +5,6 @@ import math
 from ..config import FitConfig
 from ..noise import fold
 
-__all__ = ["cosine", "hyper_progress", "is_hyper_epoch", "is_judged_epoch", "seed_for", "warmth"]
-
 # Uses of a run's seed, kept apart.
 WEIGHTS, HYPER, JUDGE, SAMPLES, TEST = range(5)
 

@@ -14,9 +14,7 @@ from ..hypergrad import hyperparameters as hyper
 from ..likelihoods import Likelihood
 from ..priors import Prior
 from ..records import Epoch, Evidence
-from .rates import first_rate, start_size
-
-__all__ = ["Best", "FitState", "initial_state", "restore", "snapshot", "tensors_of"]
+from .learning_rates import first_rate, start_size
 
 # The gradient of a width is hundreds of times larger at the start than near the top: Adam's usual memory of a thousand
 # steps would leave it standing on the way.

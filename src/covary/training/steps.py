@@ -21,9 +21,9 @@ from .._errors import NumericalError
 from .._types import Columns, Resampling
 from ..batches import Batches, IndexedBatch, outputs_of
 from ..config import FitConfig
+from ..curvature.registry import KRON, CurvatureName, blocks_function, joined_shifts
+from ..distributed import all_sum, own, own_part, place
 from ..evidence import EvidenceTerms, Model, factor_pass, log_evidence
-from ..evidence.choice import KRON, CurvatureName, blocks_function, joined_shifts
-from ..evidence.reduce import all_sum
 from ..hypergrad import (
     HyperGradient,
     Partition,
@@ -38,12 +38,9 @@ from ..hypergrad.hyperparameters import model_hyperparameters, slopes
 from ..noise import Stream, fold, permutation
 from ..records import Evidence
 from .augerino import augerino_parameters, augerino_reward
-from .rates import set_rates, shorten, units
+from .learning_rates import set_rates, shorten, units
 from .schedule import HYPER, JUDGE, WEIGHTS, hyper_progress, seed_for
-from .shards import own, own_part, place
 from .state import FitState
-
-__all__ = ["block_size", "evidence_record", "hyper_network", "hyper_step", "judge", "weight_step"]
 
 BLOCK_DATA = 100  # M of the bounds, where none is given
 

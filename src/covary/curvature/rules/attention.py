@@ -15,10 +15,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..._errors import UnsupportedLayerError
-from ..shares import Exact, Outer, Share
+from ..jacobian_factors import Exact, Outer, Share
 from .linear import sum_tokens, tokens
-
-__all__ = ["Report", "attend", "projection"]
 
 RuleFunction = Callable[[nn.Module, Tensor], dict[str, Share]]
 Report = Callable[[nn.Module, RuleFunction, Tensor, Tensor], None]  # module, rule, input (N·S, ...), output (N·S, ...)

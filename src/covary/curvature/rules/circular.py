@@ -17,9 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..shares import Shortcut
-
-__all__ = ["circular_gram", "circular_shortcut"]
+from ..jacobian_factors import Shortcut
 
 
 def circular_shortcut(

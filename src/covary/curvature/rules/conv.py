@@ -13,10 +13,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..shares import Exact, Outer, Share, Shortcut
+from ..jacobian_factors import Exact, Outer, Share, Shortcut
 from .circular import circular_shortcut
-
-__all__ = ["conv", "conv_transpose", "sum_positions"]
 
 Conv = nn.Conv1d | nn.Conv2d | nn.Conv3d
 ConvTranspose = nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d

@@ -4,9 +4,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from ..._errors import UnsupportedLayerError
-from ..shares import Lookup, Share
-
-__all__ = ["embedding"]
+from ..jacobian_factors import Lookup, Share
 
 
 def embedding(module: nn.Embedding, inputs: Int[Tensor, "N S *tokens"]) -> dict[str, Share]:

@@ -14,11 +14,9 @@ from torch.nn import functional
 
 from ...layers.dense import pad_circular
 from ...layers.group import GroupStage
-from ..shares import Exact, Merged, Outer, Share, Shortcut
+from ..jacobian_factors import Exact, Merged, Outer, Share, Shortcut
 from .circular import circular_shortcut
 from .conv import sum_positions
-
-__all__ = ["group_stage"]
 
 
 def group_stage(module: GroupStage, inputs: Float[Tensor, "N S _ H W"]) -> dict[str, Share]:

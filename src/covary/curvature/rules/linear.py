@@ -3,9 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..shares import Exact, Outer, Share
-
-__all__ = ["linear", "sum_tokens", "tokens"]
+from ..jacobian_factors import Exact, Outer, Share
 
 
 def linear(module: nn.Linear, inputs: Float[Tensor, "N S *tokens D"]) -> dict[str, Share]:

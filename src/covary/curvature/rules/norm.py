@@ -6,10 +6,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..shares import Exact, Share
+from ..jacobian_factors import Exact, Share
 from .conv import sum_positions
-
-__all__ = ["batch_norm", "group_norm", "layer_norm", "rms_norm"]
 
 BatchNorm = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
 

@@ -11,7 +11,7 @@ from ...layers import Bias, Dense, Scale, SparseConv
 from ...layers.factored import FactoredRead, FactoredWrite
 from ...layers.group import GroupStage
 from ...layers.sparse import SparseRead, SparseWrite
-from ..shares import Share
+from ..jacobian_factors import Share
 from .attention import projection
 from .conv import conv, conv_transpose
 from .embedding import embedding
@@ -21,8 +21,6 @@ from .linear import linear
 from .norm import batch_norm, group_norm, layer_norm, rms_norm
 from .scalar import bias, scale
 from .sparse import sparse_conv, sparse_read, sparse_write
-
-__all__ = ["Form", "Rule", "register_rule", "rule_for"]
 
 # "kron": rows of the weight are outputs; "kron_rows": rows are inputs; "dense": exact block of any size (biases);
 # "exact": exact block, dense where it is small, else diagonal

@@ -4,9 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ...layers import Bias, Scale
-from ..shares import Exact, Share
-
-__all__ = ["bias", "scale"]
+from ..jacobian_factors import Exact, Share
 
 
 def scale(module: Scale, inputs: Float[Tensor, "N S *features"]) -> dict[str, Share]:

@@ -15,11 +15,9 @@ from torch.nn import functional
 
 from ...layers.dense import pad_circular
 from ...layers.sparse import AbstractSparse, SparseConv, SparseRead, SparseWrite
-from ..shares import Exact, Outer, Share
+from ..jacobian_factors import Exact, Outer, Share
 from .conv import sum_positions
 from .factored import by_channel, by_input, sum_inputs
-
-__all__ = ["sparse_conv", "sparse_read", "sparse_write"]
 
 # From slopes (M, K, X) and output gradients to (N, M, K): for each anchor, the change of v·f̂ along its slopes.
 Response = Callable[[Tensor, Tensor], Tensor]

@@ -1,0 +1,56 @@
+"""Pictures of the benchmark: time and memory against size."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+Row = Mapping[str, Any]
+COLORS = {"training": "C0", "one sketch": "C1", "exact": "C3", "stochastic bound": "C2"}
+AXIS_NAMES = {"N": "data N", "S": "samples S", "C": "outputs C", "hidden": "hidden units (weights P)"}
+
+
+def scaling_figure(rows: Sequence[Row]) -> Figure:
+    """Seconds against each axis above, megabytes below where they were measured; both scales logarithmic.
+
+    Arguments:
+        rows: The rows of `covary bench scaling`.
+    """
+    axes_names = list(dict.fromkeys(row["axis"] for row in rows))
+    figure = Figure(figsize=(3.4 * len(axes_names), 6.2), layout="constrained")
+    panels = figure.subplots(2, len(axes_names), squeeze=False)
+    for column, axis in enumerate(axes_names):
+        chosen = [row for row in rows if row["axis"] == axis]
+        _draw(panels[0][column], chosen, "seconds")
+        measured = [row for row in chosen if row["peak_mb"] is not None]
+        if measured:
+            _draw(panels[1][column], measured, "peak_mb")
+        else:
+            panels[1][column].axis("off")
+        for panel in panels[:, column]:
+            panel.set_xlabel(AXIS_NAMES.get(axis, axis))
+    panels[0][0].set_ylabel("seconds")
+    panels[1][0].set_ylabel("peak memory in MB")
+    entries = {
+        label: line for panel in panels[0] for line, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=len(entries), frameon=False)
+    return figure
+
+
+def _draw(panel: Axes, rows: Sequence[Row], quantity: str) -> None:
+    for name in dict.fromkeys(row["pass"] for row in rows):
+        line = [row for row in rows if row["pass"] == name]
+        sizes, values = [row["size"] for row in line], [row[quantity] for row in line]
+        panel.plot(sizes, values, "o-", label=name, color=COLORS.get(name))
+    panel.set_xscale("log")
+    ticks = sorted({row["size"] for row in rows})
+    panel.set_xticks(ticks, [str(tick) for tick in ticks])
+    panel.minorticks_off()
+    if quantity == "seconds":
+        panel.set_yscale("log")
+    else:
+        panel.set_ylim(bottom=0)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.grid(color="0.92")

@@ -1,0 +1,150 @@
+"""What to learn the symmetries of, and with which network, as a frozen record."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._errors import StructureError
+from .checks import check_between, check_choice, check_least
+from .fit import IMAGES, LAYERS, STRICT, FitConfig
+
+PRIORS = ("scalar", "layerwise", "diagonal")
+BASELINES = ("plain", "fixed", "augerino", "map", "conv")
+TYPES = ("float32", "float64")
+TRAIN_AUGMENTS = ("none", "flips+shifts")
+RELAXED = "relaxed:"
+LEAST_SIDE, MOST_SIDE = 4, 1024
+MOST_ALPHA = 1000
+
+
+@dataclass(frozen=True)
+class DiscoverConfig:
+    """What to learn the symmetries of, and with which network.
+
+    Arguments:
+        data: A data set by name, an `.npz`, a folder of class folders, or "package.module:function".
+        data_dir: Where data sets are looked for first.
+        symmetrize: A known symmetry to put into the data: "rotate:DEG", "translate:PIXELS", "scale:FACTOR" or "none".
+        limit: How many training images to use, drawn by the seed; all by default.
+        task: "none", or each image in a quadrant of a canvas, to tell it ("digit") or it and the quadrant ("quadrant").
+        size: The side that square images are resampled to, at most 1,024; None leaves images as they are, and canvases
+            of a task at 32.
+        standardize: Whether the network sees images with the training set's mean and deviation taken out.
+        network: A network by name or "package.module:function".
+        augment: The augmentation to learn, as `experiments.augmentations` describes it, or "none".
+        train_augment: What weight updates see besides, and the evidence does not: "none" or "flips+shifts".
+        num_samples: S, the transformed copies of each image, in weight steps and in the test.
+        prior: "scalar", "layerwise" or "diagonal".
+        relaxation: The size that each weight tensor of a relaxed layer's paths starts with, but for its strict one, in
+            units of its usual size; below 1 the priors start as narrow, and the evidence may widen them. 1 starts all
+            alike.
+        baselines: Other ways to train the same network: "plain" (no augmentation), "fixed", "augerino", "map" (no
+            augmentation, precisions fixed at 1, no hyper steps) and, of a relaxed network, "conv" (convolutions alone).
+        fixed_widths: The widths of the baseline "fixed", by name.
+        simplify: The share below which a path of a relaxed layer is taken out afterwards; None to leave all.
+        dtype: "float32" or "float64".
+        fit: How it is trained.
+    """
+
+    data: str = "mnist-mini"
+    data_dir: str | None = None
+    symmetrize: str = "none"
+    limit: int | None = None
+    task: str = "none"
+    size: int | None = None
+    standardize: bool = False
+    network: str = "mlp"
+    augment: str = "affine"
+    train_augment: str = "none"
+    num_samples: int = 8
+    prior: str = "layerwise"
+    relaxation: float = 1.0
+    baselines: tuple[str, ...] = ()
+    fixed_widths: dict[str, float] = field(default_factory=dict)
+    simplify: float | None = None
+    dtype: str = "float32"
+    fit: FitConfig = IMAGES
+
+    def __post_init__(self) -> None:
+        """An error for the first setting that cannot be."""
+        check_choice("prior", self.prior, PRIORS)
+        check_choice("dtype", self.dtype, TYPES)
+        check_choice("train_augment", self.train_augment, TRAIN_AUGMENTS)
+        check_least("num_samples", self.num_samples, 1)
+        if self.limit is not None:
+            check_least("limit", self.limit, 1)
+        if self.size is not None:
+            check_between("size", self.size, LEAST_SIDE, MOST_SIDE)
+        if self.simplify is not None and not 0 < self.simplify < 1:
+            raise StructureError(f"simplify is a share between 0 and 1, such as 0.01; {self.simplify!r} came.")
+        self._check_relaxation()
+        self._check_baselines()
+        came = self.fit.curvature
+        if self.prior == "diagonal" and came not in ("diag", "full"):
+            raise StructureError(
+                f"A diagonal prior needs curvature 'diag' or 'full'; '{came}' came. Choose one of them."
+            )
+
+    @property
+    def is_relaxed(self) -> bool:
+        """Whether the network is one of relaxed layers, by its name."""
+        return self.network.startswith(RELAXED)
+
+    def _check_relaxation(self) -> None:
+        if not 0 < self.relaxation <= 1:
+            raise StructureError(
+                f"relaxation is a size above 0 and at most 1; {self.relaxation!r} came. Pass 1 or 0.3."
+            )
+        if self.relaxation < 1 and not (self.prior == "layerwise" and self.fit.follow_prior):
+            raise StructureError(
+                f"relaxation={self.relaxation} needs a layerwise prior and follow_prior; prior={self.prior!r} and "
+                f"follow_prior={self.fit.follow_prior} came. Leave it at 1, or set those."
+            )
+
+    def _check_baselines(self) -> None:
+        for name in self.baselines:
+            check_choice("baseline", name, BASELINES)
+            if self.augment == "none" and name in ("plain", "fixed", "augerino"):
+                raise StructureError(
+                    f"The baseline '{name}' is about an augmentation, and this run learns none. Leave it out, or name "
+                    "an augmentation."
+                )
+        if "fixed" in self.baselines and not self.fixed_widths:
+            raise StructureError(
+                "The baseline 'fixed' needs widths, such as rotation=1.57. Name one for each transform."
+            )
+        if self.fixed_widths and "fixed" not in self.baselines:
+            raise StructureError(
+                f"The widths of {', '.join(self.fixed_widths)} belong to the baseline 'fixed', which this run does "
+                "not train. Add it to the baselines, or leave the widths out."
+            )
+        if "conv" in self.baselines and not self.is_relaxed:
+            raise StructureError(
+                f"The baseline 'conv' belongs to relaxed networks, such as {RELAXED}f-fc+conv:4; {self.network!r} came."
+            )
+        if "conv" in self.baselines and self.network.startswith(f"{RELAXED}conv:"):
+            raise StructureError(
+                f"The baseline 'conv' would be this network itself, {self.network!r}. Leave it out, or choose another "
+                "variant."
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings by name, those of training among them."""
+        plain = dataclasses.asdict(self)
+        return {name: value for name, value in plain.items() if name != "fit"} | plain["fit"]
+
+
+def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxation: float = 1.0) -> DiscoverConfig:
+    """The settings that layer-wise equivariance is learned with: the reference network on 32 × 32 standardized pixels.
+
+    Arguments:
+        variant: The paths of each layer, such as "f-fc+conv".
+        alpha: The width of the network, from 1 to 1,000.
+        length_scale: Of sparse layers: "fixed", a "weight" with a prior, or a "hyperparameter".
+        relaxation: The size that the weights of all paths but the strict one start with; below 1 training begins at the
+            strict end.
+    """
+    check_between("alpha", alpha, 1, MOST_ALPHA)
+    name = f"{RELAXED}{variant}:{alpha}" + ("" if length_scale == "fixed" else f":{length_scale}")
+    fit = LAYERS if relaxation == 1 else STRICT
+    return DiscoverConfig(network=name, augment="none", size=32, standardize=True, relaxation=relaxation, fit=fit)

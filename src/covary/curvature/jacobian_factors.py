@@ -1,0 +1,245 @@
+r"""One call's share in the gradient of one parameter: the form that every curvature is made from.
+
+For datum n and one column :math:`v` of a root of :math:`\Lambda`, the part of :math:`\hat J_n^\top v` that belongs to
+one parameter and one call of its layer is
+
+.. math:: \sum_{s,r} a[n,s,r] \otimes g[n,s,r],
+
+with the layout ``a: (N, S, R, Q, D)`` and ``g: (N, S, R, Q, G)``: data, augmentation samples, whatever shares the
+weight inside one datum (positions, tokens), diagonal blocks of the weight (groups of a convolution), features. ``a``
+comes from the forward pass, ``g`` from the gradient of the outputs with respect to the layer's output; both are linear
+in what they are made from, so a sum over S may be taken before or after.
+
+A rule returns `Outer` for a weight that multiplies its input, `Lookup` for a table indexed by its input, and `Exact`
+for a small parameter whose columns it can write down directly (a bias is the case a ≡ 1).
+
+Where a layer keeps further copies of a datum beside its samples, as a group convolution does with one slice of features
+per group element h, R runs over pairs of element and position. `Merged` then tells how the mean of ``a`` and the sum of
+``g`` over h are made before patches are unfolded, so that the copies count like samples and cost like one of them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+ALL = slice(None)
+
+
+@dataclass(frozen=True)
+class Shortcut:
+    r"""The Gram matrix of the rows ``a`` by a shorter way than by the rows.
+
+    Arguments:
+        gram: Map from inputs (N, 1, ...) to :math:`\sum_{n,r} a a^\top`, (Q, D, D).
+        num_rows: The number of pairs (n, r) in that sum.
+    """
+
+    gram: Callable[[Tensor], Tensor]
+    num_rows: int
+
+
+@dataclass(frozen=True)
+class Merged:
+    r"""The rows of an `Outer` share with its copies of one datum brought together, R' = R / copies of them.
+
+    Arguments:
+        unfold: Linear map from inputs (N, S, ...) to the mean of ``a`` over the copies, (N, S, R', Q, D).
+        arrange: Linear map from output gradients (N, S, ...) to the sum of ``g`` over the copies, (N, S, R', Q, G).
+        shortcut: The Gram matrix of these rows, where there is a shorter way to it.
+    """
+
+    unfold: Callable[[Tensor], Tensor]
+    arrange: Callable[[Tensor], Tensor]
+    shortcut: Shortcut | None = None
+
+
+@dataclass(frozen=True)
+class Outer:
+    r"""The share :math:`\sum_{s,r} g \otimes a` of a weight, or :math:`\sum_{s,r} a \otimes g` if `input_rows`.
+
+    Arguments:
+        inputs: The layer's input with its sample axis, shape (N, S, ...).
+        unfold: Linear map from inputs (N, S, ...) to ``a`` (N, S, R, Q, D).
+        arrange: Linear map from output gradients (N, S, ...) to ``g`` (N, S, R, Q, G).
+        input_rows: Whether the weight's rows are indexed by the input (transposed convolution), not by the output.
+        block: Which of how many equal blocks of rows of the parameter this share fills; (0, 1) is the whole of it.
+        fold: How many rows of the inner batch belong to one datum and sample besides S; they join R.
+        merged: The same rows with copies of one datum, such as group elements, brought together; None without copies.
+        shortcut: The Gram matrix of the rows ``a``, where there is a shorter way to it.
+    """
+
+    inputs: Float[Tensor, "NF S *features"]
+    unfold: Callable[[Tensor], Tensor]
+    arrange: Callable[[Tensor], Tensor]
+    input_rows: bool = False
+    block: tuple[int, int] = (0, 1)
+    fold: int = 1
+    merged: Merged | None = None
+    shortcut: Shortcut | None = None
+
+    def input_shortcut(self, *, merge: bool = True) -> Shortcut | None:
+        """The shorter way to the Gram matrix of the rows ``a``, merged or not, where there is one."""
+        return self.merged.shortcut if self.merged is not None and merge else self.shortcut
+
+    def input_gram(self, shortcut: Shortcut, weights: Float[Tensor, "N S"] | None = None) -> Float[Tensor, "Q D D"]:
+        r"""The sum :math:`\sum_{n,r} \bar a \bar a^\top` by a shortcut; weights as in `averaged_inputs`."""
+        return shortcut.gram(_sample_mean(self.inputs, weights))
+
+    def averaged_inputs(
+        self, weights: Float[Tensor, "N S"] | None = None, *, samples: slice = ALL, merge: bool = True
+    ) -> Float[Tensor, "N R Q D"]:
+        r"""The mean over samples :math:`\bar a`, taken before unfolding: memory does not grow with S.
+
+        Arguments:
+            weights: How much each sample counts, rows summing to 1; 1/S by default.
+            samples: Which samples the mean is over.
+            merge: Whether the mean is also over copies, where the share has some.
+        """
+        inputs = _sample_mean(self.inputs, weights, samples)
+        unfold = self.merged.unfold if self.merged is not None and merge else self.unfold
+        return _join_fold(unfold(inputs), self.fold).squeeze(1)
+
+    def summed_gradients(
+        self, gradient: Float[Tensor, "NF S *outputs"], *, samples: slice = ALL, merge: bool = True
+    ) -> Float[Tensor, "N R Q G"]:
+        r"""The sum over samples :math:`\bar g`, and over copies; each sample's gradient carries its weight already."""
+        chosen = gradient[:, samples]
+        total = chosen if chosen.shape[1] == 1 else chosen.sum(1, keepdim=True)
+        arrange = self.merged.arrange if self.merged is not None and merge else self.arrange
+        return _join_fold(arrange(total), self.fold).squeeze(1)
+
+    def columns(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
+        r"""The exact columns :math:`\hat J_n^\top v` of the data in `rows`."""
+        rows = _fold_rows(rows, self.fold)
+        a = _join_fold(self.unfold(self.inputs[rows]), self.fold)
+        g = _join_fold(self.arrange(gradient[rows]), self.fold)
+        left, right = (a, g) if self.input_rows else (g, a)
+        return _place(torch.einsum("nsrqi,nsrqj->nqij", left, right).flatten(1), self.block)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    r"""The share of a table (V, D) whose row ``index`` is the layer's output: ``a`` is one-hot, rows are inputs.
+
+    Arguments:
+        index: The rows looked up, shape (N, S, R); a negative index marks a position without gradient.
+        num_rows: The number V of rows of the table.
+        dtype: The type of the table, in which its factors are made.
+        fold: As in `Outer`.
+    """
+
+    index: Int[Tensor, "NF S R"]
+    num_rows: int
+    dtype: torch.dtype
+    fold: int = 1
+
+    def averaged_inputs(
+        self, weights: Float[Tensor, "N S"] | None = None, *, samples: slice = ALL
+    ) -> Float[Tensor, "N R 1 V"]:
+        r"""The mean over samples of the one-hot vectors, dense; arguments as in `Outer`."""
+        one_hot = torch.nn.functional.one_hot(self.index.clamp(min=0), self.num_rows)
+        one_hot = one_hot * (self.index >= 0).unsqueeze(-1)
+        average = _sample_mean(one_hot.to(self.dtype), weights, samples)
+        return _join_fold(average.unsqueeze(3), self.fold).squeeze(1)
+
+    def summed_gradients(
+        self, gradient: Float[Tensor, "NF S *outputs"], *, samples: slice = ALL
+    ) -> Float[Tensor, "N R 1 D"]:
+        r"""The sum over samples :math:`\bar g`."""
+        arranged = self._arrange(gradient)[:, samples].sum(1, keepdim=True).unsqueeze(3)
+        return _join_fold(arranged, self.fold).squeeze(1)
+
+    @property
+    def num_used(self) -> int:
+        """The number of pairs (n, r) that look a row up in at least one sample."""
+        return int((self.index >= 0).any(1).sum())
+
+    def counts(self, weights: Float[Tensor, "N FR 1"] | None = None) -> Float[Tensor, " V"]:
+        """How often each row was looked up: the diagonal of the input factor where S = 1.
+
+        Arguments:
+            weights: How often each position counts; once by default.
+        """
+        used = self.index >= 0
+        seen = self.index[used]
+        if weights is None:  # integers, which do not round
+            return torch.bincount(seen, minlength=self.num_rows).to(self.dtype)
+        counted = weights.reshape(self.index.shape)[used]
+        return counted.new_zeros(self.num_rows).index_add(0, seen, counted)
+
+    def columns(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
+        r"""The exact columns :math:`\hat J_n^\top v` of the data in `rows`."""
+        rows = _fold_rows(rows, self.fold)
+        index = self.index[rows].clamp(min=0).flatten(1)
+        values = self._arrange(gradient)[rows].flatten(1, 2)
+        table = values.new_zeros(len(index), self.num_rows, values.shape[-1])
+        table = table.scatter_add(1, index.unsqueeze(-1).expand_as(values), values)
+        return table.unflatten(0, (-1, self.fold)).sum(1).flatten(1)
+
+    def _arrange(self, gradient: Tensor) -> Tensor:
+        arranged = gradient.reshape(*self.index.shape, -1)
+        return arranged * (self.index >= 0).unsqueeze(-1)
+
+
+@dataclass(frozen=True)
+class Exact:
+    r"""The share of a small parameter, by its columns.
+
+    Arguments:
+        sum_columns: Linear map from output gradients (N, S, ...) to :math:`\hat J_n^\top v`, shape (N, P), summed over
+            s, r.
+        additive: Whether the parameter is added to the layer's output, so that its columns are sums of the weight's
+            rows g; where there is one row per datum its block is the weight's factor, and is not computed again.
+        block: As in `Outer`.
+        fold: As in `Outer`.
+    """
+
+    sum_columns: Callable[[Tensor], Tensor]
+    additive: bool = False
+    block: tuple[int, int] = (0, 1)
+    fold: int = 1
+
+    def columns(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
+        r"""The exact columns :math:`\hat J_n^\top v` of the data in `rows`."""
+        columns = self.sum_columns(gradient).unflatten(0, (-1, self.fold)).sum(1)
+        return _place(columns[rows], self.block)
+
+
+Share = Outer | Lookup | Exact
+
+
+def _sample_mean(
+    values: Float[Tensor, "NF S *features"], weights: Float[Tensor, "N S"] | None, samples: slice = ALL
+) -> Float[Tensor, "NF 1 *features"]:
+    """The mean over the chosen samples, weighted where weights are given."""
+    chosen = values[:, samples]
+    if chosen.shape[1] == 1:  # one sample is its own mean, and needs no copy
+        return chosen
+    if weights is None:
+        return chosen.mean(1, keepdim=True)
+    own = weights[:, samples].to(values)
+    rows = (own / own.sum(1, keepdim=True)).repeat_interleave(len(values) // len(weights), dim=0)  # of folded rows
+    return torch.einsum("ns,ns...->n...", rows, chosen).unsqueeze(1)
+
+
+def _join_fold(a: Float[Tensor, "NF S R Q D"], fold: int) -> Float[Tensor, "N S FR Q D"]:
+    """The same rows with the folded axis moved from the data into R."""
+    if fold == 1:
+        return a
+    return a.unflatten(0, (-1, fold)).transpose(1, 2).flatten(2, 3)
+
+
+def _fold_rows(rows: slice, fold: int) -> slice:
+    if rows == ALL:
+        return rows
+    return slice(rows.start * fold, rows.stop * fold)
+
+
+def _place(columns: Float[Tensor, "N p"], block: tuple[int, int]) -> Float[Tensor, "N P"]:
+    """The columns of the whole parameter when only one block of its rows is given."""
+    position, number = block
+    width = columns.shape[1]
+    return torch.nn.functional.pad(columns, (position * width, (number - 1 - position) * width))

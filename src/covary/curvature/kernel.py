@@ -1,0 +1,203 @@
+r"""The tangent kernel: the full GGN by its dual, as large as the data instead of the weights.
+
+.. math:: K = \Lambda^{1/2} \hat J \delta^{-1} \hat J^\top \Lambda^{1/2}, \qquad
+    \log|H + \delta| - \log|\delta| = \log|I + K|.
+
+One row per datum and column of the root of Λ, column-major: row k·N + n. K is a sum over weights, and each weight's
+part has two forms: the Gram matrix of explicit *columns* :math:`\hat J^\top v`, as long as the weight, or, from the
+*rows* of its shares, :math:`\delta^{-1} \sum_{t,t'} (a_t \cdot a'_{t'})(g_t \cdot g'_{t'})` with t counting samples,
+positions and calls, where nothing as long as the weight is formed. `rows_are_cheaper` chooses.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from .capture import Captured, PlacedShare
+from .jacobian import row_slices, weight_columns
+from .jacobian_factors import Exact, Lookup, Outer
+
+Gradients = Sequence[Sequence[Tensor]]  # K columns, each with the gradient at every call's output
+
+
+class RowSizes(NamedTuple):
+    """The sizes of a family: T rows per datum, Q diagonal blocks, D inputs and G outputs in each."""
+
+    num_rows: int
+    num_blocks: int
+    num_inputs: int
+    num_outputs: int
+
+
+class Family(NamedTuple):
+    """The calls that fill one block of a weight's rows, and the sizes of all of them together."""
+
+    calls: tuple[tuple[int, Outer | Lookup], ...]
+    sizes: RowSizes
+
+
+def tangent_kernel(
+    captured: Captured, columns: Iterable[Float[Tensor, "N C"]], shifts: Mapping[str, Tensor]
+) -> Float[Tensor, "KN KN"]:
+    """The kernel K of a captured pass, a sum over weights.
+
+    Only one weight's rows or columns are held at a time, also where the pass is differentiable: they are then made
+    again when the derivative is taken.
+
+    Arguments:
+        captured: The pass.
+        columns: Columns of the root of Λ; the kernel has their number times N rows.
+        shifts: The prior precision of each weight, 0-d or (numel,).
+    """
+    gradients = list(captured.pull_all(columns))
+    size = len(gradients) * len(captured.outputs)
+    kernel = captured.outputs.new_zeros(size, size)
+    for name in captured.weights:
+        if captured.shares[name]:
+            part = partial(_weight_kernel, captured, name, gradients, shifts[name])
+            kernel = kernel + checkpoint(part, use_reentrant=False, preserve_rng_state=False)
+    return kernel
+
+
+def weight_kernels(captured: Captured, columns: Iterable[Float[Tensor, "N C"]]) -> Float[Tensor, "W KN KN"]:
+    r"""The kernel :math:`K_w` of each weight alone at precision 1: that of any prior is :math:`\sum_w K_w / \delta_w`.
+
+    In the order of `captured.weights`; zero for a weight that the pass did not call.
+
+    Arguments:
+        captured: The pass.
+        columns: Columns of the root of Λ.
+    """
+    gradients = list(captured.pull_all(columns))
+    size, one = len(gradients) * len(captured.outputs), captured.outputs.new_ones(())
+    kernels = captured.outputs.new_zeros(len(captured.weights), size, size)
+    for number, name in enumerate(captured.weights):
+        if captured.shares[name]:
+            kernels[number] = _weight_kernel(captured, name, gradients, one)
+    return kernels
+
+
+def rows_are_cheaper(num_data: int, num_columns: int, families: Sequence[RowSizes]) -> bool:
+    r"""Whether the products of rows take fewer multiplications than the explicit columns.
+
+    For N data and K columns, with P = QDG entries of a family and pairs of columns taken once,
+
+    .. math:: \tfrac12 K(K+1) (NT)^2 Q (G + 1) + (NT)^2 Q D \quad\text{against}\quad KNT\,P + (KN)^2 P,
+
+    that is, about T² against 2D: rows for layers that are called once per datum and sample, columns for convolutions
+    with many positions.
+
+    Arguments:
+        num_data: N.
+        num_columns: K.
+        families: The sizes of the families that make up the weight.
+    """
+    by_rows = by_columns = 0
+    for num_rows, num_blocks, num_inputs, num_outputs in families:
+        products = (num_data * num_rows) ** 2 * num_blocks
+        by_rows += num_columns * (num_columns + 1) // 2 * products * (num_outputs + 1) + products * num_inputs
+        length = num_blocks * num_inputs * num_outputs
+        by_columns += num_columns * num_data * (num_rows + num_columns * num_data) * length
+    return by_rows <= by_columns
+
+
+def _weight_kernel(captured: Captured, name: str, gradients: Gradients, shift: Tensor) -> Float[Tensor, "KN KN"]:
+    """One weight's part of the kernel, in the cheaper of the forms that it has."""
+    families = _families(captured.shares[name], gradients[0]) if shift.ndim == 0 else None
+    if families is not None and rows_are_cheaper(len(captured.outputs), len(gradients), [f.sizes for f in families]):
+        return torch.stack([_by_rows(family, gradients) for family in families]).sum(0) / shift
+    return _by_columns(captured, name, gradients, shift)
+
+
+def _by_columns(captured: Captured, name: str, gradients: Gradients, shift: Tensor) -> Float[Tensor, "KN KN"]:
+    r"""The Gram matrix of explicit columns :math:`\hat J^\top v`."""
+    everything = slice(0, len(captured.outputs))
+    jacobian = torch.cat([weight_columns(captured, name, column, everything) for column in gradients])
+    if shift.ndim == 0:
+        return (jacobian @ jacobian.T) / shift
+    scaled = jacobian * shift.rsqrt()
+    return scaled @ scaled.T
+
+
+def _by_rows(family: Family, gradients: Gradients) -> Float[Tensor, "KN KN"]:
+    r"""The sum over rows of :math:`(a \cdot a')(g \cdot g')`."""
+    a = _flat([_input_rows(share) for _, share in family.calls])
+    g = [_flat([_gradient_rows(share, column[call]) for call, share in family.calls]) for column in gradients]
+    num_rows = family.sizes.num_rows
+    num_data = a.shape[1] // num_rows
+    order = range(len(g))
+    blocks: dict[tuple[int, int], list[Tensor]] = {(i, j): [] for i in order for j in range(i, len(g))}
+    for data in row_slices(num_data, len(a) * num_rows**2 * num_data):
+        rows = slice(data.start * num_rows, data.stop * num_rows)
+        inputs = _input_products(a[:, rows], a, g[0].dtype)
+        for (i, j), parts in blocks.items():
+            products = inputs * (g[i][:, rows] @ g[j].mT)  # (Q, n·T, N·T)
+            parts.append(products.unflatten(2, (-1, num_rows)).unflatten(1, (-1, num_rows)).sum((0, 2, 4)))
+    upper = {key: torch.cat(parts) for key, parts in blocks.items()}
+    return torch.cat([torch.cat([upper[i, j] if i <= j else upper[j, i].T for j in order], 1) for i in order])
+
+
+def _families(shares: Sequence[PlacedShare], gradients: Sequence[Tensor]) -> list[Family] | None:
+    """A weight's calls by the block of its rows that they fill; None where they are not sums of equal products."""
+    found: dict[int, Family] = {}
+    layouts = set()
+    for call, share in shares:
+        if isinstance(share, Exact):
+            return None
+        sizes = _sizes(share, gradients[call])
+        position, number, transposed = 0, 1, True
+        if isinstance(share, Outer):
+            (position, number), transposed = share.block, share.input_rows
+        layouts.add((type(share), number, transposed, *sizes[1:]))
+        before = found.get(position, Family((), sizes._replace(num_rows=0)))
+        num_rows = before.sizes.num_rows + sizes.num_rows
+        found[position] = Family((*before.calls, (call, share)), sizes._replace(num_rows=num_rows))
+    return list(found.values()) if len(layouts) == 1 else None
+
+
+def _sizes(share: Outer | Lookup, gradient: Tensor) -> RowSizes:
+    """The sizes of one call, from its first datum."""
+    if isinstance(share, Lookup):
+        num_rows = share.index[: share.fold].numel()
+        return RowSizes(num_rows, 1, share.num_rows, gradient[: share.fold].numel() // num_rows)
+    _, num_rows, num_blocks, num_inputs = _of_data(share.unfold(share.inputs[: share.fold]), share.fold).shape
+    num_outputs = share.arrange(gradient[: share.fold]).shape[-1]
+    return RowSizes(num_rows, num_blocks, num_inputs, num_outputs)
+
+
+def _input_rows(share: Outer | Lookup) -> Float[Tensor, "N T Q D"] | Int[Tensor, "N T 1 1"]:
+    """The rows a; of a table, the indices of what are one-hot rows."""
+    if isinstance(share, Outer):
+        return _of_data(share.unfold(share.inputs), share.fold)
+    return _of_data(share.index[..., None, None], share.fold)
+
+
+def _gradient_rows(share: Outer | Lookup, gradient: Tensor) -> Float[Tensor, "N T Q G"]:
+    """The rows g of one column."""
+    if isinstance(share, Outer):
+        return _of_data(share.arrange(gradient), share.fold)
+    # a negative index marks a position without gradient
+    seen = (share.index >= 0)[..., None, None]
+    return _of_data(gradient.reshape(*share.index.shape, 1, -1) * seen, share.fold)
+
+
+def _of_data(rows: Shaped[Tensor, "NF S R Q D"], fold: int) -> Shaped[Tensor, "N T Q D"]:
+    """The rows of each datum in one axis, folded ones included."""
+    return rows.unflatten(0, (-1, fold)).flatten(1, 3)
+
+
+def _flat(calls: Sequence[Shaped[Tensor, "N _ Q D"]]) -> Shaped[Tensor, "Q NT D"]:
+    """The rows of all calls and data, datum by datum."""
+    return torch.cat(list(calls), 1).flatten(0, 1).movedim(1, 0)
+
+
+def _input_products(
+    left: Shaped[Tensor, "Q m D"], right: Shaped[Tensor, "Q n D"], dtype: torch.dtype
+) -> Float[Tensor, "Q m n"]:
+    """The products a·a' of all pairs of rows; of one-hot rows, whether their indices are equal."""
+    return left @ right.mT if left.is_floating_point() else (left == right.mT).to(dtype)

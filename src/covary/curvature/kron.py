@@ -1,0 +1,193 @@
+r"""KFAC: one Kronecker product per weight, summed over data as factors.
+
+With the rows :math:`\bar a` and :math:`\bar g` of `rows.py`,
+
+.. math:: H \approx A \otimes B / c, \quad A = \sum \bar a \bar a^\top, \quad B = \sum_k \sum \bar g \bar g^\top.
+
+*Expand* sums over the pairs (n, r) and counts them; *reduce* first takes the mean of ā and the sum of ḡ over r, then
+sums over n. Over S it is always reduce (paper 1, Eq. (19)), and over group elements as well unless asked otherwise.
+The square of a mean over few samples is too large by the variance of that mean. Where samples were drawn as two
+independent sets with means :math:`\bar a_1, \bar a_2`, the estimate
+
+.. math:: A = \tfrac12 \sum (\bar a_1 \bar a_2^\top + \bar a_2 \bar a_1^\top),
+
+and B likewise, is free of that bias; it is symmetric, and positive semi-definite but for noise (`Kron.estimated`).
+Factors carry a block axis Q for grouped and factored layers, so that no zero between blocks is ever stored; each block
+has its own B, with count N, or all share their sum with count N·Q (paper 2, Sec. 5.1). Biases and other small
+parameters get exact blocks.
+"""
+
+from collections.abc import Container, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from .._types import Batch, Columns
+from ..likelihoods import Likelihood
+from ..linalg import AbstractPSD, Block, Dense, Gram, Kron
+from .accumulate import accumulate, as_block
+from .capture import Captured
+from .coverage import select_weights
+from .diag import diagonal_block
+from .evaluate import evaluate, summed_blocks
+from .full import dense_block
+from .jacobian_factors import Exact, Lookup, Outer
+from .rows import DEFAULT, KfacApprox, Sharing, called, gradient_rows, input_rows, products, stack
+
+
+def kfac(
+    network: nn.Module,
+    likelihood: Likelihood,
+    batch: Batch,
+    *,
+    columns: Columns = "exact",
+    generator: torch.Generator | None = None,
+    weights: Iterable[str] | None = None,
+    index: Int[Tensor, " N"] | None = None,
+    seed: int = 0,
+    kfac_approx: KfacApprox = "expand",
+    group_approx: KfacApprox = "reduce",
+    common_gradients: bool = False,
+) -> Block:
+    """The Kronecker-factored GGN of a batch, one block per weight, sum over data, without the prior.
+
+    Arguments:
+        network: The network, averaged or plain.
+        likelihood: The likelihood.
+        batch: Inputs and targets.
+        columns: "exact" for all C columns of the root of Λ, or a number of random sketches.
+        generator: Where the sketches' signs come from.
+        weights: Names of the weights to cover; all by default.
+        index: The identity of each datum, for the noise of an averaged network; its position by default.
+        seed: The seed of that noise.
+        kfac_approx: "expand" or "reduce" over positions and tokens.
+        group_approx: "reduce" or "expand" over the elements of a group convolution.
+        common_gradients: Whether the blocks of a grouped or factored weight share one gradient factor, as in paper 2;
+            by default each has its own, which is closer to the GGN where channels differ.
+    """
+    blocks_of = partial(kron_blocks, sharing=Sharing(kfac_approx, group_approx, common_gradients))
+    parts = evaluate(network, likelihood, batch, weights, index, seed)
+    blocks = summed_blocks(parts, blocks_of, likelihood, columns, generator)
+    return as_block(blocks, select_weights(network, weights))
+
+
+def kron_blocks(
+    captured: Captured, columns: Iterable[Float[Tensor, "N C"]], sharing: Sharing = DEFAULT
+) -> dict[str, AbstractPSD]:
+    """The blocks of the weights that were called, additive over batches by `accumulate`."""
+    inputs = {name: _input_factor(captured, name, sharing) for name in called(captured, "kron")}
+    partners = _partners(captured, inputs)
+    outputs: dict[str, Gram] = {}
+    exact: dict[str, AbstractPSD] = {}
+    for gradients in captured.pull_all(columns):
+        for name in inputs:
+            factor = _gradient_factor(captured, name, gradients, sharing)
+            outputs[name] = factor if name not in outputs else outputs[name] + factor
+        exact = accumulate(exact, exact_blocks(captured, gradients, without=partners))
+        del gradients  # before the next column's are made
+    exact |= {bias: Dense(outputs[weight], name=bias) for bias, weight in partners.items() if weight in outputs}
+    pairs = {
+        name: kron_product(captured, name, inputs[name].gram, factor, inputs[name].num_rows)
+        for name, factor in outputs.items()
+    }
+    return {name: pairs.get(name) or exact[name] for name in captured.weights if name in pairs or name in exact}
+
+
+def exact_blocks(
+    captured: Captured, gradients: Sequence[Tensor], without: Container[str] = ()
+) -> dict[str, AbstractPSD]:
+    """The blocks of small parameters for one column, dense or diagonal.
+
+    Arguments:
+        captured: The captured pass.
+        gradients: What the column left at each call.
+        without: Weights whose blocks are known already.
+    """
+    dense = [name for name in called(captured, "dense") if name not in without]
+    blocks: dict[str, AbstractPSD] = {name: dense_block(captured, (name,), gradients) for name in dense}
+    return blocks | {name: diagonal_block(captured, name, gradients) for name in called(captured, "diagonal")}
+
+
+def kron_product(captured: Captured, name: str, inputs: Gram, gradients: Gram, count: Tensor | None) -> Kron:
+    """The product of both factors of a weight, in the order of `weight.flatten()`; the count as `Kron` takes it."""
+    share = captured.shares[name][0].share
+    rows_are_inputs = isinstance(share, Lookup) or (isinstance(share, Outer) and share.input_rows)
+    # torch.kron(left, right) follows weight.flatten(): left indexes the weight's rows
+    left, right = (inputs, gradients) if rows_are_inputs else (gradients, inputs)
+    return Kron(right, left, count, estimated=captured.num_sets > 1)
+
+
+class InputFactor(NamedTuple):
+    """The factor of the inputs and the number of rows summed in it, per block of rows of the weight."""
+
+    gram: Gram
+    num_rows: Float[Tensor, "*Q"]
+
+
+def _partners(captured: Captured, inputs: dict[str, InputFactor]) -> dict[str, str]:
+    """For each bias whose exact block is the gradient factor of its layer's weight, that weight."""
+    weights = {}
+    for name, factor in inputs.items():
+        call, share = captured.shares[name][0]
+        single = len(captured.shares[name]) == 1 and isinstance(share, Outer) and not share.input_rows
+        # as many rows as data: nothing is shared inside a datum, and no groups part the factor
+        if (
+            single
+            and captured.num_sets == 1
+            and factor.gram.matrix.ndim == 2
+            and float(factor.num_rows.max()) == len(captured.outputs)
+        ):
+            weights[call] = name
+    biases = {}
+    for name in called(captured, "dense"):
+        call, share = captured.shares[name][0]
+        if len(captured.shares[name]) == 1 and isinstance(share, Exact) and share.additive and call in weights:
+            biases[name] = weights[call]
+    return biases
+
+
+def _input_factor(captured: Captured, name: str, sharing: Sharing) -> InputFactor:
+    lookups = [share for _, share in captured.shares[name] if isinstance(share, Lookup)]
+    if lookups and captured.num_samples == 1 and sharing.rows == "expand":
+        # one-hot rows have a diagonal Gram matrix: blocks of size one
+        counts = torch.stack([share.counts() for share in lookups]).sum(0)
+        return InputFactor(Gram(counts[:, None, None]), _count([sum(share.num_used for share in lookups)], counts))
+    if (short := _short_input_factor(captured, name, sharing)) is not None:
+        return short
+    rows = input_rows(captured, name, sharing)
+    if lookups and sharing.rows == "expand":  # positions without lookup are no rows
+        num_rows = [sum(share.num_used for share in lookups)]
+    else:
+        num_rows = [sum(part.shape[1] * part.shape[2] for part in rows[key]) for key in sorted(rows)]
+    gram = stack([products(rows[key]) for key in sorted(rows)])
+    if sharing.common_gradients:
+        num_rows = [number * rows[0][0].shape[3] for number in num_rows]
+    return InputFactor(gram, _count(num_rows, gram.matrix))
+
+
+def _short_input_factor(captured: Captured, name: str, sharing: Sharing) -> InputFactor | None:
+    """The factor of a weight that is called once and has a shortcut to the products of all rows; else None."""
+    (_, share), *others = captured.shares[name]
+    if others or not isinstance(share, Outer) or sharing.rows == "reduce" or captured.num_sets > 1:
+        return None
+    shortcut = share.input_shortcut(merge=sharing.elements == "reduce")
+    if shortcut is None:
+        return None
+    matrix = share.input_gram(shortcut, captured.sample_weights)
+    num_rows = shortcut.num_rows * (len(matrix) if sharing.common_gradients else 1)
+    return InputFactor(Gram(matrix if len(matrix) > 1 else matrix[0]), _count([num_rows], matrix))
+
+
+def _gradient_factor(captured: Captured, name: str, gradients: Sequence[Tensor], sharing: Sharing) -> Gram:
+    rows = gradient_rows(captured, name, gradients, sharing)
+    if sharing.common_gradients:  # blocks count as further rows
+        rows = {key: [part.flatten(2, 3)[:, :, :, None] for part in parts] for key, parts in rows.items()}
+    return stack([products(rows[key]) for key in sorted(rows)])
+
+
+def _count(counts: list[int], like: Tensor) -> Tensor:
+    values = torch.tensor(counts, dtype=like.dtype, device=like.device)
+    return values[0] if len(counts) == 1 else values

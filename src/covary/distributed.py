@@ -1,0 +1,98 @@
+"""All that knows of processes: who this one is, which data it reads, and sums over all of them.
+
+Every sum over data is the sum over processes of sums over shards. Without an initialized `torch.distributed` process
+group there is one process, and every function here is the identity.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, distributed
+
+from ._errors import DataError, StructureError
+from .batches import Batches
+
+Place = tuple[int, int]  # this process, and how many there are
+
+
+def place() -> Place:
+    """The number of this process and the number of processes; (0, 1) without a process group."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
+
+
+@contextmanager
+def process_group() -> Iterator[None]:
+    """The process group that a launcher such as torchrun describes in the environment; none where there is no such."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or distributed.is_initialized():
+        yield
+        return
+    # sums of numbers stay on the CPU, those of factors lie where the network does
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+def require_alike(value: object, what: str) -> None:
+    """Nothing, or an error in every process where they do not begin with the same."""
+    if place()[1] == 1:
+        return
+    found: list[object] = [None] * place()[1]
+    distributed.all_gather_object(found, value)
+    if any(other != found[0] for other in found):
+        raise StructureError(
+            f"The processes do not begin with the same {what}. Build networks from the same seed in each, pass each "
+            "the same data, and keep checkpoints in a folder that all of them see."
+        )
+
+
+def is_first() -> bool:
+    """Whether this process writes files and prints."""
+    return place()[0] == 0
+
+
+def own(positions: Int[Tensor, " N"]) -> Int[Tensor, " n"]:
+    """Every so-manieth of these positions, beginning at this process's number."""
+    rank, world = place()
+    return positions[rank::world]
+
+
+def own_part(batches: Batches) -> Batches:
+    """The shard of this process."""
+    if place()[1] == 1:
+        return batches
+    if batches.num_data < place()[1]:
+        raise DataError(
+            f"{batches.num_data or 'A stream of'} data cannot be shared among {place()[1]} processes. Pass a pair of "
+            "tensors or a Dataset with at least one datum for each."
+        )
+    return batches.at(own(torch.arange(batches.num_data)))
+
+
+def all_sum(value: Tensor) -> Tensor:
+    """The sum of a tensor over the processes of the default group; the tensor itself where there is none."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return value
+    total = value.detach().clone().contiguous()
+    distributed.all_reduce(total)
+    return total
+
+
+def all_max(value: Tensor) -> Tensor:
+    """The entrywise maximum of a tensor over the processes; the tensor itself where there is one."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return value
+    largest = value.detach().clone().contiguous()
+    distributed.all_reduce(largest, distributed.ReduceOp.MAX)
+    return largest
+
+
+def all_sum_number(value: int) -> int:
+    """The sum of a number over the processes."""
+    return int(all_sum(torch.tensor(value)))

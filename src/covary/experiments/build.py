@@ -1,0 +1,204 @@
+"""The pieces of an experiment: data with a known symmetry, networks that learn it, and baselines."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import StructureError
+from ..config import DiscoverConfig, FitConfig
+from ..data import (
+    Dataset,
+    channel_moments,
+    flips_and_shifts,
+    in_quadrants,
+    limited,
+    load,
+    resized,
+    symmetrize,
+    true_widths,
+)
+from ..data.quadrants import QUADRANT_SIDE
+from ..layers import begin_strict
+from ..likelihoods import Categorical
+from ..networks import Averaged, Standardized
+from ..networks import build as build_network
+from ..priors import Prior, hyperparameters_of
+from ..records import Baseline
+from ..training import FitRun, fit
+from ..training.augerino import AUGERINO_DECAY, AUGERINO_RATE
+from .augmentations import build as build_augmentation
+
+
+class Session(NamedTuple):
+    """Where a run keeps its checkpoints, and whether it goes on from them.
+
+    Arguments:
+        folder: The folder, or None for a run that keeps none.
+        resume: Whether to go on from the newest.
+        every: How many epochs lie between two.
+    """
+
+    folder: Path | None = None
+    resume: bool = False
+    every: int = 5
+
+    def part(self, name: str) -> "Session":
+        """The session of one part of the run."""
+        return self if self.folder is None else self._replace(folder=self.folder / name)
+
+
+ALONE = Session()
+
+
+class Task(NamedTuple):
+    """A data set in the type it is trained in.
+
+    Arguments:
+        dataset: The data set.
+        true_widths: The amounts that it was made with, where they are known.
+        moments: The mean and deviation of each channel that networks take out, or None for images as they are.
+    """
+
+    dataset: Dataset
+    true_widths: dict[str, float]
+    moments: tuple[Tensor, Tensor] | None = None
+
+
+def prepared(config: DiscoverConfig) -> Task:
+    """The data as the settings ask for them: limited, made symmetric, placed in quadrants, resampled, typed."""
+    dataset = load(config.data, config.data_dir)
+    seed = config.fit.seed
+    if config.limit is not None:
+        dataset = limited(dataset, config.limit, seed)
+    height, width = dataset.x_train.shape[-2:]
+    made = symmetrize(dataset, config.symmetrize, seed)
+    known = true_widths(config.symmetrize, height, width)
+    if config.task != "none":  # a digit that turns in its quadrant is no image that turns: no width is known
+        made, known = in_quadrants(made, config.task, seed, config.size or QUADRANT_SIDE), {}
+    elif config.size is not None:
+        made = resized(made, config.size)
+    moments = channel_moments(made.x_train) if config.standardize else None
+    dtype = getattr(torch, config.dtype)
+    return Task(made._replace(x_train=made.x_train.to(dtype), x_test=made.x_test.to(dtype)), known, moments)
+
+
+def model(config: DiscoverConfig, task: Task) -> nn.Module:
+    """The network as it starts, averaged over the augmentation that is to be learned, where there is one."""
+    network = _network(config, task)
+    if config.augment == "none":
+        return network
+    return Averaged(network, build_augmentation(config.augment, dtype=config.dtype), config.num_samples)
+
+
+def learn(config: DiscoverConfig, task: Task, session: Session = ALONE) -> FitRun:
+    """The network trained together with its augmentation and prior."""
+    return _fitted("learn", _learned(config, task), config, task, session)
+
+
+def run_baseline(name: str, config: DiscoverConfig, task: Task, session: Session = ALONE) -> Baseline:
+    """Another way to train the same network: same draw of initial weights, data, epochs and test samples."""
+    run = _fitted(name, _BASELINES[name](config, task), config, task, session)
+    return Baseline(name, run.symmetries, run.evidence, run.record.test, run.record.seconds)
+
+
+def check_baselines(config: DiscoverConfig, task: Task) -> None:
+    """Nothing, or an error for a baseline that cannot be built: better before the first run than after it."""
+    for name in config.baselines:
+        _BASELINES[name](config, task)
+
+
+Start = tuple[nn.Module, Prior, FitConfig]
+
+
+def _learned(config: DiscoverConfig, task: Task) -> Start:
+    """Everything learned by the evidence."""
+    network = model(config, task)
+    return network, _prior(config, network), config.fit
+
+
+def _plain(config: DiscoverConfig, task: Task) -> Start:
+    """No augmentation: the average over any number of equal copies is the network itself."""
+    return _learned(replace(config, augment="none", baselines=(), fixed_widths={}), task)
+
+
+def _fixed(config: DiscoverConfig, task: Task) -> Start:
+    """The widths that the user names; the prior is learned."""
+    augment = build_augmentation(config.augment, config.fixed_widths, config.dtype)
+    network = Averaged(_network(config, task), augment, config.num_samples)
+    cast(nn.Module, network.augment).requires_grad_(False)
+    return network, _prior(config, network), config.fit
+
+
+def _augerino(config: DiscoverConfig, task: Task) -> Start:
+    """Joint descent on loss minus a reward for width, with a fixed weight decay; it has no evidence to report."""
+    network = model(config, task)
+    prior = Prior(network, "scalar", AUGERINO_DECAY * len(task.dataset.x_train)).requires_grad_(False)
+    joint = replace(config.fit, augment_rate=AUGERINO_RATE, final_augment_rate=AUGERINO_RATE)
+    return network, prior, replace(joint, estimator="augerino", judgements=0, follow_prior=False)
+
+
+def _map(config: DiscoverConfig, task: Task) -> Start:
+    """No augmentation, precisions fixed at 1 (a weight decay of 1/N): the evidence is judged once, never followed."""
+    network = _network(config, task)
+    prior = Prior(network, config.prior).requires_grad_(False)
+    for parameter in hyperparameters_of(network, prior.weights(network)).values():
+        parameter.requires_grad_(False)
+    return network, prior, replace(config.fit, judgements=min(config.fit.judgements, 1))
+
+
+def _conv(config: DiscoverConfig, task: Task) -> Start:
+    """The network of the same width whose layers are convolutions and nothing else, learned the same way."""
+    width = config.network.split(":")[2]
+    alone = replace(config, network=f"relaxed:conv:{width}", relaxation=1.0, baselines=(), fixed_widths={})
+    return _learned(alone, task)
+
+
+_BASELINES: dict[str, Callable[[DiscoverConfig, Task], Start]] = {
+    "plain": _plain,
+    "fixed": _fixed,
+    "augerino": _augerino,
+    "map": _map,
+    "conv": _conv,
+}
+
+
+def _prior(config: DiscoverConfig, network: nn.Module) -> Prior:
+    """The prior as it starts; with a relaxation below 1 the network is made to start as its strict paths."""
+    if config.relaxation == 1:
+        return Prior(network, config.prior)
+    precisions = begin_strict(network, config.relaxation)
+    if not precisions:
+        raise StructureError(
+            f"relaxation={config.relaxation} lets layers start as one of their paths; no layer of '{config.network}' "
+            "has two. Leave it at 1, or name a sum such as relaxed:f-fc+conv:4."
+        )
+    return Prior(network, config.prior, precisions | {"*": 1.0})
+
+
+def _fitted(name: str, start: Start, config: DiscoverConfig, task: Task, session: Session) -> FitRun:
+    network, prior, settings = start
+    part = session.part(name)
+    return fit(
+        network,
+        task.dataset.train,
+        likelihood=Categorical(),
+        prior=prior,
+        config=settings,
+        test=task.dataset.test if len(task.dataset.x_test) else None,
+        train_transform=flips_and_shifts if config.train_augment == "flips+shifts" else None,
+        checkpoint_dir=part.folder,
+        checkpoint_every=part.every,
+        resume=part.resume and part.folder is not None,
+        title=name,
+    )
+
+
+def _network(config: DiscoverConfig, task: Task) -> nn.Module:
+    channels, height, width = task.dataset.x_train.shape[1:]
+    network = build_network(config.network, (channels, height, width), len(task.dataset.class_names), config.fit.seed)
+    network = network.to(getattr(torch, config.dtype))
+    return network if task.moments is None else Standardized(network, *task.moments)

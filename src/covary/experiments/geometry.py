@@ -1,0 +1,225 @@
+r"""How sharp is a saved network, and what is its evidence, in the coordinates it has and in polar ones?
+
+Curvature is the generalized Gauss–Newton matrix, summed over training images, known by its products in the coordinates
+ψ of each chart. Naive is its trace and its largest eigenvalues there; metric-aware those of :math:`E = M^{-1} H` with
+the prior's precisions as metric, an eigenvalue of 1 being a direction that data and prior decide alike. The evidence
+needs :math:`\log|I + M^{-1} H|`. Nothing of size P × P is formed.
+"""
+
+import math
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from .._errors import DataError, StructureError
+from .._types import Progress, SampleAveraging
+from ..batches import IndexedBatch, outputs_of
+from ..config import DiscoverConfig, FitConfig
+from ..geometry import (
+    CARTESIAN,
+    Chart,
+    Estimate,
+    MatrixFree,
+    diagonal_metric,
+    estimate_log_det,
+    estimate_trace,
+    flat_metric,
+    gauss_newton,
+    network_chart,
+    polar_of,
+    top_eigenvalues,
+)
+from ..likelihoods import Categorical
+from ..priors import Prior
+from ..records import Claim, Run, Study, read_run
+from ..training import versions
+from ..training.schedule import JUDGE, seed_for
+from ..training.state import tensors_of
+from .build import model, prepared
+from .charted import InChart, aware
+
+ROWS = 500  # images, times the copies of each, that products read where nothing else is asked for
+TRACE_PRODUCTS, NUM_EIGENVALUES, EIGENVALUE_STEPS, NUM_PROBES, PROBE_STEPS = 30, 3, 5, 8, 5
+SAME = 1e-3  # relative: rounding in single precision, through Krylov spaces
+NAMES = ("Cartesian", "polar")
+AT_THE_START = {"relaxation": 1.0}  # settings of where training began, which a trained network does not show
+KINDS = ("naive", "metric-aware")
+
+
+class Saved(NamedTuple):
+    """A network as it was saved, with the images that its curvature is of."""
+
+    network: nn.Module
+    prior: Prior
+    batch: IndexedBatch
+    seed: int
+
+
+class Measured(NamedTuple):
+    """What one kind of curvature comes to: its trace, its largest eigenvalues, the evidence with its 95 % error."""
+
+    trace: Estimate
+    largest: Estimate
+    log_evidence: float
+    error: float
+
+    def row(self) -> dict[str, float]:
+        """The numbers of a line of the table."""
+        return {
+            "trace": float(self.trace.value),
+            "trace ±": float(self.trace.error),
+            "eigenvalue": float(self.largest.value[0]),
+            "eigenvalue ±": float(self.largest.error[0]),
+            "log evidence": self.log_evidence,
+            "log evidence ±": self.error,
+        }
+
+
+def saved_geometry(folder: Path, num_images: int | None, data_dir: str | None, seed: int, progress: Progress) -> Study:
+    """Sharpness and evidence of a saved run, naive and metric-aware, in Cartesian and in polar coordinates.
+
+    Arguments:
+        folder: The folder of a run of `discover` or `layers`.
+        num_images: How many training images; by default as many as make 500 with their copies.
+        data_dir: Where data sets are looked for first; where the run found them by default.
+        seed: The seed of the random probes.
+        progress: Told what is being done and the share of the whole that is done.
+    """
+    started = time.perf_counter()
+    progress("loading", 0.0)
+    run = read_run(folder)
+    saved = _saved(run, folder, num_images, data_dir)
+    weights = saved.prior.weights(saved.network)
+    charts = dict(zip(NAMES, (CARTESIAN, network_chart(weights, {"*": _polar_or_cartesian})), strict=True))
+    rows, series = [], {}
+    for number, (name, chart) in enumerate(charts.items()):
+        progress(name, (number + 0.1) / len(charts))
+        for kind, found in zip(KINDS, _measured(saved, chart, seed), strict=True):
+            rows.append({"chart": name, "kind": kind} | found.row())
+            series[f"{name}, {kind}"] = {"value": found.largest.value.tolist(), "error": found.largest.error.tolist()}
+    num_params = sum(weight.numel() for weight in weights.values())
+    return Study(
+        name="geometry",
+        scale="run",
+        title=f"{run.title}: curvature of {len(saved.batch.x):,} images, {num_params:,} weights",
+        config=run.config | {"num_images": len(saved.batch.x), "num_params": num_params, "probe_seed": seed},
+        versions=versions(),
+        rows=rows,
+        series={"eigenvalues": series},
+        claims=_claims(rows),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _measured(saved: Saved, chart: Chart, seed: int) -> tuple[Measured, Measured]:
+    """Sharpness and evidence in one chart, naive and metric-aware, all of it differentiated there."""
+    weights = saved.prior.weights(saved.network)
+    charted = InChart(saved.network, weights, chart)
+    metric = flat_metric({name: shift.detach() for name, shift in saved.prior.shifts().items()}, weights)
+    plain = gauss_newton(charted, Categorical(), tuple(saved.batch), weights=["psi"], seed=saved.seed)
+    carried = aware(plain, charted, metric)
+    log_det = estimate_log_det(carried, 1.0, num_probes=NUM_PROBES, num_steps=PROBE_STEPS, seed=seed)
+    naive, proper = _evidences(saved, charted, metric, log_det.value)
+    return _sharpness(plain, seed, naive, log_det), _sharpness(carried, seed, proper, log_det)
+
+
+def _sharpness(matrix: MatrixFree, seed: int, log_evidence: float, log_det: Estimate) -> Measured:
+    trace = estimate_trace(matrix, num_products=TRACE_PRODUCTS, seed=seed)
+    largest = top_eigenvalues(matrix, NUM_EIGENVALUES, num_steps=EIGENVALUE_STEPS, seed=seed)
+    return Measured(trace, largest, log_evidence, 0.5 * float(log_det.error))
+
+
+@torch.no_grad()
+def _evidences(
+    saved: Saved, charted: InChart, metric: Float[Tensor, " P"], log_det: Float[Tensor, ""]
+) -> tuple[float, float]:
+    """The naive and the proper evidence, as in `evidence.invariant`; the precision is H + M, with M the prior's."""
+    psi, weights = charted.psi.detach(), saved.prior.weights(saved.network)
+    outputs = outputs_of(charted, saved.batch, saved.seed)
+    log_likelihood = float(Categorical().log_prob(outputs, saved.batch.y).double())
+    # in double: a million logarithms would round away nats
+    volume = float(diagonal_metric(metric.double()).to(charted.chart).log_det(psi.double()))
+    log_prior = float(saved.prior.log_density(weights))
+    change = float(charted.chart.log_det(charted.chart.inverse(psi.double())))
+    constant = 0.5 * len(psi) * math.log(2 * math.pi) - 0.5 * float(log_det)
+    naive = log_likelihood + log_prior + constant - 0.5 * volume
+    proper = log_likelihood + (log_prior - change - 0.5 * volume) + constant
+    return naive, proper
+
+
+def _polar_or_cartesian(weight: Tensor) -> Chart:
+    """Polar coordinates of the rows of a weight; Cartesian ones where it has none, or a row has no direction."""
+    if weight.ndim < 2 or not bool(weight.detach().flatten(1).norm(dim=1).all()):
+        return CARTESIAN
+    return polar_of(weight)
+
+
+def _saved(run: Run, folder: Path, num_images: int | None, data_dir: str | None) -> Saved:
+    config = _config(run, folder, data_dir)
+    task = prepared(config)
+    network = model(config, task).eval()
+    prior = Prior(network, config.prior)
+    _restore(network, prior, folder)
+    copies = network.num_samples if isinstance(network, SampleAveraging) else 1
+    number = min(num_images or max(ROWS // copies, 1), len(task.dataset.x_train))
+    x, y = (tensor[:number] for tensor in task.dataset.train)
+    return Saved(network, prior, IndexedBatch(x, y, torch.arange(number)), seed_for(config.fit.seed, JUDGE))
+
+
+def _config(run: Run, folder: Path, data_dir: str | None) -> DiscoverConfig:
+    """The settings that the run's own network was made with, without those of its baselines."""
+    names = {kind: [part.name for part in fields(kind) if part.name != "fit"] for kind in (FitConfig, DiscoverConfig)}
+    missing = [name for name in names[DiscoverConfig] if name not in run.config and name not in AT_THE_START]
+    if missing:
+        raise StructureError(
+            f"{folder} does not keep how its network was made: its settings lack '{missing[0]}'. Expected a run of "
+            "`covary discover` or `covary layers`; for a network of your own, call covary.geometry.sharpness and "
+            "covary.evidence.chart_evidence."
+        )
+    # settings of training that an earlier covary did not know have their defaults, which change nothing here
+    given, training = (
+        {name: run.config[name] for name in names[kind] if name in run.config} for kind in (DiscoverConfig, FitConfig)
+    )
+    # an earlier covary took widths without the baseline that they belong to
+    given |= AT_THE_START | {"baselines": (), "fixed_widths": {}, "data_dir": data_dir or given["data_dir"]}
+    return DiscoverConfig(**given, fit=FitConfig(**training))
+
+
+@torch.no_grad()
+def _restore(network: nn.Module, prior: Prior, folder: Path) -> None:
+    """The modules as they were saved."""
+    path = (folder if folder.is_dir() else folder.parent) / "model.safetensors"
+    try:
+        written = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{path} cannot be read as saved weights ({error}). Save the run anew.") from error
+    for name, tensor in tensors_of(network, Categorical(), prior).items():
+        if name not in written or written[name].shape != tensor.shape:
+            came = tuple(written[name].shape) if name in written else "nothing"
+            raise StructureError(
+                f"{path} holds {came} for '{name}'; the network of the run's settings has {tuple(tensor.shape)}. Its "
+                "code, or the code that makes its data, has changed since."
+            )
+        tensor.copy_(written[name])
+
+
+def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
+    """What the coordinates change, and what they do not."""
+    (here, kept), (there, carried) = rows[:2], rows[2:]
+    shift, noise = abs(there["eigenvalue"] - here["eigenvalue"]), there["eigenvalue ±"] + here["eigenvalue ±"]
+    stable = max(abs(carried[key] / kept[key] - 1) for key in ("trace", "eigenvalue"))
+    moved, stays = (abs(b["log evidence"] - a["log evidence"]) for a, b in ((here, there), (kept, carried)))
+    bar = SAME * max(abs(kept["log evidence"]), 1.0)
+    return [
+        Claim("the naive eigenvalue depends on the coordinates", f"> {noise:.3g}", f"{shift:.3g}", shift > noise),
+        Claim("the metric-aware trace and eigenvalue do not", f"< {SAME:.1%}", f"{stable:.1e}", stable < SAME),
+        Claim("the naive evidence depends on the coordinates", "> 1 nat", f"{moved:.1f}", moved > 1),
+        Claim("the proper evidence does not", f"< {bar:.2g} nats", f"{stays:.1e}", stays < bar),
+    ]

@@ -1,0 +1,297 @@
+"""What will a run need? Parameters, factors, bytes and seconds, before any work is done."""
+
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._errors import StructureError
+from ..batches import as_batches
+from ..config import DiscoverConfig, FitConfig
+from ..curvature import coverage
+from ..curvature.capture import capture
+from ..curvature.coverage import require_coverage
+from ..curvature.evaluate import ROWS_AT_ONCE
+from ..curvature.jacobian_factors import Outer
+from ..curvature.registry import KRON
+from ..layer_summary import relaxed_layers
+from ..layers.sparse import AbstractSparse
+from ..likelihoods import Categorical
+from ..networks import Averaged, outline, require_images
+from ..priors import Prior, weights_of
+from ..training.schedule import is_hyper_epoch
+from ..training.state import initial_state
+from ..training.steps import block_size, hyper_step, judge, weight_step
+from .build import Task, model
+
+PROBE_DATA = 100
+COPIES = 5  # of all weights: themselves, gradients, both of the optimizer's moments, the best state
+OVERHEAD = 400 << 20  # the process with torch in it, before any tensor
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The needs of a run.
+
+    Arguments:
+        num_params: Weights.
+        num_data: Training data.
+        num_samples: Transformed copies of each.
+        factors: For each weight its name, the structure of its block, the number of blocks in that, the sizes of the
+            factors of one, and the bytes of all.
+        data_bytes: The data.
+        weight_bytes: Weights, gradients, both of the optimizer's moments, the best state.
+        factor_bytes: Factors with their eigenvectors and the cotangents.
+        kernel_bytes: Kernels of all blocks, which the estimator "kernel" keeps for a hyper step.
+        activation_bytes: The largest pass: a batch of weights' steps, or a part of a hyper step.
+        total_bytes: The sum, with the process itself.
+        available_bytes: What this machine has to spare now.
+        epoch_seconds: One epoch of weight steps, from a probe.
+        hyper_seconds: One hyper step, from a probe.
+        judge_seconds: One judgement, from a probe.
+        seconds: The whole run, without baselines.
+    """
+
+    num_params: int
+    num_data: int
+    num_samples: int
+    factors: list[dict[str, Any]]
+    data_bytes: int
+    weight_bytes: int
+    factor_bytes: int
+    kernel_bytes: int
+    activation_bytes: int
+    total_bytes: int
+    available_bytes: int
+    epoch_seconds: float | None = None
+    hyper_seconds: float | None = None
+    judge_seconds: float | None = None
+    seconds: float | None = None
+
+
+def plan(config: DiscoverConfig, task: Task) -> Plan:
+    """The needs of a run, its seconds extrapolated from a probe of a few data.
+
+    Arguments:
+        config: The settings.
+        task: The prepared data.
+    """
+    needs = _needs(config, task)
+    if needs.total_bytes > needs.available_bytes:
+        return needs
+    epoch, hyper, judged = _probe(config, task)
+    settings = config.fit
+    num_hyper = sum(is_hyper_epoch(number, settings) for number in range(1, settings.epochs + 1))
+    # a read-out of relaxed layers costs as much as a judgement, a simplification as two
+    read_out = 1 if relaxed_layers(model(config, task)) else 0
+    num_judged = settings.judgements + read_out + (0 if config.simplify is None else 2)
+    total = settings.epochs * epoch + num_hyper * hyper + num_judged * judged
+    return replace(needs, epoch_seconds=epoch, hyper_seconds=hyper, judge_seconds=judged, seconds=total)
+
+
+def require_memory(config: DiscoverConfig, task: Task) -> None:
+    """Nothing, or an error before work that this machine has not the memory for."""
+    needs = _needs(config, task)
+    if needs.total_bytes <= needs.available_bytes:
+        return
+    parts = {
+        "data": needs.data_bytes,
+        "weights": needs.weight_bytes,
+        "factors": needs.factor_bytes,
+        "kernels": needs.kernel_bytes,
+        "activations": needs.activation_bytes,
+    }
+    listed = ", ".join(f"{name} {size / 2**30:.1f}" for name, size in parts.items())
+    raise StructureError(
+        f"This run needs about {needs.total_bytes / 2**30:.1f} GiB ({listed}); this machine has "
+        f"{needs.available_bytes / 2**30:.1f} GiB to spare. Lower the batch size or the number of samples for "
+        "activations, use a narrower network for factors, smaller blocks (hyper_data) for kernels, or fewer images for "
+        "data."
+    )
+
+
+def _require_weights(config: DiscoverConfig, task: Task) -> None:
+    """Nothing, or an error before a network is built whose weights alone are more than this machine can hold."""
+    x = task.dataset.x_train
+    channels, height, width = x.shape[1:]
+    empty = outline(config.network, (channels, height, width), len(task.dataset.class_names))
+    if empty is None:
+        return
+    num_params = sum(weight.numel() for weight in empty.parameters())
+    # a sparse layer begins with the moments of features at all pairs of positions, and what leads to them
+    grids = [len(part.rows) * len(part.columns) for part in empty.modules() if isinstance(part, AbstractSparse)]
+    needed = COPIES * x.element_size() * (num_params + max(grids, default=0) ** 2)
+    available = _available()
+    if needed > available:
+        raise StructureError(
+            f"'{config.network}' has {num_params:,} weights on images of {height}×{width}, and needs "
+            f"{needed / 2**30:,.1f} GiB before any data; this machine has {available / 2**30:.1f} GiB to spare. Choose "
+            "a narrower network, or smaller images."
+        )
+
+
+def _needs(config: DiscoverConfig, task: Task) -> Plan:
+    _require_weights(config, task)
+    network, x = model(config, task).eval(), task.dataset.x_train
+    inner, averaged = (network.network, True) if isinstance(network, Averaged) else (network, False)
+    require_images(inner, x[:1], len(task.dataset.class_names), config.network)
+    size, settings, num_samples = x.element_size(), config.fit, config.num_samples if averaged else 1
+    # the sizes of factors do not depend on the number of copies, and one is enough to see them
+    single = network.with_samples(1) if isinstance(network, Averaged) else network
+    factors = _factors(single, x[:1], settings.curvature)
+    num_params = sum(weight.numel() for weight in weights_of(network).values())
+    # the copies in one pass: of a weight step's batch, or of a part of a pass over the curvature
+    copies = min(len(x) * num_samples, max(settings.batch_size * num_samples, ROWS_AT_ONCE))
+    if settings.estimator in ("kernel", "stochastic"):  # a block goes through whole
+        copies = max(copies, block_size(settings, len(x)) * (settings.hyper_samples or num_samples if averaged else 1))
+    # forward keeps an activation, backward makes a gradient of it, the warp keeps its grid of two coordinates
+    per_copy = 2 * _activations(inner, x[:1]) + (4 if averaged else 1) * x[0].numel()
+    # patches are those of the mean over a datum's copies
+    patches = math.ceil(copies / num_samples) * _patches(single, x[:1], settings.curvature)
+    parts = {
+        "data_bytes": 2 * (x.numel() + task.dataset.x_test.numel()) * size,
+        "weight_bytes": COPIES * num_params * size,
+        "factor_bytes": 3 * sum(factor["bytes"] for factor in factors),
+        "kernel_bytes": size * _kernels(len(weights_of(network)), len(x), settings),
+        "activation_bytes": (copies * per_copy + patches) * size,
+    }
+    return Plan(
+        num_params=num_params,
+        num_data=len(x),
+        num_samples=num_samples,
+        factors=factors,
+        **parts,
+        total_bytes=sum(parts.values()) + OVERHEAD,
+        available_bytes=_available(),
+    )
+
+
+@torch.no_grad()
+def _factors(network: nn.Module, x: torch.Tensor, curvature: str) -> list[dict[str, Any]]:
+    """The sizes of all blocks; those of Kronecker products as one datum's pass shows them."""
+    rows, weights = coverage(network).rows, weights_of(network)
+    if curvature == "full":
+        whole = sum(weight.numel() for weight in weights.values())
+        return [_factor("all weights", "full", 1, [whole], x.element_size())]
+    if curvature == "diag":
+        return [_factor(row.name, "diagonal", 1, [math.prod(row.shape)], x.element_size()) for row in rows]
+    require_coverage(network, weights)
+    shares = capture(network, x, weights).shares
+    found = []
+    for row in rows:
+        entries, first = math.prod(row.shape), next(iter(shares[row.name]), None)
+        num_blocks, sides = 1, [row.shape[0], entries // row.shape[0]] if row.structure == "kron" else [entries]
+        if row.structure == "kron" and first is not None and isinstance(first.share, Outer):
+            per_call, inputs = first.share.averaged_inputs().shape[2:]
+            num_blocks = per_call * first.share.block[1]
+            sides = [entries // (num_blocks * inputs), inputs]
+        found.append(_factor(row.name, row.structure, num_blocks, sides, x.element_size()))
+    return found
+
+
+@torch.no_grad()
+def _patches(network: nn.Module, x: torch.Tensor, curvature: str) -> int:
+    """The most numbers that the inputs of one weight are unfolded into for one datum; 0 where none need be.
+
+    Partial traces weigh each patch by its gradient, so they need all patches twice; KFAC's sum over patches of a
+    convolution with wrapped edges comes from the images themselves.
+    """
+    if curvature not in KRON:
+        return 0
+    found = capture(network, x, weights_of(network)).shares.values()
+    shares = [part.share for calls in found for part in calls if isinstance(part.share, Outer)]
+    traced = curvature == "kron-traced"
+    unfolded = [
+        number
+        for share in shares
+        if (traced or share.input_shortcut() is None)
+        and (number := share.averaged_inputs().numel()) > share.inputs.numel()
+    ]
+    return (2 if traced else 1) * max(unfolded, default=0)
+
+
+def _kernels(num_weights: int, num_data: int, settings: FitConfig) -> int:
+    """The numbers in the kernels of all weights and blocks; 0 where another estimator needs none."""
+    return num_weights * num_data * block_size(settings, num_data) if settings.estimator == "kernel" else 0
+
+
+def _factor(name: str, structure: str, num_blocks: int, sides: list[int], size: int) -> dict[str, Any]:
+    """The row of one block: of a Kronecker product with the sides of both factors."""
+    counted = sides[0] if structure == "diagonal" else num_blocks * sum(side**2 for side in sides)
+    return {"name": name, "structure": structure, "blocks": num_blocks, "sizes": sides, "bytes": counted * size}
+
+
+@torch.no_grad()
+def _activations(network: nn.Module, x: torch.Tensor) -> int:
+    """The numbers that the modules of a network give out for one datum."""
+    given: list[Any] = []
+    hooks = [
+        module.register_forward_hook(lambda _module, _inputs, output: given.append(output))
+        for module in network.modules()
+        if not list(module.children())
+    ]
+    try:
+        network(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    tensors = [part for output in given for part in (output if isinstance(output, tuple) else (output,))]
+    return sum(tensor.numel() for tensor in tensors if isinstance(tensor, torch.Tensor))
+
+
+def _probe(config: DiscoverConfig, task: Task) -> tuple[float, float, float]:
+    """Seconds of an epoch, of a hyper step and of a judgement, scaled from a few data to all.
+
+    Eigen-decompositions do not grow with the data, so a judgement's and a hyper step's are taken at two sizes.
+    """
+    network = model(config, task)
+    settings = replace(config.fit, hyper_data=None)
+    state = initial_state(network, Categorical(), Prior(network, config.prior), settings)
+    x, y = task.dataset.x_train, task.dataset.y_train
+    num_data, few = len(x), min(PROBE_DATA, len(x))
+    half = max(few // 2, 1)
+    batches = {number: as_batches((x[:number], y[:number]), few) for number in (half, few)}
+    batch = next(iter(batches[few]))
+    weight_step(state, batch, few, num_data, settings)  # the first one warms up
+    epoch = _seconds(partial(weight_step, state, batch, few, num_data, settings)) * num_data / few
+    state.epoch = settings.burn_in + 1
+    times = {number: _seconds(partial(hyper_step, state, batches[number], settings)) for number in (half, few)}
+    judged = {number: _seconds(partial(judge, state, batches[number], settings)) for number in (half, few)}
+    if settings.estimator == "stochastic":  # it reads M data, however many there are
+        return epoch, times[few], _extrapolated(judged, num_data)
+    if settings.estimator == "kernel":  # block after block, and steps on an augmentation, which read M data each
+        growing = judged[few] if isinstance(network, Averaged) else times[few]
+        hyper = growing * num_data / few + max(times[few] - growing, 0.0)
+        return epoch, hyper, judged[few] * num_data / few
+    second = min(config.fit.hyper_data or num_data, num_data)
+    # a hyper step is one pass over all data and, for each step on the augmentation, a dearer one over M
+    share = (1 + 2 * config.fit.hyper_steps * second / num_data) / (1 + 2 * config.fit.hyper_steps)
+    return epoch, share * _extrapolated(times, num_data), _extrapolated(judged, num_data)
+
+
+def _extrapolated(times: dict[int, float], num_data: int) -> float:
+    """The straight line through two sizes, at the size of the data; through the origin where it would fall."""
+    (small, low), (large, high) = min(times.items()), max(times.items())
+    slope = (high - low) / (large - small) if high > low else high / large
+    return max(high + slope * (num_data - large), high)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _available() -> int:
+    """The bytes that this machine has to spare, as Linux tells; elsewhere all that it has."""
+    try:
+        with open("/proc/meminfo") as lines:
+            return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,175 @@
+"""Which transforms do the labels ignore, and what should each layer be? `covary discover` and `covary layers`."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from .._errors import DataError, StructureError
+from .._files import write_text
+from .._types import Columns, Resampling
+from ..batches import as_batches
+from ..config import DiscoverConfig
+from ..curvature.registry import CurvatureName
+from ..data import Dataset
+from ..distributed import own_part
+from ..layer_summary import relaxed_layers, save_simplified, simplify
+from ..priors import mean_precisions
+from ..records import Pictures, Run, Simplification, read_run
+from ..training import FitRun, checkpoints, is_first, measure
+from ..training.schedule import JUDGE, seed_for
+from ..training.steps import evidence_record, hyper_network
+from .build import Session, Task, check_baselines, learn, model, prepared, run_baseline
+from .resources import require_memory
+
+CHECKPOINTS, SETTINGS = "checkpoints", "settings.json"
+
+
+def discover(config: DiscoverConfig, out: Path, *, resume: bool = False, checkpoint_every: int = 5) -> Run:
+    """The record of a run, whose folder `out` then holds `run.json`, the network, the augmentation and the report.
+
+    Where the settings ask for a simplification, the simpler network lies there too, as `simplified.safetensors`.
+
+    Arguments:
+        config: The settings.
+        out: The folder. A complete run there is replaced; an unfinished one is refused unless it is resumed.
+        resume: Whether to go on with the run there. A complete one is returned as it is.
+        checkpoint_every: How many epochs lie between two checkpoints.
+    """
+    folder = out / CHECKPOINTS
+    unfinished = any(checkpoints(part) for part in folder.glob("*"))
+    if unfinished and not resume:
+        raise StructureError(f"{out} holds an unfinished run. Pass --resume to go on with it, or another folder.")
+    if resume and not unfinished and (complete := _complete(config, out)) is not None:
+        return complete
+    task = prepared(config)
+    require_memory(config, task)
+    check_baselines(config, task)
+    _check_simplify(config, task)
+    _keep_settings(config, folder, unfinished)
+    session = Session(folder, resume, checkpoint_every)
+    learned = learn(config, task, session)
+    record = replace(
+        learned.record,
+        title=f"{task.dataset.name}: {len(task.dataset.x_train):,} images, {config.network}",
+        config=learned.record.config | config.as_dict() | {"num_train": len(task.dataset.x_train)},
+        true_widths=task.true_widths,
+        samples=_named(learned.record.samples, task.dataset),
+        notes=[*learned.record.notes, *_standardization(task)],
+    )
+    if config.simplify is not None:
+        record = replace(record, simplified=_simplified(config.simplify, learned, config, task, out))
+    if config.baselines and is_first():
+        replace(learned, record=replace(record, complete=False)).save(out)
+    baselines = [run_baseline(name, config, task, session) for name in config.baselines]
+    record = replace(record, baselines=baselines)
+    if is_first():
+        replace(learned, record=record).save(out)
+        _remove(folder)
+    return record
+
+
+def _check_simplify(config: DiscoverConfig, task: Task) -> None:
+    if config.simplify is not None and not relaxed_layers(model(config, task)):
+        raise StructureError(
+            f"simplify takes paths out of relaxed layers; the network '{config.network}' has none. Leave it out, or "
+            "name one such as relaxed:f-fc+conv:4."
+        )
+
+
+def _simplified(threshold: float, learned: FitRun, config: DiscoverConfig, task: Task, out: Path) -> Simplification:
+    """What came of taking paths out; the simpler network lies in the folder."""
+    seed, fit = seed_for(config.fit.seed, JUDGE), config.fit
+    simple = simplify(
+        hyper_network(learned.network, fit),
+        threshold,
+        likelihood=learned.likelihood,
+        prior=learned.prior,
+        data=own_part(as_batches(task.dataset.train, fit.batch_size)),
+        curvature=cast(CurvatureName, fit.curvature),
+        columns=cast(Columns, fit.judge_columns),
+        seed=seed,
+    )
+    if is_first():
+        save_simplified(simple.network, out)
+    tested = None
+    if len(task.dataset.x_test):  # with as many copies as the test of the whole network
+        whole = simple.network
+        network = whole.with_samples(config.num_samples) if isinstance(whole, Resampling) else whole
+        tested = measure(network, learned.likelihood, task.dataset.test, fit.seed)
+    return Simplification(
+        threshold=threshold,
+        removed=list(simple.removed),
+        replaced=list(simple.replaced),
+        num_params=simple.num_params,
+        num_params_before=simple.num_params_before,
+        evidence=evidence_record(simple.evidence, fit.curvature, fit.judge_columns),
+        evidence_before=evidence_record(simple.evidence_before, fit.curvature, fit.judge_columns),
+        max_change=simple.max_change,
+        mean_change=simple.mean_change,
+        test=tested,
+        precisions=mean_precisions(simple.prior),
+    )
+
+
+def _standardization(task: Task) -> list[str]:
+    """What a reader must know of the images that the network saw."""
+    if task.moments is None:
+        return []
+    means, deviations = (", ".join(f"{value:.4g}" for value in part.tolist()) for part in task.moments)
+    return [f"The network takes the training images' mean ({means}) out and divides by their deviation ({deviations})."]
+
+
+def _complete(config: DiscoverConfig, out: Path) -> Run | None:
+    """The complete run of a folder, made with the same settings; None where there is none."""
+    if not (out / "run.json").exists():
+        return None
+    run = read_run(out)
+    if not run.complete:
+        return None
+    _compare(run.config, config, out)
+    return run
+
+
+def _keep_settings(config: DiscoverConfig, folder: Path, unfinished: bool) -> None:
+    """The settings beside the checkpoints that are made with them: a run goes on with no others."""
+    path = folder / SETTINGS
+    if unfinished:
+        try:
+            written = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise DataError(f"{path} cannot be read ({error}). Start anew in another folder.") from error
+        _compare(written, config, folder.parent)
+    elif is_first():
+        write_text(path, json.dumps(config.as_dict()) + "\n")
+
+
+def _compare(written: Mapping[str, Any], config: DiscoverConfig, out: Path) -> None:
+    for name, value in json.loads(json.dumps(config.as_dict())).items():
+        if name not in written:
+            raise StructureError(
+                f"{out} holds a run of an earlier covary, which knew no {name}. Start anew in another folder."
+            )
+        if name != "data_dir" and written[name] != value:
+            raise StructureError(
+                f"{out} holds a run with {name} = {written[name]!r:.60}; {value!r:.60} came. Resume with the "
+                "same settings, or name another folder."
+            )
+
+
+def _remove(folder: Path) -> None:
+    """Nothing of the checkpoints: the run they belong to is complete."""
+    # moved away in one step: a kill in between must not leave half a set of checkpoints that looks like a run
+    done = folder.with_name(f".{folder.name}-done")
+    shutil.rmtree(done, ignore_errors=True)
+    folder.replace(done)
+    shutil.rmtree(done)
+
+
+def _named(samples: Pictures | None, dataset: Dataset) -> Pictures | None:
+    """The pictures with the names of their classes."""
+    if samples is None:
+        return None
+    return replace(samples, labels=[dataset.class_names[int(label)] for label in samples.labels])

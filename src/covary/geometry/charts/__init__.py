@@ -1,0 +1,1 @@
+"""Charts: coordinates of parameter space and the maps between them."""

@@ -1,0 +1,1 @@
+"""Matrix-free estimates: traces, eigenvalues and log-determinants with their errors."""

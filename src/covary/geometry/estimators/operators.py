@@ -1,0 +1,208 @@
+r"""Symmetric matrices known by their products: the curvature of a network of any size, never formed.
+
+Layout: vectors are rows, (K, P), flat over the weights in the order of `named_parameters`. A product reads all data
+once, batch by batch, and the K vectors share each batch's forward pass. Signs: the loss is −log p(D | θ), summed over
+data, without the prior, so that its curvature is positive at a minimum.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from ..._errors import NumericalError, StructureError
+from ..._types import SampleAveraging, Weights
+from ...batches import Batches, Data, IndexedBatch, as_batches
+from ...curvature.coverage import require_coverage, select_weights
+from ...curvature.evaluate import part_slices
+from ...likelihoods import Likelihood
+from ...priors import hyperparameters_of
+from ..flatten import unflatten
+
+CPU = torch.device("cpu")
+VECTORS_AT_ONCE = 64  # unit vectors that `to_dense` multiplies at once
+
+
+@dataclass(frozen=True)
+class MatrixFree:
+    """A symmetric matrix A, shape (P, P), by its products.
+
+    Arguments:
+        product: From rows v, shape (K, P), to rows A v.
+        size: The number P of rows of the matrix.
+        dtype: The dtype of the vectors.
+        device: Where they live.
+    """
+
+    product: Callable[[Tensor], Tensor]
+    size: int
+    dtype: torch.dtype = torch.float64
+    device: torch.device = CPU
+
+    def __call__(self, vectors: Float[Tensor, "K P"]) -> Float[Tensor, "K P"]:
+        """Products A v, row by row; an error where one is not finite."""
+        products = self.product(vectors)
+        if not bool(products.isfinite().all()):
+            raise NumericalError(
+                "A product with the curvature is not finite. Look for weights, inputs or a metric that are not, or "
+                "compute in float64."
+            )
+        return products
+
+    def under(self, metric: Float[Tensor, " P"]) -> "MatrixFree":
+        r"""The matrix :math:`M^{-1/2} A M^{-1/2}` for a diagonal metric M > 0.
+
+        It is symmetric and has the eigenvalues of the operator :math:`E = M^{-1} A`, hence its trace and determinant.
+        """
+        scale = metric.rsqrt()
+        return replace(self, product=lambda vectors: scale * self.product(scale * vectors))
+
+    def to_dense(self) -> Float[Tensor, "P P"]:
+        """The matrix itself, by P products: for small P."""
+        identity = torch.eye(self.size, dtype=self.dtype, device=self.device)
+        dense = torch.cat([self(rows) for rows in identity.split(VECTORS_AT_ONCE)])
+        return 0.5 * (dense + dense.T)
+
+
+class _Model(NamedTuple):
+    network: nn.Module
+    likelihood: Likelihood
+    weights: Weights
+    seed: int
+
+
+def loss_hessian(
+    network: nn.Module,
+    likelihood: Likelihood,
+    data: Data,
+    *,
+    weights: Iterable[str] | None = None,
+    batch_size: int | None = None,
+    seed: int = 0,
+) -> MatrixFree:
+    r"""The Hessian :math:`-\nabla^2_\theta \log p(D | \theta)`, summed over data, by differentiating twice.
+
+    Arguments:
+        network: The network, (N, ...) -> (N, C), of any layers that can be differentiated twice.
+        likelihood: The likelihood.
+        data: A pair of tensors, a `Dataset`, or an iterable of batches that can be read more than once.
+        weights: The names of the weights, such as `prior.names`; all weights by default.
+        batch_size: The number of data in a batch, for data that can be cut.
+        seed: The seed of the noise of an averaged network.
+    """
+    return _operator(_hessian_products, network, likelihood, as_batches(data, batch_size), weights, seed)
+
+
+def gauss_newton(
+    network: nn.Module,
+    likelihood: Likelihood,
+    data: Data,
+    *,
+    weights: Iterable[str] | None = None,
+    batch_size: int | None = None,
+    seed: int = 0,
+) -> MatrixFree:
+    r"""The generalized Gauss–Newton :math:`\sum_n \hat J_n^\top \Lambda_n \hat J_n`, positive semi-definite.
+
+    Arguments as for `loss_hessian`.
+    """
+    return _operator(_gauss_newton_products, network, likelihood, as_batches(data, batch_size), weights, seed)
+
+
+_Pieces = Sequence[Tensor]  # a vector as tensors in the shapes of the weights
+_Products = Callable[[_Model, IndexedBatch, Tensor], Iterator[_Pieces]]
+
+
+def _operator(
+    products: _Products,
+    network: nn.Module,
+    likelihood: Likelihood,
+    batches: Batches,
+    names: Iterable[str] | None,
+    seed: int,
+) -> MatrixFree:
+    """The operator of one kind of products, after every check that a user's mistake could fail."""
+    require_coverage(network, {})  # matrix-free products need no rules, only data that do not see each other
+    weights = select_weights(network, names)
+    if not weights:
+        raise StructureError("Curvature needs at least one weight; the network has no parameter with requires_grad.")
+    model = _Model(network, likelihood, weights, seed)
+    with torch.no_grad():
+        for batch in batches:
+            likelihood.check(_outputs(model, batch), batch.y)
+    first = next(iter(weights.values()))
+    size = sum(weight.numel() for weight in weights.values())
+    return MatrixFree(partial(_sum_over_data, products, model, batches), size, first.dtype, first.device)
+
+
+@torch.no_grad()
+def _sum_over_data(
+    products: _Products, model: _Model, batches: Batches, vectors: Float[Tensor, "K P"]
+) -> Float[Tensor, "K P"]:
+    total = torch.zeros_like(vectors)
+    for batch in batches:
+        for rows in part_slices(model.network, len(batch.x)):
+            part = IndexedBatch(*(tensor[rows] for tensor in batch))
+            for row, product in zip(total, products(model, part, vectors), strict=True):
+                row += torch.cat([piece.flatten() for piece in product])
+    return total
+
+
+def _hessian_products(model: _Model, batch: IndexedBatch, vectors: Float[Tensor, "K P"]) -> Iterator[_Pieces]:
+    """Products v → ∇(vᵀ∇loss), one vector after the other on one graph."""
+    weights = list(model.weights.values())
+    with torch.enable_grad():
+        loss = -model.likelihood.log_prob(_outputs(model, batch), batch.y)
+        gradients = _derivatives([loss], weights, None, create_graph=True)
+    for vector in vectors:
+        yield _derivatives(gradients, weights, _pieces(vector, model.weights))
+
+
+def _gauss_newton_products(model: _Model, batch: IndexedBatch, vectors: Float[Tensor, "K P"]) -> Iterator[_Pieces]:
+    """Products v → Jv → ΛJv → JᵀΛJv, one vector after the other on one graph."""
+    weights = list(model.weights.values())
+    with torch.enable_grad():
+        outputs = _outputs(model, batch)
+        # Jᵀu is linear in u, so its derivative along v is Jv at any u
+        u = torch.zeros_like(outputs, requires_grad=True)
+        pulled = _derivatives([outputs], weights, [u], create_graph=True)
+        epsilon = torch.zeros_like(outputs, requires_grad=True)
+        root = model.likelihood.root_product(outputs.detach(), epsilon)
+    for vector in vectors:
+        (pushed,) = _derivatives(pulled, [u], _pieces(vector, model.weights))
+        (rooted,) = _derivatives([root], [epsilon], [pushed])  # Lᵀ J v, and L Lᵀ = Λ
+        curved = model.likelihood.root_product(outputs.detach(), rooted)
+        yield _derivatives([outputs], weights, [curved])
+
+
+def _outputs(model: _Model, batch: IndexedBatch) -> Float[Tensor, "N C"]:
+    """Outputs of a batch, hyperparameters held constant."""
+    constants = {k: p.detach() for k, p in hyperparameters_of(model.network, model.weights).items()}
+    arguments = {"index": batch.identity, "seed": model.seed} if isinstance(model.network, SampleAveraging) else {}
+    with sdpa_kernel(SDPBackend.MATH):  # fused attention kernels have no second derivative; the plain one has
+        outputs: Tensor = torch.func.functional_call(model.network, constants, (batch.x,), arguments)
+    return outputs
+
+
+def _pieces(vector: Float[Tensor, " P"], weights: Weights) -> _Pieces:
+    return list(unflatten(vector, weights).values())
+
+
+def _derivatives(values: _Pieces, inputs: _Pieces, cotangents: _Pieces | None, create_graph: bool = False) -> _Pieces:
+    """Derivatives of the values along the cotangents, zero where none depends on an input; the graph is kept."""
+    kept = [number for number, value in enumerate(values) if value.requires_grad]
+    if not kept:
+        return [torch.zeros_like(each) for each in inputs]
+    return torch.autograd.grad(
+        [values[number] for number in kept],
+        inputs,
+        None if cotangents is None else [cotangents[number] for number in kept],
+        retain_graph=True,
+        create_graph=create_graph,
+        materialize_grads=True,
+    )

@@ -1,0 +1,1 @@
+"""Tangent kernels: empirical, of finite and of infinite networks."""

@@ -1,0 +1,153 @@
+r"""Standard and NTK parametrization of one network, and their kernels at a finite width.
+
+The standard weights are :math:`\theta = s\psi` with standard normal ψ and :math:`s = \sigma_w / \sqrt{\text{fan-in}}`
+(:math:`\sigma_b` for a bias), so that :math:`\theta \mapsto \psi` is a chart. What differs between the two is which
+metric is Euclidean. Carried to ψ, the metric :math:`M_\theta = I` is :math:`s^2`, and its kernel is that of θ, which
+grows with the width. The NTK parametrization takes :math:`M_\psi = I` instead, which in θ is :math:`s^{-2}`, the
+precision of the prior, and its kernel converges. (Paper 3, App. E.1; the formula printed there divides the first
+layer by its own width instead of its fan-in, and that kernel vanishes as the width grows.)
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.utils import skip_init
+
+from ..._errors import DataError, UnsupportedLayerError
+from ...curvature.capture import capture
+from ..charts.chart import Chart
+from ..charts.linear import scaling
+from ..charts.network import network_chart
+from .empirical import captured_ntk
+from .infinite import InfiniteNetwork
+
+
+class Erf(nn.Module):
+    """The error function as an activation."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The error function of each entry."""
+        return torch.erf(x)
+
+
+_ACTIVATIONS = {"relu": nn.ReLU, "erf": Erf}
+
+
+class FiniteKernels(NamedTuple):
+    r"""Kernels of one drawn network with one output, (N, N) each.
+
+    Arguments:
+        nngp: The covariance of the output over the last layer's prior, the hidden units as drawn; tends to `nngp`.
+        ntk: The tangent kernel with the Euclidean metric of the NTK parametrization; tends to `ntk`.
+        standard: The one with the Euclidean metric of the standard parametrization; grows like `standard_ntk`.
+    """
+
+    nngp: Float[Tensor, "N N"]
+    ntk: Float[Tensor, "N N"]
+    standard: Float[Tensor, "N N"]
+
+
+def ntk_scales(
+    network: nn.Module, weight_variance: float | int | Tensor, bias_variance: float | int | Tensor
+) -> dict[str, Tensor]:
+    r"""The scale s of each parameter, 0-d: :math:`\sigma_w / \sqrt{\text{fan-in}}`, or :math:`\sigma_b` of a bias.
+
+    Arguments:
+        network: A network of linear or convolutional layers; others may not have parameters.
+        weight_variance: :math:`\sigma_w^2 > 0`.
+        bias_variance: :math:`\sigma_b^2`, above 0 where there are biases.
+    """
+    scales: dict[str, Tensor] = {}
+    for name, module in network.named_modules():
+        for local, parameter in module.named_parameters(name, recurse=False):
+            if not isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d):
+                raise UnsupportedLayerError(
+                    f"Parameter '{local}' belongs to {type(module).__name__}, which has no fan-in. The NTK "
+                    "parametrization is defined for Linear and Conv layers."
+                )
+            is_weight = parameter is module.weight
+            chosen = weight_variance if is_weight else bias_variance
+            variance = torch.as_tensor(chosen, dtype=parameter.dtype, device=parameter.device)
+            if not bool(variance > 0):
+                raise DataError(
+                    f"The prior variance of '{local}' is {variance.item():g}; a scale must be above 0. Pass a "
+                    "positive variance, or make the layer with bias=False."
+                )
+            scales[local] = (variance / (parameter[0].numel() if is_weight else 1)).sqrt()
+    return scales
+
+
+def ntk_chart(
+    network: nn.Module,
+    weight_variance: float | int | Tensor,
+    bias_variance: float | int | Tensor,
+) -> Chart:
+    r"""The chart :math:`\psi = \theta / s` from standard weights to the NTK parametrization, over their flat vector.
+
+    Arguments as in `ntk_scales`.
+    """
+    scales = ntk_scales(network, weight_variance, bias_variance)
+    charts = {name: scaling(1 / scale) for name, scale in scales.items()}
+    return network_chart(dict(network.named_parameters()), charts)
+
+
+def ntk_metric(
+    network: nn.Module, weight_variance: float | int | Tensor, bias_variance: float | int | Tensor
+) -> dict[str, Tensor]:
+    r"""The Euclidean metric of the NTK parametrization in standard weights, :math:`s^{-2}` for each parameter.
+
+    Arguments as in `ntk_scales`; made for `empirical_ntk`.
+    """
+    return {name: scale**-2 for name, scale in ntk_scales(network, weight_variance, bias_variance).items()}
+
+
+def draw_network(
+    network: InfiniteNetwork,
+    sizes: tuple[int, int, int],
+    generator: torch.Generator,
+    dtype: torch.dtype | None = None,
+) -> nn.Sequential:
+    """A network of finite width in standard parametrization, drawn from the prior.
+
+    Arguments:
+        network: The architecture and the prior.
+        sizes: The numbers of inputs, of units in each hidden layer, and of outputs.
+        generator: The source of the weights; they lie on its device.
+        dtype: The type of the weights; torch's default if not given.
+    """
+    num_inputs, width, num_outputs = sizes
+    layers: list[nn.Module] = [nn.Flatten()]
+    for fan_in, fan_out in pairwise([num_inputs, *[width] * network.num_hidden, num_outputs]):
+        # without torch's own draw, which would move its global seed
+        linear = skip_init(nn.Linear, fan_in, fan_out, bias=network.has_bias, device=generator.device, dtype=dtype)
+        layers += [linear, _ACTIVATIONS[network.activation]()]
+    drawn = nn.Sequential(*layers[:-1])
+    parameters = dict(drawn.named_parameters())
+    with torch.no_grad():
+        for name, scale in ntk_scales(drawn, network.weight_variance, network.bias_variance).items():
+            parameters[name].normal_(generator=generator).mul_(scale)
+    return drawn
+
+
+@torch.no_grad()
+def finite_kernels(
+    network: InfiniteNetwork, x: Float[Tensor, "N ..."], width: int, generator: torch.Generator
+) -> FiniteKernels:
+    """The kernels of one network drawn from the prior, at this width of all hidden layers.
+
+    Arguments:
+        network: The architecture and the prior.
+        x: The inputs.
+        width: The number of units h in each hidden layer.
+        generator: The source of the weights.
+    """
+    drawn = draw_network(network, (x[0].numel(), width, 1), generator, x.dtype)
+    metric = ntk_metric(drawn, network.weight_variance, network.bias_variance)
+    weights = dict(drawn.named_parameters())
+    final = f"{len(drawn) - 1}."
+    last = {name: weight for name, weight in weights.items() if name.startswith(final)}
+    choices = [(last, metric), (weights, metric), (weights, {name: x.new_ones(()) for name in weights})]
+    return FiniteKernels(*(captured_ntk(capture(drawn, x, chosen), m)[:, 0, :, 0] for chosen, m in choices))

@@ -1,0 +1,94 @@
+r"""Metrics from a model's predictions on data: Fisher, Gauss–Newton, empirical Fisher, KFAC.
+
+Each is a sum over data. The first three belong to the family :math:`\sum_n J_n^\top A_n J_n`, with the Jacobian
+:math:`J_n` of the model (paper 3, Eq. (12)), so plain differentiation in any chart gives their pulled-back matrix.
+"""
+
+import copy
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import hessian, jacrev
+
+from ..._types import Batch
+from ...curvature import kfac
+from ...likelihoods import Likelihood
+from ...linalg import Block, Dense
+from ...priors import weights_of
+from ..flatten import unflatten
+from .metric import Metric
+
+Outputs = Callable[[Tensor], Tensor]  # coordinates (P,) -> outputs (N, C), such as `flat_outputs(network, x)`
+
+
+def fisher_metric(outputs: Outputs, likelihood: Likelihood) -> Metric:
+    r"""The Fisher metric :math:`\sum_n J_n^\top \Lambda_n J_n` of a model, which is its GGN.
+
+    Arguments:
+        outputs: The model's outputs on the data as a function of its parameters.
+        likelihood: A likelihood whose Λ does not depend on the targets, as that of all of covary's.
+    """
+    return Metric("The Fisher metric", partial(_fisher, outputs, likelihood))
+
+
+def ggn_metric(outputs: Outputs, loss: Callable[[Tensor], Tensor]) -> Metric:
+    r"""The generalized Gauss–Newton metric :math:`J^\top \nabla^2_f \ell\, J` of a loss convex in the outputs.
+
+    Arguments:
+        outputs: The model's outputs on the data as a function of its parameters.
+        loss: The loss ℓ, summed over data, as a function of the outputs (N, C).
+    """
+    return Metric("The GGN metric", partial(_ggn, outputs, loss))
+
+
+def empirical_fisher_metric(outputs: Outputs, likelihood: Likelihood, targets: Tensor) -> Metric:
+    r"""The empirical Fisher metric :math:`\sum_n g_n g_n^\top`, with :math:`g_n = \nabla_\theta \log p(y_n | f_n)`.
+
+    Arguments:
+        outputs: The model's outputs on the data as a function of its parameters.
+        likelihood: The likelihood.
+        targets: The targets y.
+    """
+    return Metric("The empirical Fisher metric", partial(_empirical_fisher, outputs, likelihood, targets))
+
+
+def kfac_metric(network: nn.Module, likelihood: Likelihood, batch: Batch) -> Metric:
+    """The Kronecker-factored GGN metric of a network over its weights, which cannot be differentiated in θ.
+
+    Arguments:
+        network: The network; a copy of it is made, whose weights are set to θ.
+        likelihood: The likelihood.
+        batch: Inputs and targets.
+    """
+    field = partial(_kfac, copy.deepcopy(network), likelihood, batch)
+    return Metric("The KFAC metric", field, differentiable=False)
+
+
+def _fisher(outputs: Outputs, likelihood: Likelihood, theta: Float[Tensor, " P"]) -> Dense:
+    f = outputs(theta)
+    units = torch.eye(f.shape[1]).to(f)
+    roots = torch.stack([likelihood.root_product(f, unit.expand_as(f)) for unit in units], dim=-1)  # (N, C, K)
+    columns = torch.einsum("nck,ncp->nkp", roots, jacrev(outputs)(theta)).flatten(0, 1)
+    return Dense(columns.mT @ columns)
+
+
+def _ggn(outputs: Outputs, loss: Callable[[Tensor], Tensor], theta: Float[Tensor, " P"]) -> Dense:
+    f, jacobian = outputs(theta), jacrev(outputs)(theta)
+    # the Hessian of the loss of the linearized model, so that Λ of all data is never formed
+    return Dense(hessian(lambda step: loss(f + jacobian @ step))(torch.zeros_like(theta)))
+
+
+def _empirical_fisher(outputs: Outputs, likelihood: Likelihood, targets: Tensor, theta: Float[Tensor, " P"]) -> Dense:
+    gradients = jacrev(lambda weights: likelihood.log_prob_each(outputs(weights), targets))(theta)
+    return Dense(gradients.mT @ gradients)
+
+
+@torch.no_grad()
+def _kfac(network: nn.Module, likelihood: Likelihood, batch: Batch, theta: Float[Tensor, " P"]) -> Block:
+    weights = weights_of(network)
+    for name, value in unflatten(theta, weights).items():
+        weights[name].copy_(value)
+    return kfac(network, likelihood, batch)

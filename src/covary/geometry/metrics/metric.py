@@ -1,0 +1,156 @@
+r"""Riemannian metrics: positive definite matrices :math:`M(\theta)`, in the coordinates of any chart.
+
+A metric is defined by its matrix in Cartesian θ. In a chart with Jacobian J its matrix is
+:math:`J^{-\top} M J^{-1}`, its log-determinant :math:`\log\det M - 2\log|\det J|`; products and solutions need
+products with J alone.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..._errors import NotPositiveDefiniteError, StructureError
+from ...linalg import AbstractPSD, Block, Dense, Diagonal, Kron
+from ..charts.chart import CARTESIAN, Chart
+from ..objects import BilinearForm, Point, positive_log_det, positive_root
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Metric:
+    r"""The metric :math:`M(\theta) + \lambda I`, seen in the coordinates of a chart.
+
+    Every method takes the coordinates of a point in `chart`, shape (P,).
+
+    Arguments:
+        name: How messages call it.
+        field: From Cartesian θ, shape (P,), to the matrix :math:`M(\theta)` by its structure.
+        chart: The chart whose coordinates the methods take.
+        damping: The multiple λ of the identity of θ; it is part of the metric and transforms with it.
+        differentiable: Whether the field can be differentiated in θ, as Christoffel symbols need.
+    """
+
+    name: str
+    field: Callable[[Tensor], AbstractPSD]
+    chart: Chart = CARTESIAN
+    damping: float = 0.0
+    differentiable: bool = True
+
+    def to(self, chart: Chart) -> "Metric":
+        """The same metric, pulled back to the coordinates of another chart."""
+        return replace(self, chart=chart)
+
+    def damped(self, amount: float | int) -> "Metric":
+        r"""The metric plus a multiple of the identity of θ.
+
+        Arguments:
+            amount: The multiple, above 0.
+        """
+        if not amount > 0:
+            raise StructureError(f"Damping must be above 0; {amount} came. A small part of M's trace / P is usual.")
+        return replace(self, damping=self.damping + amount)
+
+    def at(self, point: Point) -> BilinearForm:
+        """The metric at a point, in the point's chart; an error where it is not positive definite."""
+        matrix = self._checked(point.cartesian)
+        return BilinearForm(self.to(point.chart)._pulled_back(matrix, point.coordinates), point)
+
+    def matrix(self, coordinates: Float[Tensor, " P"]) -> Float[Tensor, "P P"]:
+        r"""The matrix :math:`J^{-\top} M J^{-1}`, dense and differentiable, for small P."""
+        return self._pulled_back(self.field(self.chart.inverse(coordinates)), coordinates)
+
+    def matvec(self, coordinates: Float[Tensor, " P"], vector: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
+        r"""The covector :math:`J^{-\top} M J^{-1} v`, without forming J."""
+        back = self.chart.inverted()
+        inner = back.push(coordinates, vector)
+        lowered = self.field(self.chart.inverse(coordinates)).matvec(inner) + self.damping * inner
+        return back.pull(coordinates, lowered)
+
+    def solve(self, coordinates: Float[Tensor, " P"], covector: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
+        r"""The vector :math:`J M^{-1} J^\top w`, without forming J; of the differential of a loss, its gradient."""
+        theta = self.chart.inverse(coordinates)
+        matrix, inner = self._checked(theta), self.chart.pull(theta, covector)
+        if not isinstance(matrix, Dense):
+            return self.chart.push(theta, matrix.solve(inner, self.damping))
+        # by Cholesky, not Dense.solve: it can be differentiated to any order and in any mode
+        root = positive_root(self._dense(matrix), self.name)
+        return self.chart.push(theta, torch.cholesky_solve(inner.unsqueeze(-1), root).squeeze(-1))
+
+    def log_det(self, coordinates: Float[Tensor, " P"]) -> Float[Tensor, ""]:
+        r"""The log-determinant :math:`\log\det M - 2\log|\det J|`; half of it is the log-volume of a unit of ψ."""
+        theta = self.chart.inverse(coordinates)
+        matrix = self._checked(theta)
+        volume = 2 * self.chart.log_det(theta)
+        if not isinstance(matrix, Dense):
+            return matrix.logdet(self.damping) - volume
+        return positive_log_det(self._dense(matrix), self.name) - volume
+
+    def _pulled_back(self, matrix: AbstractPSD, coordinates: Float[Tensor, " P"]) -> Float[Tensor, "P P"]:
+        if self.chart is CARTESIAN:
+            return self._dense(matrix)
+        back = self.chart.inverted().jacobian(coordinates)
+        return back.mT @ self._dense(matrix) @ back
+
+    def _dense(self, matrix: AbstractPSD) -> Float[Tensor, "P P"]:
+        entries = matrix.to_dense()
+        return entries + self.damping * torch.eye(len(entries)).to(entries) if self.damping else entries
+
+    def _checked(self, theta: Float[Tensor, " P"]) -> AbstractPSD:
+        """The matrix at θ, after a check that it is positive definite beyond rounding."""
+        matrix = self.field(theta)
+        if _is_definite(matrix, self.damping):
+            return matrix
+        raise NotPositiveDefiniteError(
+            f"{self.name} is singular here, and a metric must be positive definite. The Fisher, GGN or empirical "
+            "Fisher of a network with more weights than N·C numbers to fit always is, and often with fewer. Damp it: "
+            "metric.damped(1e-3)."
+        )
+
+
+def euclidean_metric(chart: Chart = CARTESIAN) -> Metric:
+    r"""The metric that is the identity in the coordinates of a chart: of ψ, :math:`M(\theta) = J^\top J` in θ.
+
+    Plain gradient descent in ψ is descent in this metric, which is another one than the identity of θ.
+
+    Arguments:
+        chart: The chart; Cartesian by default.
+    """
+    if chart is CARTESIAN:
+        return Metric("The Euclidean metric", lambda theta: Diagonal(torch.ones_like(theta)))
+    return Metric(f"The Euclidean metric of {chart.name}", partial(_gram, chart))
+
+
+def diagonal_metric(values: Float[Tensor, " P"], name: str = "The diagonal metric") -> Metric:
+    r"""The metric :math:`M = \mathrm{diag}(d)`, the same at every θ.
+
+    Adam's and RMSprop's are :math:`d = \sqrt{\hat v} + \epsilon`, as an optimizer holds them after training.
+
+    Arguments:
+        values: The diagonal d > 0, shape (P,), in the order of θ.
+        name: How messages call it.
+    """
+    return Metric(name, lambda theta: Diagonal(values.to(theta)))
+
+
+def _gram(chart: Chart, theta: Float[Tensor, " P"]) -> Dense:
+    chart_jacobian = chart.jacobian(theta)
+    return Dense(chart_jacobian.mT @ chart_jacobian)
+
+
+def _is_definite(matrix: AbstractPSD, damping: float) -> bool:
+    """Whether the smallest eigenvalue plus damping is above the rounding error of the largest."""
+    if isinstance(matrix, Block):
+        return all(_is_definite(block, damping) for block in matrix.blocks.values())
+    if isinstance(matrix, Diagonal):
+        return bool((matrix.values + damping > 0).all())
+    assert isinstance(matrix, Dense | Kron), "a block is Dense, Diagonal or Kron"
+    if isinstance(matrix, Kron) and damping > 0:
+        return True  # its factors are positive semi-definite by construction
+    tolerance = 10 * matrix.size * torch.finfo(matrix.dtype).eps
+    factors = matrix.factors.values(matrix.name)
+    return all(bool((v.amin(-1) + damping > tolerance * (v.amax(-1) + damping)).all()) for v in factors)

@@ -1,0 +1,87 @@
+"""Diagonal metrics by the names of weights: given as tensors, or read from the state of an optimizer."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..._errors import NotPositiveDefiniteError, ShapeError, StructureError
+from ..._types import Weights
+from ...priors import weights_of
+
+NamedMetric = Mapping[str, Tensor]  # name of a weight -> its entries of a diagonal metric, 0-d or in its shape
+
+
+def optimizer_metric(optimizer: torch.optim.Optimizer, network: nn.Module) -> dict[str, Tensor]:
+    r"""The metric :math:`M = \operatorname{diag}(\sqrt{\hat v} + \epsilon)` that an adaptive optimizer descends in.
+
+    For Adam and AdamW, :math:`\hat v` is the second moment of the gradients divided by :math:`1 - \beta_2^t` (its
+    maximum with `amsgrad`); for RMSprop it is the running mean as it is (minus the squared mean if `centered`). The
+    gradients were those of the loss that was trained, a mean over data as a rule: M has their unit.
+
+    Arguments:
+        optimizer: The optimizer, after at least one step.
+        network: The network whose weights it has trained, all of them.
+    """
+    if not isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW | torch.optim.RMSprop):
+        raise StructureError(
+            f"The metric of {type(optimizer).__name__} is not known; expected Adam, AdamW or RMSprop. Pass the "
+            "metric as tensors by name, or none for an optimizer with the Euclidean metric, such as SGD."
+        )
+    groups = {parameter: group for group in optimizer.param_groups for parameter in group["params"]}
+    metric = {}
+    for name, weight in weights_of(network).items():
+        state = optimizer.state.get(weight)
+        if not state:
+            raise StructureError(
+                f"The optimizer has no second moment for '{name}'. Take at least one step with every weight, or name "
+                "the trained ones and pass their metric as tensors."
+            )
+        metric[name] = _second_moment(groups[weight], state).sqrt() + groups[weight]["eps"]
+    return metric
+
+
+def flat_metric(metric: NamedMetric, weights: Weights) -> Float[Tensor, " P"]:
+    """The entries of a metric in the flat order of the weights, checked: one above 0 for each.
+
+    Arguments:
+        metric: For each weight one number, or one per entry; names that are no weights are left out.
+        weights: The weights.
+    """
+    entries = checked_metric(metric, weights)
+    return torch.cat([entries[name].detach().expand(weight.numel()) for name, weight in weights.items()])
+
+
+def checked_metric(metric: NamedMetric, weights: Weights) -> dict[str, Tensor]:
+    """The metric of each weight in its type, 0-d or (numel,), or the first weight whose metric is none."""
+    checked = {}
+    for name, weight in weights.items():
+        if name not in metric:
+            raise StructureError(
+                f"The metric has no entry for '{name}'; it needs one for every weight: {', '.join(weights)}. Add it, "
+                "or name the weights that are meant."
+            )
+        entries = metric[name].to(weight)
+        if entries.ndim > 0 and entries.numel() != weight.numel():
+            raise ShapeError(
+                f"The metric of '{name}' has shape {tuple(entries.shape)}; expected one number, or one per entry of "
+                f"{tuple(weight.shape)}."
+            )
+        if not bool((entries.isfinite() & (entries > 0)).all()):
+            raise NotPositiveDefiniteError(
+                f"The metric of '{name}' has an entry {entries.min().item():.1e}; a metric is finite and above 0. "
+                "Damp it, or leave the weight out."
+            )
+        checked[name] = entries.flatten() if entries.ndim > 0 else entries
+    return checked
+
+
+def _second_moment(group: Mapping[str, Any], state: Mapping[str, Any]) -> Tensor:
+    """The second moment of the gradients as the optimizer divides by it."""
+    if "square_avg" in state:  # RMSprop
+        moment: Tensor = state["square_avg"]
+        return (moment - state["grad_avg"].square()).clamp_min(0) if group["centered"] else moment
+    moment = state["max_exp_avg_sq"] if group["amsgrad"] else state["exp_avg_sq"]
+    return moment / (1 - float(group["betas"][1]) ** float(state["step"]))

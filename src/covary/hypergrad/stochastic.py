@@ -1,0 +1,231 @@
+r"""The gradient of a lower bound of the evidence from one minibatch: no pass over all data at all.
+
+The rows of the tangent kernel K are pairs of a datum and a column of the root of Λ. The diagonal blocks of a
+positive definite matrix have the larger determinant, so for any partition of the rows into blocks b
+:math:`\sum_b \log|I + K_{bb}| \ge \log|I + K|`, and blocks that merge tighten it. With B one of a random partition
+of the N data into minibatches of M,
+
+.. math:: \log Z \ge \mathbb E_B \Big[ \tfrac NM \log p(D_B|\theta) + \log p(\theta) + \tfrac P2 \log 2\pi
+    - \tfrac12 \log|\delta| - \tfrac12 \tfrac NM \log|I + K_B| \Big],
+
+where one minibatch gives the inside and its derivative (Immer et al. 2023, Theorem 2). With one random column
+:math:`c_n` per datum, the M rows :math:`(n, c_n)` are one of C blocks of the rows of B (block j has the columns
+:math:`(c_n + j) \bmod C`), so :math:`C \log|I + K_\text{one}|` stands for a looser bound. That needs a column of the
+root: with the diagonal entry :math:`p_c(1-p_c)` of Λ in its place the rows are none of K, and the bound can fail.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from .._errors import StructureError
+from ..batches import Data, IndexedBatch, as_batches
+from ..curvature.capture import Captured, capture
+from ..curvature.kron import kron_blocks
+from ..curvature.probes import root_columns
+from ..curvature.registry import joined
+from ..distributed import all_sum, all_sum_number
+from ..evidence import EvidenceTerms, Model
+from ..evidence.kernel import joined_batch, kernel_log_ratio, prior_log_volume
+from ..evidence.passes import check_model
+from ..evidence.terms import log_volume
+from ..likelihoods import Likelihood
+from ..noise import Stream, uniform
+from ..priors import Prior
+from .hyperparameters import HyperGradient, detached, model_hyperparameters, prior_hyperparameters, slopes, summed
+
+Estimator = Literal["kernel", "kron"]
+Outputs = Literal["all", "one"]
+
+
+@torch.enable_grad()
+def stochastic(
+    network: nn.Module,
+    likelihood: Likelihood,
+    prior: Prior,
+    data: Data,
+    *,
+    estimator: Estimator = "kernel",
+    outputs: Outputs = "all",
+    num_data: int = 100,
+    seed: int = 0,
+) -> HyperGradient:
+    r"""The gradient of a bound of :math:`\log Z` from M data, by hyperparameter name; `.terms` holds the bound.
+
+    Estimator "kernel" is unbiased over minibatches and drawn outputs, in value and derivative, for a lower bound of
+    the evidence with full curvature; all N data and all outputs give that evidence itself. "kron" scales the
+    log-ratio of the KFAC of the M data by N/M: an estimate without that guarantee. The weights are held fixed.
+
+    Under an initialized `torch.distributed` process group each process passes its shard, draws M data of it, and gets
+    the gradient of all; shards are one more partition.
+
+    Arguments:
+        network: The network, averaged or plain, in evaluation mode where it has modes.
+        likelihood: The likelihood.
+        prior: The prior, made for this network; any with "kernel", all but a diagonal one with "kron".
+        data: A pair of tensors or a `Dataset`.
+        estimator: "kernel" or "kron".
+        outputs: "all" columns of the root of Λ, or "one" drawn for each datum: one backward pass instead of C, for a
+            looser bound ("kernel") or a noisier factor ("kron").
+        num_data: M, the size of the minibatch.
+        seed: The seed of the minibatch, of the drawn outputs and of the augmentation's noise; a new one each step.
+    """
+    check_estimator(estimator, outputs, prior)
+    model = Model(network, likelihood, prior.weights(network), seed)
+    everything = as_batches(data)
+    batch = joined_batch(everything.subset(num_data, seed))
+    check_model(model, as_batches(tuple(batch)))
+    captured = _captured(model, batch)
+    drawn = draw_outputs(captured, batch, seed) if outputs == "one" else None
+    estimate = minibatch_estimate(model, prior, captured, batch.y, estimator, drawn)
+    whole = estimate.scaled(everything.num_data / num_data)
+    terms = bound_terms(whole, prior, model.weights, everything.num_data)
+    if estimator == "kron":
+        terms = terms._replace(structures=dict(captured.structures))
+    return HyperGradient(bound_slopes(whole, prior, model.weights, model_hyperparameters(model)), terms)
+
+
+def check_estimator(estimator: object, outputs: object, prior: Prior) -> None:
+    """Nothing, or the reason why these choices cannot be."""
+    if estimator not in ("kernel", "kron"):
+        raise StructureError(f"estimator must be 'kernel' or 'kron', got {estimator!r}.")
+    check_outputs(outputs)
+    if estimator == "kron" and prior.structure == "diagonal":
+        raise StructureError(
+            "A diagonal prior with estimator 'kron' has no closed-form log-determinant. Use estimator='kernel', or "
+            "Prior(structure='layerwise') or 'scalar' with 'kron'."
+        )
+
+
+def check_outputs(outputs: object) -> None:
+    """Nothing, or an error for what is neither "all" nor "one"."""
+    if outputs not in ("all", "one"):
+        raise StructureError(f"outputs must be 'all' or 'one', got {outputs!r}.")
+
+
+class Estimate(NamedTuple):
+    r"""What a minibatch says of the data.
+
+    Arguments:
+        log_likelihood: :math:`\log p(D_B|\theta)`.
+        log_ratio: :math:`\log|H_B + \delta| - \log|\delta|`, or its estimate.
+    """
+
+    log_likelihood: Float[Tensor, ""]
+    log_ratio: Float[Tensor, ""]
+
+    def scaled(self, factor: float) -> "Estimate":
+        """The estimate for that many times as many data."""
+        return Estimate(factor * self.log_likelihood, factor * self.log_ratio)
+
+
+def minibatch_estimate(
+    model: Model,
+    prior: Prior,
+    captured: Captured,
+    targets: Tensor,
+    estimator: Estimator,
+    drawn: Int[Tensor, " M"] | None,
+) -> Estimate:
+    """The estimate of one captured minibatch, before it is scaled to all data.
+
+    Arguments:
+        model: The model.
+        prior: The prior δ.
+        captured: The pass of the minibatch.
+        targets: Its targets.
+        estimator: "kernel" or "kron".
+        drawn: The output of each datum that stands for all C, or None for all.
+    """
+    log_likelihood = model.likelihood.log_prob(captured.outputs, targets)
+    columns, factor = chosen_columns(model.likelihood, captured.outputs, drawn)
+    if estimator == "kernel":
+        return Estimate(log_likelihood, factor * kernel_log_ratio(captured, columns, prior))
+    # C v vᵀ has expectation Λ
+    return Estimate(log_likelihood, _kron_log_ratio(model, prior, captured, (factor**0.5 * v for v in columns)))
+
+
+def chosen_columns(
+    likelihood: Likelihood, outputs: Float[Tensor, "M C"], drawn: Int[Tensor, " M"] | None
+) -> tuple[Iterable[Float[Tensor, "M C"]], int]:
+    """The columns of the root of Λ that stand for all C, and for how many each stands: all for themselves, one for C.
+
+    Arguments:
+        likelihood: The likelihood.
+        outputs: The outputs of the minibatch.
+        drawn: The output of each datum that stands for all, or None for all.
+    """
+    if drawn is None:
+        return root_columns(likelihood, outputs, None), 1
+    chosen = nn.functional.one_hot(drawn, outputs.shape[1]).to(outputs)
+    return iter([likelihood.root_product(outputs, chosen)]), outputs.shape[1]
+
+
+def draw_outputs(captured: Captured, batch: IndexedBatch, seed: int) -> Int[Tensor, " M"]:
+    """One output for each datum, uniform, a function of (seed, identity)."""
+    noise = uniform(seed, batch.identity, stream=Stream.SKETCH, dtype=torch.float64)
+    return (captured.outputs.shape[1] * noise).long()
+
+
+def bound_terms(estimate: Estimate, prior: Prior, weights: Mapping[str, nn.Parameter], num_data: int) -> EvidenceTerms:
+    """The terms of the bound as plain numbers.
+
+    Arguments:
+        estimate: What the data of this process say; summed over processes here.
+        prior: The prior δ.
+        weights: The weights that it covers.
+        num_data: The number of data of this process.
+    """
+    terms = EvidenceTerms(
+        log_likelihood=all_sum(estimate.log_likelihood),
+        log_prior=_log_prior(prior, weights),
+        log_volume=prior_log_volume(prior, weights) - 0.5 * all_sum(estimate.log_ratio),
+        gradient_norm=None,
+        mode_correction=None,
+        num_data=all_sum_number(num_data),
+        structures=dict.fromkeys(weights, "kernel"),
+    )
+    return detached(terms)
+
+
+def bound_slopes(
+    estimate: Estimate,
+    prior: Prior,
+    weights: Mapping[str, nn.Parameter],
+    inner: Mapping[str, nn.Parameter],
+) -> dict[str, Tensor]:
+    """The gradient of all processes: one derivative through the estimate, and what the prior adds counted once.
+
+    Arguments:
+        estimate: What the data of this process say, with its graph.
+        prior: The prior δ.
+        weights: The weights that it covers.
+        inner: The hyperparameters beside the prior's that the estimate depends on.
+    """
+    outer = prior_hyperparameters(prior)
+    gradient = summed(slopes(estimate.log_likelihood - 0.5 * estimate.log_ratio, {**inner, **outer}))
+    for name, slope in slopes(_log_prior(prior, weights) + prior_log_volume(prior, weights), outer).items():
+        gradient[name] = gradient[name] + slope
+    return gradient
+
+
+def _captured(model: Model, batch: IndexedBatch) -> Captured:
+    # where the prior alone is learned, nothing is differentiated through the pass
+    with torch.set_grad_enabled(bool(model_hyperparameters(model))):
+        captured = capture(model.network, batch.x, model.weights, index=batch.identity, seed=model.seed)
+    model.likelihood.check(captured.outputs, batch.y)
+    return captured
+
+
+def _kron_log_ratio(
+    model: Model, prior: Prior, captured: Captured, columns: Iterable[Float[Tensor, "M C"]]
+) -> Float[Tensor, ""]:
+    curvature = joined(kron_blocks(captured, columns), model.weights)
+    return 2 * (prior_log_volume(prior, model.weights) - log_volume(curvature, prior.shifts()))
+
+
+def _log_prior(prior: Prior, weights: Mapping[str, nn.Parameter]) -> Float[Tensor, ""]:
+    return prior.log_density({name: weight.detach() for name, weight in weights.items()})

@@ -1,0 +1,181 @@
+r"""Effective numbers of parameters of each path of each relaxed layer, and what they say of the layer.
+
+With eigenvalues λ of the curvature of a tensor and its prior precision δ, :math:`\gamma = \sum \lambda / (\lambda +
+\delta)` of its P entries were decided by the data (paper 2, App. D.2). Of a path, γ and P are sums over its tensors;
+its relative number is γ/P divided by the sum of γ/P over the paths of the layer.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import StructureError
+from .._types import Columns
+from ..batches import Data, IndexedBatch, as_batches
+from ..curvature.registry import CurvatureName, blocks_function, check_choice
+from ..evidence import Factors, Model, effective_per_weight, factor_pass
+from ..evidence.passes import check_model
+from ..layers import Relaxed
+from ..likelihoods import Likelihood
+from ..priors import Prior, mean_precisions, unmarked_of
+from ..records import LayerPath
+from .equivariance import EquivarianceErrors, equivariance_errors, layer_inputs
+
+THRESHOLD = 1e-2
+PROBE_DATA = 64  # an equivariance error is the same to two digits with more
+
+
+class LayerReadout(NamedTuple):
+    """One relaxed layer: its name in the network, its paths, and its equivariance errors on data."""
+
+    name: str
+    paths: tuple[LayerPath, ...]
+    errors: EquivarianceErrors
+
+    @property
+    def learned(self) -> str:
+        """The path with the largest relative number: the type that the layer has become (paper 2, Table 4)."""
+        return largest(self.paths)
+
+
+def largest(paths: Sequence[LayerPath]) -> str:
+    """The path with the largest relative number; of equal ones the last, by custom the one that keeps most symmetry."""
+    return max(reversed(paths), key=lambda path: path.relative).name
+
+
+def relaxed_layers(network: nn.Module) -> dict[str, Relaxed]:
+    """The relaxed layers of a network by name, in the order of its modules."""
+    return {name: module for name, module in network.named_modules() if isinstance(module, Relaxed)}
+
+
+@torch.no_grad()
+def read_layers(
+    network: nn.Module,
+    likelihood: Likelihood,
+    prior: Prior,
+    data: Data,
+    curvature: CurvatureName = "kron",
+    seed: int = 0,
+    *,
+    columns: Columns = "exact",
+    threshold: float = THRESHOLD,
+    probe: IndexedBatch | None = None,
+) -> list[LayerReadout]:
+    """What each relaxed layer of a network became, in order; empty for a network without such layers.
+
+    Arguments:
+        network: The network, averaged or plain, in evaluation mode.
+        likelihood: The likelihood.
+        prior: The prior, made for this network.
+        data: The training data; under a process group the shard of this process.
+        curvature: "kron", "kron-traced", "full" or "diag".
+        seed: The seed of the augmentation's noise, of sketches, and of the shifts.
+        columns: "exact", or the number of sketches.
+        threshold: The share below which a tensor counts as off.
+        probe: The data that equivariance errors are measured on, of which up to 64 are read; the first batch by
+            default.
+    """
+    layers = relaxed_layers(network)
+    if not layers:
+        return []
+    check_threshold(threshold)
+    batches = as_batches(data)
+    model = Model(network, likelihood, prior.weights(network), seed)
+    factors = curvature_factors(model, prior, batches, curvature, columns)
+    paths = path_readouts(layers, factors, prior, model.weights, threshold)
+    first = next(iter(batches)) if probe is None else probe
+    inputs = layer_inputs(network, IndexedBatch(*(part[:PROBE_DATA] for part in first)), layers, seed)
+    return [
+        LayerReadout(name, paths[name], equivariance_errors(layer, inputs[name], seed=seed))
+        for name, layer in layers.items()
+    ]
+
+
+def curvature_factors(
+    model: Model,
+    prior: Prior,
+    data: Data,
+    curvature: CurvatureName,
+    columns: Columns = "exact",
+    *,
+    with_gradient: bool = False,
+) -> Factors:
+    """The statistics of all data that a read-out needs; arguments as for `log_evidence`."""
+    check_choice(curvature, columns, prior)
+    if curvature == "kernel":
+        raise StructureError(
+            "curvature='kernel' has no blocks of weights to read out. Use 'kron', 'kron-traced', 'full' or 'diag'."
+        )
+    batches = as_batches(data)
+    check_model(model, batches)
+    return factor_pass(model, batches, blocks_function(curvature), columns, with_gradient=with_gradient)
+
+
+def path_readouts(
+    layers: Mapping[str, Relaxed],
+    factors: Factors,
+    prior: Prior,
+    weights: Mapping[str, nn.Parameter],
+    threshold: float,
+) -> dict[str, tuple[LayerPath, ...]]:
+    """The paths of each layer, by the layer's name.
+
+    A tensor that the prior does not cover, frozen or excluded, has no share; its path is on unless it is zero. Where
+    the data decide nothing of a layer (all γ are 0) no path is off, since none has a share to be small.
+
+    Arguments:
+        layers: The layers by name.
+        factors: The statistics of all data.
+        prior: The prior.
+        weights: The weights that it covers.
+        threshold: The share below which a tensor counts as off.
+    """
+    gamma = {name: float(value) for name, value in effective_per_weight(factors.curvature, prior, weights).items()}
+    means = mean_precisions(prior)
+    found = {}
+    for layer, module in layers.items():
+        members = {path: _members(f"{layer}.paths.{path}.", weights) for path in module.paths}
+        normalized = {path: _ratio(gamma, tensors) for path, tensors in members.items()}
+        total = sum(normalized.values())
+        found[layer] = tuple(
+            LayerPath(
+                name=path,
+                num_params=sum(weight.numel() for weight in tensors.values()),
+                precisions={_last(name, layer, path): means[name] for name in tensors},
+                weight_norm=float(sum(weight.double().square().sum() for weight in tensors.values())) ** 0.5,
+                effective=sum((gamma[name] for name in tensors), 0.0),
+                normalized=normalized[path],
+                relative=normalized[path] / total if total else 0.0,
+                off=not _has_uncovered(module.paths[path], tensors)
+                and all(gamma[name] / weight.numel() < threshold * total for name, weight in tensors.items()),
+            )
+            for path, tensors in members.items()
+        )
+    return found
+
+
+def check_threshold(threshold: float) -> None:
+    """Nothing, or an error for a threshold that is no share."""
+    if not 0 < threshold < 1:
+        raise StructureError(f"A threshold is a share between 0 and 1, such as {THRESHOLD}; {threshold!r} came.")
+
+
+def _members(prefix: str, weights: Mapping[str, nn.Parameter]) -> dict[str, nn.Parameter]:
+    return {name: weight for name, weight in weights.items() if name.startswith(prefix)}
+
+
+def _has_uncovered(path: nn.Module, tensors: Mapping[str, nn.Parameter]) -> bool:
+    """Whether a path has a tensor beside those of the prior that is not zero."""
+    covered = {id(tensor) for tensor in tensors.values()}
+    return any(bool(tensor.any()) for tensor in unmarked_of(path).values() if id(tensor) not in covered)
+
+
+def _last(name: str, layer: str, path: str) -> str:
+    return name.removeprefix(f"{layer}.paths.{path}.")
+
+
+def _ratio(gamma: Mapping[str, float], tensors: Mapping[str, Tensor]) -> float:
+    entries = sum(tensor.numel() for tensor in tensors.values())
+    return sum(gamma[name] for name in tensors) / entries if entries else 0.0

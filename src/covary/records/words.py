@@ -1,0 +1,231 @@
+"""What was learned in the words of a person, and when an amount is too small to matter.
+
+A width counts as negligible when it moves the points of an image by less than half a pixel on average, as slight when
+by less than one; where no image is known, a pixel is that of an image of 28 × 28. A probability is negligible below
+5 % and slight below 10 %; so is a width in a unit that is not listed here below 0.05 and 0.1.
+"""
+
+import math
+from collections.abc import Sequence
+
+from . import Layer, Run, Symmetry
+
+THRESHOLD = (
+    "A width counts as negligible when it moves the points of an image by less than half a pixel on average, and as "
+    "slight below one pixel (without images: of a side of 28). A probability is negligible below 5 % and slight "
+    "below 10 %, any other amount below 0.05 and 0.1 of its unit."
+)
+OFF = (
+    "The share is the path's part of the layer's sum of γ/P, with γ the number of its P parameters that the data "
+    "decide. A path is off when no tensor of it, bias or weight, has a share that counts. Errors say how far the "
+    "layer's outputs are from moving along with its inputs, relative to the outputs: 0 is strictly equivariant."
+)
+
+# Path -> what a layer that consists of it is.
+TYPES = {
+    "conv": "convolutional",
+    "fc": "fully connected",
+    "f-fc": "fully connected (factored)",
+    "s-conv": "convolutional (sparse)",
+    "s-fc": "fully connected (sparse)",
+    "gconv": "convolutional over the group",
+}
+NOMINAL = (28, 28)
+NAMES = {
+    "shift_x": "horizontal shift",
+    "shift_y": "vertical shift",
+    "scale_x": "horizontal scale",
+    "scale_y": "vertical scale",
+    "flip_x": "left–right flip",
+    "flip_y": "up–down flip",
+}
+# Unit -> what a bar of it is measured in.
+KINDS = {
+    "radians": "± degrees",
+    "half-widths": "± % of half the side",
+    "half-heights": "± % of half the side",
+    "log-scale": "up to so many % larger",
+    "probability": "% of the copies",
+}
+# The mean, over the square [−1, 1]², of how far a point moves per unit of width to first order: its distance from the
+# center for rotation and shear, (√2 + arsinh 1)/3, and from an axis for a scale.
+FROM_CENTER, FROM_AXIS = (math.sqrt(2) + math.asinh(1)) / 3, 0.5
+
+
+def meaning(name: str, width: float | int, unit: str, image_shape: Sequence[int] | None = None) -> str:
+    """An amount for a person, such as "±87°", "±4.2 pixels (30 % of half the width)" or "×0.5 to ×2".
+
+    Arguments:
+        name: The transform.
+        width: Its width, in the unit.
+        unit: "radians", "half-widths", "half-heights", "log-scale", "probability" or any other word.
+        image_shape: The shape of the images, height and width last, where there are images.
+    """
+    if unit == "radians":
+        return f"±{_digits(math.degrees(width))}°"
+    if unit in ("half-widths", "half-heights"):
+        side, word = (-1, "width") if unit == "half-widths" else (-2, "height")
+        share = f"{_digits(100 * width)} % of half the {word}"
+        return f"±{share}" if image_shape is None else f"±{_digits(width * image_shape[side] / 2)} pixels ({share})"
+    if unit == "log-scale":
+        along = " along the diagonals" if name == "shear" else ""
+        return f"×{math.exp(-width):.3g} to ×{_grown(width):.3g}{along}"
+    if unit == "probability":
+        return f"{_digits(100 * width)} % of the copies"
+    return f"±{width:.3g} {unit}".rstrip()
+
+
+def amount(width: float | int, unit: str) -> float:
+    """A width in what `kind` names: degrees, per cent, or its own unit."""
+    if unit == "radians":
+        return math.degrees(width)
+    if unit == "log-scale":
+        return 100 * (_grown(width) - 1)
+    return 100 * float(width) if unit in KINDS else float(width)
+
+
+def kind(unit: str) -> str:
+    """What a bar of this unit is measured in; units with the same kind share an axis."""
+    return KINDS.get(unit, unit or "no unit")
+
+
+def plain_name(name: str) -> str:
+    """The name of a transform as one would say it."""
+    return NAMES.get(name, name.replace("_", " "))
+
+
+def short(text: str, most: int) -> str:
+    """A text that fits in so many characters, without characters that cannot be shown."""
+    shown = _printable(text)
+    return shown if len(shown) <= most else shown[: most - 1].rstrip() + "…"
+
+
+def ending(text: str, most: int) -> str:
+    """The last so many characters of a text, which tell the parameters of one network from another."""
+    shown = _printable(text)
+    return shown if len(shown) <= most else "…" + shown[1 - most :].lstrip()
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def strength(symmetry: Symmetry, image_shape: Sequence[int] | None = None) -> str:
+    """How much a width is: "negligible", "slight" or "clear"."""
+    pixels = _pixels(symmetry, image_shape)
+    return "negligible" if pixels < 0.5 else "slight" if pixels < 1 else "clear"
+
+
+def summary(run: Run) -> str:
+    """What was learned, in a plain sentence about the transforms, about the layers, or about each."""
+    if not run.symmetries and not run.layers:
+        return "This run has no transforms whose width could be learned."
+    parts = [_ignored(run)] if run.symmetries else []
+    return " ".join([*parts, _became(run)] if run.layers else parts)
+
+
+def layer_names(run: Run) -> list[str]:
+    """The layers' names without what all of them begin with; where numbers are left, "layer 1" and so on, in order."""
+    parts = [layer.name.split(".") for layer in run.layers]
+    shared = 0
+    while parts and all(len(name) > shared + 1 and name[shared] == parts[0][shared] for name in parts):
+        shared += 1
+    names = [".".join(name[shared:]) for name in parts]
+    if all(name.isdecimal() for name in names):
+        return [f"layer {number}" for number in range(1, len(names) + 1)]
+    return [short(name, 18) for name in names]
+
+
+def path_precision(precisions: dict[str, float]) -> str:
+    """The precisions of a path's tensors, from the least to the most."""
+    low, high = (_compact(end(precisions.values(), default=0.0)) for end in (min, max))
+    return low if low == high else f"{low}–{high}"
+
+
+def _became(run: Run) -> str:
+    """The learned types of the layers, one after another."""
+    if all(len(layer.paths) == 1 for layer in run.layers):
+        return "Each layer has a single path, so there was nothing to choose."
+    spans: list[tuple[str, list[int]]] = []
+    for number, layer in enumerate(run.layers, start=1):
+        if spans and spans[-1][0] == _type(layer):
+            spans[-1][1].append(number)
+        else:
+            spans.append((_type(layer), [number]))
+    if len(spans) == 1:
+        return f"Every layer became {spans[0][0]}."
+    said = [f"{_numbered(numbers)} became {name}" for name, numbers in spans]
+    return f"{', '.join(said)[0].upper()}{', '.join(said)[1:]}."
+
+
+def _type(layer: Layer) -> str:
+    """What a layer has become; mostly, where another path is still on."""
+    name = TYPES.get(layer.learned, short(layer.learned, 40))
+    alone = all(path.off for path in layer.paths if path.name != layer.learned)
+    return name if alone else f"mostly {name}"
+
+
+def _numbered(numbers: Sequence[int]) -> str:
+    return f"layer {numbers[0]}" if len(numbers) == 1 else f"layers {numbers[0]} to {numbers[-1]}"
+
+
+def _ignored(run: Run) -> str:
+    """The transforms that the labels ignore."""
+    shape = run.samples.shape if run.samples is not None else None
+    found: dict[str, list[str]] = {"clear": [], "slight": [], "negligible": []}
+    for symmetry in sorted(run.symmetries, key=lambda symmetry: -_pixels(symmetry, shape)):
+        found[strength(symmetry, shape)].append(_phrase(symmetry, shape))
+    num_left = len(found["negligible"])
+    if num_left == len(run.symmetries):
+        return "The labels ignore none of the transforms: every learned width is negligible."
+    ignored = [part for part in (_joined(found["clear"]), _slightly(found["slight"])) if part]
+    rest = {0: "", 1: "; the one other width is negligible"}.get(num_left, "; every other width is negligible")
+    return f"The labels ignore {', and '.join(ignored)}{rest}."
+
+
+def _pixels(symmetry: Symmetry, image_shape: Sequence[int] | None) -> float:
+    """How far the points of an image move on average, in pixels; a tenth of any other unit counts as one."""
+    height, width = image_shape[-2:] if image_shape is not None else NOMINAL
+    if symmetry.unit == "half-widths":
+        return symmetry.width * width / 2
+    if symmetry.unit == "half-heights":
+        return symmetry.width * height / 2
+    if symmetry.name == "scale_x":
+        return symmetry.width * FROM_AXIS * width / 2
+    if symmetry.name == "scale_y":
+        return symmetry.width * FROM_AXIS * height / 2
+    if symmetry.unit in ("radians", "log-scale"):
+        return symmetry.width * FROM_CENTER * (height + width) / 4
+    return symmetry.width / 0.1
+
+
+def _phrase(symmetry: Symmetry, shape: Sequence[int] | None) -> str:
+    name, said = short(plain_name(symmetry.name), 40), meaning(symmetry.name, symmetry.width, symmetry.unit, shape)
+    if symmetry.unit == "probability":
+        return f"{name} (in {said})"
+    return f"{name} by {said}" if symmetry.unit == "log-scale" else f"{name} by up to {said}"
+
+
+def _joined(phrases: Sequence[str]) -> str:
+    return " and ".join([", ".join(phrases[:-1]), phrases[-1]] if len(phrases) > 1 else phrases)
+
+
+def _slightly(phrases: Sequence[str]) -> str:
+    return f"slightly {_joined(phrases)}" if phrases else ""
+
+
+def _digits(value: float) -> str:
+    """Whole numbers from ten on, one decimal below."""
+    return f"{value:.0f}" if abs(value) >= 9.95 or value == 0 else f"{value:.1f}"
+
+
+def _compact(value: float) -> str:
+    """Two digits that count, in as few letters as they take."""
+    if 10 <= value < 1e5:
+        return f"{float(f'{value:.2g}'):.0f}"
+    return f"{value:.2g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
+
+
+def _grown(width: float | int) -> float:
+    """The factor of a log-scale; one that is too large for a number is not drawn beyond e³⁰."""
+    return math.exp(min(width, 30.0))

@@ -1,0 +1,1 @@
+"""Paper 1: invariance learning by a differentiable Laplace approximation."""

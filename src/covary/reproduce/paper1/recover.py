@@ -1,0 +1,227 @@
+"""Is a symmetry that was put into the data found again?
+
+Paper 1, Sec. 5.2, Fig. 3 and 4. Digits are rotated fully or partly, shifted, or scaled, each by its own random
+amount; a network with one hidden layer learns all six affine widths together, on the scaled digits with coefficients
+that may move together. What counts is that the right generator dominates, by the right amount.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..._types import Progress
+from ...config import IMAGES, DiscoverConfig, FitConfig
+from ...experiments.build import learn, prepared, run_baseline
+from ...records import Baseline, Claim, Run, Study
+from ...training import versions
+from ..cells import Piece, made
+
+VERSIONS = {
+    "fully rotated": "rotate:180",
+    "partially rotated": "rotate:90",
+    "translated": "translate:8",
+    "scaled": "scale:2",
+    "original": "none",
+}
+EXPECTED = {
+    "fully rotated": {"rotation"},
+    "partially rotated": {"rotation"},
+    "translated": {"shift_x", "shift_y"},
+    "scaled": {"scale_x", "scale_y"},
+}
+TOLERANCE = 0.15
+LEAST_FULL_ROTATION = 2.5
+FLAT = 0.01  # share of the evidence by which that of a full circle may lie above that of the least rotation
+# Networks that are trained besides with widths that stay, for their evidence.
+FIXED = LEAST, CIRCLE, TRUE_SHIFTS, LEARNED_SHIFTS = (
+    "fully rotated, ±2.5 rad fixed",
+    "fully rotated, full circle fixed",
+    "translated, true shifts fixed",
+    "translated, learned shifts fixed",
+)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of everything: the data, how many of them, the network, and its training."""
+
+    data: str
+    limit: int | None
+    network: str
+    num_samples: int
+    fit: FitConfig
+
+
+SCALES = {
+    "smoke": Scale(
+        "mnist-mini",
+        200,
+        "mlp:20",
+        2,
+        replace(IMAGES, epochs=3, burn_in=1, frequency=1, hyper_data=50, hyper_samples=4),
+    ),
+    "cpu": Scale("mnist", 5000, "mlp", 8, replace(IMAGES, epochs=30, burn_in=2, frequency=1, hyper_steps=4)),
+    "paper": Scale(
+        "mnist", None, "mlp", 31, replace(IMAGES, epochs=1000, batch_size=1000, burn_in=10, hyper_data=1000)
+    ),
+}
+
+
+def recover(scale: str, seed: int, data_dir: Path | None, progress: Progress, folder: Path | None = None) -> Study:
+    """The widths learned on five versions of MNIST, against the amounts that they were made with.
+
+    Arguments:
+        scale: "smoke", "cpu" or "paper".
+        seed: The seed of data and training.
+        data_dir: Where MNIST is looked for first.
+        progress: Told what is being done and the share of the whole that is done.
+        folder: Where finished networks are kept; None to keep none.
+    """
+    learning = len(VERSIONS) / (len(VERSIONS) + len(FIXED))
+    configs = {version: settings(version, scale, seed, data_dir) for version in VERSIONS}
+    pieces = [Piece(name, config.as_dict(), Run, partial(_learned, config)) for name, config in configs.items()]
+    runs = made(pieces, folder, lambda name, share: progress(name, learning * share))
+    compared = {
+        name: replace(configs[version], baselines=("fixed",), fixed_widths=widths)
+        for name, (version, widths) in _compared(runs).items()
+    }
+    stays = [Piece(name, config.as_dict(), Baseline, partial(_fixed, config)) for name, config in compared.items()]
+    fixed = made(stays, folder, lambda name, share: progress(name, learning + (1 - learning) * share))
+    rows = [_row(version, run) for version, run in runs.items()]
+    rows += [_fixed_row(name, baseline) for name, baseline in fixed.items()]
+    return Study(
+        name="recover",
+        scale=scale,
+        title="Known symmetries, found again by the evidence",
+        config=settings("scaled", scale, seed, data_dir).as_dict(),
+        versions=versions(),
+        rows=rows,
+        series={version: _series(run) for version, run in runs.items()},
+        claims=[*_claims(runs, fixed), *([_speed(runs)] if scale == "cpu" else [])],
+        seconds=sum(run.seconds for run in runs.values()) + sum(baseline.seconds for baseline in fixed.values()),
+    )
+
+
+def settings(version: str, scale: str, seed: int, data_dir: Path | None) -> DiscoverConfig:
+    """The settings of one version of the data set."""
+    chosen = SCALES[scale]
+    return DiscoverConfig(
+        data=chosen.data,
+        data_dir=None if data_dir is None else str(data_dir),
+        symmetrize=VERSIONS[version],
+        limit=chosen.limit,
+        network=chosen.network,
+        augment="correlated" if version == "scaled" else "affine",
+        num_samples=chosen.num_samples,
+        fit=replace(chosen.fit, seed=seed),
+    )
+
+
+def dominant(widths: dict[str, float]) -> str:
+    """The generator that moves the pixels of a centered object of half the image's size most, on average."""
+    reach = {"shift_x": 1.0, "shift_y": 1.0, "rotation": 0.5, "scale_x": 0.35, "scale_y": 0.35, "shear": 0.5}
+    return max(widths, key=lambda name: widths[name] * reach[name])
+
+
+def _learned(config: DiscoverConfig) -> Run:
+    """The record of the network that learns its widths, with those that were put into the data."""
+    task = prepared(config)
+    return replace(learn(config, task).record, true_widths=task.true_widths)
+
+
+def _compared(runs: dict[str, Run]) -> dict[str, tuple[str, dict[str, float]]]:
+    """The version and the widths of each network whose widths stay."""
+    shifts = sorted(EXPECTED["translated"])
+    true, learned = runs["translated"].true_widths, _widths(runs["translated"])
+    return {
+        LEAST: ("fully rotated", {"rotation": LEAST_FULL_ROTATION}),
+        CIRCLE: ("fully rotated", {"rotation": 0.9999 * math.pi}),
+        TRUE_SHIFTS: ("translated", {name: true[name] for name in shifts}),
+        LEARNED_SHIFTS: ("translated", {name: learned[name] for name in shifts}),
+    }
+
+
+def _fixed(config: DiscoverConfig) -> Baseline:
+    """The network trained with widths that stay."""
+    return run_baseline("fixed", config, prepared(config))
+
+
+def _fixed_row(name: str, baseline: Baseline) -> dict[str, Any]:
+    return {
+        "version": name,
+        **{symmetry.name: round(symmetry.width, 3) for symmetry in baseline.symmetries},
+        "log_evidence": None if baseline.evidence is None else baseline.evidence.log_evidence,
+        "accuracy": None if baseline.test is None else baseline.test.accuracy,
+        "seconds": baseline.seconds,
+    }
+
+
+def _widths(run: Run) -> dict[str, float]:
+    return {symmetry.name: symmetry.width for symmetry in run.symmetries}
+
+
+def _row(version: str, run: Run) -> dict[str, Any]:
+    return {
+        "version": version,
+        **{name: round(width, 3) for name, width in _widths(run).items()},
+        "dominant": dominant(_widths(run)),
+        "log_evidence": None if run.evidence is None else run.evidence.log_evidence,
+        "accuracy": None if run.test is None else run.test.accuracy,
+        "seconds": run.seconds,
+    }
+
+
+def _series(run: Run) -> dict[str, Any]:
+    return {
+        "epochs": [epoch.epoch for epoch in run.history],
+        "widths": {name: [epoch.widths[name] for epoch in run.history] for name in _widths(run)},
+        "true_widths": run.true_widths,
+        "correlation": run.correlation,
+        "matrices": [] if run.samples is None else run.samples.matrices,
+    }
+
+
+def _claims(runs: dict[str, Run], fixed: dict[str, Baseline]) -> list[Claim]:
+    claims = []
+    for version, names in EXPECTED.items():
+        found = dominant(_widths(runs[version]))
+        claims.append(Claim(f"{version}: right generator", " or ".join(sorted(names)), found, found in names))
+        if version != "fully rotated":
+            claims += [_amount(version, name, runs[version]) for name in sorted(names)]
+    width = _widths(runs["fully rotated"])["rotation"]
+    bar = f"≥ {LEAST_FULL_ROTATION} rad"
+    claims.append(Claim("fully rotated: amount", bar, f"{width:.2f} rad", width >= LEAST_FULL_ROTATION))
+    return [*claims, _flat(fixed), _preferred(fixed)]
+
+
+def _speed(runs: dict[str, Run]) -> Claim:
+    slowest = max(run.seconds for run in runs.values())
+    return Claim("every version in four minutes", "≤ 240 s", f"{slowest:.0f} s", slowest <= 240)
+
+
+def _amount(version: str, name: str, run: Run) -> Claim:
+    width, expected = _widths(run)[name], run.true_widths[name]
+    bar = f"{expected:.3f} within {TOLERANCE:.0%}"
+    return Claim(f"{version}: amount of {name}", bar, f"{width:.3f}", abs(width / expected - 1) <= TOLERANCE)
+
+
+def _flat(fixed: dict[str, Baseline]) -> Claim:
+    """Whether a full circle has no higher evidence than the least rotation, of networks that are trained alike."""
+    least, circle = (_log_evidence(fixed[name]) for name in (LEAST, CIRCLE))
+    most = FLAT * abs(least)
+    found = f"{circle - least:+.0f} nats for a full circle"
+    return Claim("fully rotated: flat beyond", f"no more than {most:+.0f} nats", found, circle - least <= most)
+
+
+def _preferred(fixed: dict[str, Baseline]) -> Claim:
+    """Whether ascent ended where the evidence is, of networks that are trained alike: not below the true shifts."""
+    true, learned = (_log_evidence(fixed[name]) for name in (TRUE_SHIFTS, LEARNED_SHIFTS))
+    found = f"{learned - true:+.0f} nats for the learned shifts"
+    return Claim("translated: evidence of the learned shifts", "≥ that of the true ones", found, learned >= true)
+
+
+def _log_evidence(baseline: Baseline) -> float:
+    assert baseline.evidence is not None, "a network with fixed widths is judged at its end"
+    return baseline.evidence.log_evidence

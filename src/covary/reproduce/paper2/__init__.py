@@ -1,0 +1,1 @@
+"""Paper 2: layer-wise equivariance learned by the marginal likelihood."""

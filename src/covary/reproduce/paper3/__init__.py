@@ -1,0 +1,1 @@
+"""Paper 3: the geometry of neural networks under reparametrization."""

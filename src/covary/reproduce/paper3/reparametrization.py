@@ -1,0 +1,138 @@
+"""Which quantities of a network depend on its parametrization, and which do not? Paper 3.
+
+App. A, Fig. 2, Table 1, Table 3, Fig. 4 and 5, each with the naive quantity, which changes, beside the one that carries
+the metric along, which does not. Last, whether the estimates for large networks are as good as they say.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..._types import Progress
+from ...data import load
+from ...geometry import Effort, MatrixFree, gauss_newton, loss_hessian, sharpness_accuracy
+from ...likelihoods import Categorical
+from ...networks import mlp
+from ...records import Claim, Study
+from ...training import versions
+from .coordinates import Part, determinants, modes, paths, priors, row
+from .invariant_evidence import evidences
+from .optimizer_bias import Minima, minima
+
+BARS = {"trace": 0.02, "log_det": 0.01, "eigenvalues": 0.001}  # largest relative error
+COVERED = 0.9  # the share of seeds whose 95 % interval must hold the truth
+EFFORT = Effort(trace_products=90, num_probes=40, probe_steps=6)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of everything.
+
+    Arguments:
+        path_steps: Steps of the paths.
+        widths: Of the networks whose kernels are measured.
+        evidence_seeds: Networks of Table 1.
+        evidence_epochs: Their steps.
+        minima: Of Fig. 5 and Table 3.
+        num_hidden: Of the network that estimates are checked on; 33 make 1,990 weights.
+        estimator_seeds: Seeds of the estimates.
+    """
+
+    path_steps: int
+    widths: tuple[int, ...]
+    evidence_seeds: int
+    evidence_epochs: int
+    minima: Minima
+    num_hidden: int
+    estimator_seeds: int
+
+
+WIDTHS = (16, 64, 256, 1024, 4096)
+IMAGES = ("mnist", "fashion-mnist")
+SCALES = {
+    "smoke": Scale(20, (16, 64), 1, 100, Minima(("mnist-mini",), 250, 3, 1, 50, num_products=9), 8, 3),
+    "cpu": Scale(100, WIDTHS, 5, 1000, Minima(IMAGES, 5000, 12, 2, 500), 33, 100),
+    "paper": Scale(100, WIDTHS, 5, 1000, Minima(IMAGES, None, 100, 5, 2000, num_products=60), 33, 100),
+}
+
+
+def reparametrization(
+    scale: str, seed: int, data_dir: Path | None, progress: Progress, folder: Path | None = None
+) -> Study:
+    """Quantities of paper 3, naive and metric-aware, in different coordinates.
+
+    Arguments:
+        scale: "smoke" (digits of `mnist-mini` alone), "cpu" or "paper".
+        seed: The first seed.
+        data_dir: Where MNIST and Fashion-MNIST are looked for first.
+        progress: Told what is being done and the share of the whole that is done.
+        folder: Where finished networks are kept; None to keep none.
+    """
+    started, chosen = time.perf_counter(), SCALES[scale]
+    work: list[tuple[str, float, Callable[[], Part]]] = [
+        ("App. A and Fig. 2", 0.0, determinants),
+        ("Fig. 2a", 0.01, lambda: paths(chosen.path_steps)),
+        ("Fig. 2b", 0.02, modes),
+        ("Fig. 4", 0.03, lambda: priors(chosen.widths, 10, seed)),
+        ("Table 1", 0.04, lambda: evidences(chosen.evidence_seeds, chosen.evidence_epochs, seed)),
+        ("estimates", 0.1, lambda: estimators(chosen.num_hidden, chosen.estimator_seeds)),
+        ("minima", 0.3, lambda: minima(
+            chosen.minima, seed, data_dir, lambda message, done: progress(message, 0.3 + 0.7 * done), folder)),
+    ]  # fmt: skip
+    parts = []
+    for name, share, make in work:
+        progress(name, share)
+        parts.append(make())
+    return Study(
+        name="reparametrization",
+        scale=scale,
+        title="Quantities that depend on the parametrization, and quantities that do not",
+        config=asdict(chosen) | {"seed": seed},
+        versions=versions(),
+        rows=[line for part in parts for line in part.rows],
+        series={name: values for part in parts for name, values in part.series.items()},
+        claims=[claim for part in parts for claim in part.claims],
+        seconds=time.perf_counter() - started,
+    )
+
+
+def estimators(num_hidden: int, num_seeds: int) -> Part:
+    """Estimates of trace, log-determinant and eigenvalues against dense ones, for a network on 7×7 digits.
+
+    Arguments:
+        num_hidden: Its hidden units.
+        num_seeds: Seeds of the estimates.
+    """
+    digits = load("mnist-mini")
+    data = nn.functional.avg_pool2d(digits.x_train[:200].double(), 4), digits.y_train[:200]
+    network = mlp(49, num_hidden, 10, nn.ReLU, generator=torch.Generator().manual_seed(0)).double()
+    optimizer = torch.optim.Adam(network.parameters(), 1e-2)
+    for _ in range(60):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(data[0]), data[1]).backward()
+        optimizer.step()
+    dense = [make(network, Categorical(), data).to_dense() for make in (loss_hessian, gauss_newton)]
+    hessian, ggn = (MatrixFree(partial(_products, matrix), len(matrix)) for matrix in dense)
+    found = sharpness_accuracy(hessian, ggn, effort=EFFORT, num_seeds=num_seeds)
+    claims = []
+    for name, bar in BARS.items():
+        one, least = found[name], round(COVERED * num_seeds)
+        what = name.replace("_", "-")
+        claims += [
+            Claim(f"estimates: {what}, the largest error of {num_seeds} seeds", f"< {bar:.1%}",
+                  f"{one.largest_error:.2%}, {one.num_products} products", one.largest_error < bar),
+            Claim(f"estimates: {what}, seeds whose interval holds the truth", f"≥ {least}", str(one.num_covered),
+                  one.num_covered >= least),
+        ]  # fmt: skip
+    rows = [row("estimates", f"{len(dense[0])} weights", name, None, found[name].largest_error) for name in BARS]
+    return Part(rows, {}, claims)
+
+
+def _products(matrix: Float[Tensor, "P P"], vectors: Float[Tensor, "K P"]) -> Float[Tensor, "K P"]:
+    return vectors @ matrix

@@ -1,0 +1,73 @@
+r"""How far does one step move each weight?
+
+Adam moves every entry of a tensor by about its rate, whatever the gradient. So rates are relative to sizes: that which
+a tensor starts with, s, and where `follow_prior` is set, the deviation that its prior allows, whichever is smaller. The
+*unit* of a tensor with prior precision δ is then
+
+.. math:: u = \min(s, \delta^{-1/2}),
+
+its rate r u / `relative_to` (of a single entry a tenth of r u / s), and a gradient g has the length
+:math:`(\sum_t u_t^2 \|g_t\|^2)^{1/2}`. Under Adam neither changes when a tensor and its prior are measured on another
+scale.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ..config import FitConfig
+from ..evidence import Model
+from ..priors import Prior, mean_precisions
+from .schedule import cosine
+
+SCALAR_SLOWDOWN = 10  # scalars of Fixup networks take a tenth of the rate, as their authors advise
+
+
+def start_size(weight: Tensor, config: FitConfig) -> float:
+    """The size s of a tensor: its root mean square; `relative_to`, or 1 without one, where it starts at zero."""
+    size = float(weight.detach().square().mean().sqrt())
+    return size if size > 0 else config.relative_to or 1.0
+
+
+def first_rate(weight: Tensor, config: FitConfig) -> float:
+    """The first rate of one weight tensor."""
+    if weight.numel() == 1:
+        return config.learning_rate / SCALAR_SLOWDOWN
+    return config.learning_rate * (start_size(weight, config) / config.relative_to if config.relative_to else 1.0)
+
+
+def set_rates(optimizer: Optimizer, progress: float | int, share: float | int = 1) -> None:
+    """The rate of each group of an optimizer, at this progress in [0, 1] of its schedule, or a share of that rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = share * cosine(group["first"], group["final"], progress)
+
+
+def follow(optimizer: Optimizer, prior: Prior) -> None:
+    """The rates that were set, each lowered from the size that its tensor started with to its unit."""
+    for group, unit in zip(optimizer.param_groups, units(optimizer, prior).values(), strict=True):
+        group["lr"] *= unit / group["size"]
+
+
+def units(optimizer: Optimizer, prior: Prior) -> dict[str, float]:
+    """The unit of each weight, by name; the optimizer has a group for each, in their order."""
+    precisions = mean_precisions(prior)
+    sizes = [group["size"] for group in optimizer.param_groups]
+    return {name: min(size, precisions[name] ** -0.5) for name, size in zip(precisions, sizes, strict=True)}
+
+
+@torch.no_grad()
+def start_within(model: Model, prior: Prior) -> None:
+    """Nothing; weights whose root mean square lies beyond the deviation of their prior are scaled down to it."""
+    precisions = mean_precisions(prior)
+    for name, weight in model.weights.items():
+        size = float(weight.square().mean().sqrt())
+        weight.mul_(min(1.0, precisions[name] ** -0.5 / size) if size > 0 else 1.0)
+
+
+def shorten(weights: Mapping[str, nn.Parameter], sizes: Mapping[str, float], most: float) -> None:
+    """Nothing; gradients whose length in units of these sizes is above the most are all scaled down to it."""
+    norms = {name: torch.linalg.vector_norm(weight.grad) for name, weight in weights.items() if weight.grad is not None}
+    length = torch.linalg.vector_norm(torch.stack([sizes[name] * norm for name, norm in norms.items()]))
+    nn.utils.clip_grads_with_norm_(weights.values(), most, length)

@@ -1,0 +1,110 @@
+"""The main job as a function: what its folder holds when it ends, and when it does not."""
+
+from dataclasses import replace
+
+import pytest
+from safetensors.torch import load_file
+
+from covary._errors import DataError, StructureError
+from covary.experiments import discover as run_discover
+from covary.records import read_run
+from covary.training import FitRun
+from covary.training import run as result
+from experiments.small import SETTINGS, config
+
+
+@pytest.fixture(autouse=True)
+def _undrawn(monkeypatch):
+    monkeypatch.setattr(result, "write_page", lambda record, path: path.write_text(record.title))
+
+
+class Stop(Exception):
+    """The end of a process."""
+
+
+def stop_after(monkeypatch, number: int) -> None:
+    """A process that ends right after a run was saved so many times."""
+    save, saved = FitRun.save, []
+
+    def saving(run, folder):
+        saved.append(save(run, folder))
+        if len(saved) == number:
+            raise Stop
+        return saved[-1]
+
+    monkeypatch.setattr(FitRun, "save", saving)
+
+
+def test_the_record_that_is_returned_is_the_one_that_is_kept(tmp_path):
+    record = run_discover(config(tmp_path, baselines=("plain",)), tmp_path / "a")
+    assert read_run(tmp_path / "a") == replace(record, config=record.config | {"baselines": ["plain"]})
+    assert record.title == "bars: 30 images, mlp:4"
+    assert set(record.samples.labels) == {"0", "1"}
+    assert [baseline.name for baseline in record.baselines] == ["plain"]
+
+
+def test_a_run_without_its_baselines_is_not_complete(tmp_path, monkeypatch):
+    settings = config(tmp_path, baselines=("plain",))
+    with monkeypatch.context() as patched:
+        stop_after(patched, 1)
+        with pytest.raises(Stop):
+            run_discover(settings, tmp_path / "a")
+    early = read_run(tmp_path / "a")
+    assert (early.complete, early.baselines) == (False, [])
+    with pytest.raises(StructureError, match="unfinished run"):
+        run_discover(settings, tmp_path / "a")
+    resumed = run_discover(settings, tmp_path / "a", resume=True)
+    assert (resumed.complete, len(resumed.baselines)) == (True, 1)
+    assert resumed.symmetries == early.symmetries
+    assert not (tmp_path / "a" / "checkpoints").exists()
+
+
+def test_an_unfinished_run_goes_on_with_the_same_settings_only(tmp_path, monkeypatch):
+    settings = config(tmp_path, baselines=("plain",))
+    with monkeypatch.context() as patched:
+        stop_after(patched, 1)
+        with pytest.raises(Stop):
+            run_discover(settings, tmp_path / "a")
+    for changes, expected in (
+        ({"num_samples": 3}, "num_samples = 2; 3 came"),
+        ({"baselines": ()}, "baselines = \\['plain'\\]; \\[\\] came"),
+        ({"fit": replace(SETTINGS, epochs=4)}, "epochs = 3; 4 came"),
+    ):
+        with pytest.raises(StructureError, match=expected):
+            run_discover(replace(settings, **changes), tmp_path / "a", resume=True)
+    written = tmp_path / "a" / "checkpoints" / "settings.json"
+    for text in ("3", "[" * 100_000, None):
+        written.unlink() if text is None else written.write_text(text)
+        with pytest.raises(DataError, match=r"settings\.json cannot be read"):
+            run_discover(settings, tmp_path / "a", resume=True)
+
+
+def test_a_complete_run_is_returned_when_resumed(tmp_path):
+    settings = config(tmp_path)
+    first = run_discover(settings, tmp_path / "a")
+    again = run_discover(settings, tmp_path / "a", resume=True)
+    assert (again.seconds, again.history) == (first.seconds, first.history)
+    with pytest.raises(StructureError, match="num_samples = 2; 3 came"):
+        run_discover(replace(settings, num_samples=3), tmp_path / "a", resume=True)
+
+
+def test_a_simplification_is_recorded_and_lies_beside_the_network(tmp_path):
+    settings = config(tmp_path, network="relaxed:fc+conv:1", augment="none", standardize=True, simplify=0.9)
+    record = run_discover(settings, tmp_path / "a")
+    done = record.simplified
+    assert read_run(tmp_path / "a").simplified == done
+    assert done.threshold == 0.9
+    assert done.removed, "so large a threshold leaves one path in some layer"
+    assert all(name.rpartition(".")[0] in {layer.name for layer in record.layers} for name in done.removed)
+    tensors = load_file(tmp_path / "a" / "simplified.safetensors")
+    weights = {name: tensor for name, tensor in tensors.items() if name not in ("mean", "deviation")}
+    assert sum(tensor.numel() for tensor in weights.values()) == done.num_params
+    gone = [f"{layer}.paths.{path}." for layer, path in (name.rsplit(".", 1) for name in done.removed)]
+    assert not [name for name in weights if name.startswith(tuple(gone))]
+    assert done.test.num_data == record.test.num_data
+
+
+def test_simplify_without_relaxed_layers_is_refused_before_work(tmp_path):
+    with pytest.raises(StructureError, match="the network 'mlp:4' has none"):
+        run_discover(config(tmp_path, simplify=0.1), tmp_path / "a")
+    assert not (tmp_path / "a").exists()

@@ -1,0 +1,232 @@
+"""Networks without switched-off paths: the same function, the same evidence, fewer weights."""
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import covary
+from covary._errors import StructureError
+from covary.config import FitConfig
+from covary.groups import cyclic
+from covary.layer_summary import simplify
+from covary.layers import Conv, FixedFrame, GlobalSum, PolyphasePool, Relaxed, SparseConv, SparseDense
+from covary.priors import Prior
+from covary.training import measure
+from layer_summary.small import bars_anywhere, generator, noise, relaxed_pair
+
+OFF = {"0.paths.fc.*": 1e14}
+
+
+def switched_off(scale: float = 1e-12) -> nn.Sequential:
+    """The pair of layers with a first dense path that does nearly nothing."""
+    network = relaxed_pair()
+    network[0].paths["fc"].rescale_(scale)
+    return network
+
+
+def simplified(network: nn.Module, prior: Prior, **settings):
+    return simplify(network, likelihood=covary.Categorical(), prior=prior, data=noise(), **settings)
+
+
+@pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
+def test_a_path_that_is_off_goes_and_nothing_else_changes(curvature):
+    network = switched_off()
+    before, prior = copy.deepcopy(network.state_dict()), Prior(network, precision={**OFF, "*": 2.0})
+    found = simplified(network, prior, curvature=curvature)
+    assert found.removed == ("0.fc",)
+    assert list(found.network[0].paths) == ["conv"]
+    assert list(found.network[2].paths) == ["f-fc", "conv"]
+    assert found.num_params_before - found.num_params == 16 * 8 + 8
+    assert found.max_change < 1e-10
+    # a path that is off has a prior and a posterior of one volume: what is left has the evidence that the whole had
+    assert float(found.evidence.log_evidence) == pytest.approx(float(found.evidence_before.log_evidence), abs=1e-5)
+    whole = covary.log_evidence(network, covary.Categorical(), prior, noise(), curvature)
+    assert float(found.evidence_before.log_evidence) == pytest.approx(float(whole.log_evidence), rel=1e-12)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items()), "left as it is"
+    assert list(network[0].paths) == ["fc", "conv"]
+
+
+def test_the_change_is_that_of_the_outputs():
+    network = switched_off(0.05)
+    found = simplified(network, Prior(network, precision={**OFF, "*": 1.0}))
+    x, _ = noise()
+    change = (found.network(x) - network(x)).detach().abs()
+    assert found.max_change == pytest.approx(float(change.max()), rel=1e-12)
+    assert found.mean_change == pytest.approx(float(change.mean()), rel=1e-12)
+    assert found.max_change > 1e-3
+
+
+@pytest.mark.parametrize("kept", ["0.paths.fc.bias", "0.paths.fc.weight"])
+def test_a_path_with_one_tensor_on_stays(kept):
+    network = switched_off()
+    found = simplified(network, Prior(network, precision={kept: 1e-2, **OFF, "*": 1.0}))
+    assert found.removed == ()
+    assert found.num_params == found.num_params_before
+    assert found.max_change == 0
+
+
+def test_the_largest_path_of_a_layer_stays_though_all_be_below_the_threshold():
+    paths = {name: Conv(1, 2, generator=generator(seed)) for seed, name in enumerate(("one", "other"))}
+    network = nn.Sequential(Relaxed(paths, PolyphasePool(4)), nn.Flatten(), nn.Linear(2, 2))
+    prior = Prior(network, precision={"*.paths.*.bias": 1e9, "*": 1.0})
+    assert len(simplified(network, prior, threshold=0.9).removed) == 1
+    assert len(simplified(network, prior, threshold=0.1).removed) == 0
+
+
+@pytest.mark.parametrize("structure", ["layerwise", "scalar", "diagonal", {"first": "0.*", "rest": "*"}])
+def test_what_is_left_keeps_its_precisions(structure):
+    network = switched_off()
+    prior = Prior(network, structure, 3.0)
+    with torch.no_grad():
+        prior.log_precision.add_(torch.linspace(0, 1, len(prior.log_precision)))
+    found = simplified(network, prior, threshold=0.999, curvature="diag")
+    old, new = prior.shifts(), found.prior.shifts()
+    assert 0 < len(new) < len(old)
+    for name, shift in new.items():
+        torch.testing.assert_close(shift.expand(old[name].shape), old[name])
+
+
+def test_excluded_tensors_stay_excluded():
+    network = switched_off()
+    prior = Prior(network, precision={**OFF, "*": 1.0}, exclude=("0.paths.fc.bias", "*.read.bias"))
+    found = simplified(network, prior)
+    assert found.removed == ("0.fc",), "the excluded bias is zero"
+    assert "2.paths.f-fc.read.bias" not in found.prior.names
+
+
+def freeze(path: nn.Module) -> tuple[str, ...]:
+    path.requires_grad_(False)
+    return ()
+
+
+def wake_bias(path: nn.Module) -> tuple[str, ...]:
+    nn.init.ones_(path.bias)
+    return ("0.paths.fc.bias",)
+
+
+@pytest.mark.parametrize(
+    ("leave_out", "patterns"),
+    [(freeze, {}), (wake_bias, OFF), (lambda _: ("0.paths.fc.*",), {})],
+    ids=["frozen", "bias", "all"],
+)
+def test_a_path_with_a_live_tensor_that_the_prior_leaves_out_stays(leave_out, patterns):
+    network = switched_off()
+    exclude = leave_out(network[0].paths["fc"])
+    found = simplified(network, Prior(network, precision={**patterns, "*": 1.0}, exclude=exclude))
+    assert found.removed == ()
+    assert found.max_change == 0
+
+
+def test_nothing_goes_where_the_data_decide_nothing():
+    """With one class the likelihood is 1 whatever the weights: every γ is 0, and no share is small."""
+    paths = {name: Conv(1, 2, generator=generator(seed)) for seed, name in enumerate(("one", "other"))}
+    network = nn.Sequential(Relaxed(paths, PolyphasePool(4)), nn.Flatten(), nn.Linear(2, 1))
+    x, y = noise()
+    found = simplify(network, likelihood=covary.Categorical(), prior=Prior(network), data=(x, torch.zeros_like(y)))
+    assert found.removed == ()
+
+
+def sparse_pair(omega: float, channels: int = 2, num_anchors: int | None = None) -> nn.Sequential:
+    """A sparse layer of both kinds, of a given inverse length, and a head."""
+    shapes = (1, 4, 4), (channels, 2, 2)
+    paths = {
+        "s-fc": SparseDense(*shapes, num_anchors=num_anchors, length_scale="weight", generator=generator(1)),
+        "s-conv": SparseConv(1, channels, length_scale="weight", generator=generator(2)),
+    }
+    layer = Relaxed(paths, PolyphasePool(2))
+    for part in (paths["s-fc"].read, paths["s-fc"].write, paths["s-conv"]):
+        part.omega.data.fill_(omega)
+    return nn.Sequential(layer, nn.ReLU(), nn.Flatten(), nn.Linear(4 * channels, 2))
+
+
+def test_a_sparse_path_without_length_becomes_the_stationary_map():
+    network = sparse_pair(1e-6)
+    found = simplified(network, Prior(network))
+    assert found.replaced == ("0.s-fc",)
+    assert isinstance(found.network[0].paths["s-fc"], GlobalSum)
+    assert found.max_change < 1e-9
+    assert found.num_params < found.num_params_before
+    assert math.isfinite(float(found.evidence.log_evidence))
+
+
+def counts(network: nn.Module) -> dict[str, int]:
+    """The number of weights of each path of the first layer."""
+    return {name: sum(weight.numel() for weight in path.parameters()) for name, path in network[0].paths.items()}
+
+
+@pytest.mark.parametrize("num_anchors", [None, 1])
+@pytest.mark.parametrize("omega", [1.0, 1e-6])
+def test_no_path_gains_a_weight(omega, num_anchors):
+    network = sparse_pair(omega, 8, num_anchors)
+    found = simplified(network, Prior(network))
+    before, after = counts(network), counts(found.network)
+    assert list(after) == list(before)
+    assert all(after[name] <= before[name] for name in before)
+    assert sum(before.values()) - sum(after.values()) == found.num_params_before - found.num_params
+
+
+@pytest.mark.parametrize("framed", [False, True])
+def test_a_sparse_convolution_without_length_stays(framed):
+    """It is stationary already, in a fixed frame as by itself."""
+    sparse, group = SparseConv(2, 2, length_scale="weight", generator=generator(1)), cyclic(2)
+    sparse.omega.data.fill_(1e-6)
+    paths = {"s-conv": FixedFrame(sparse, group) if framed else sparse}
+    network = nn.Sequential(Conv(1, 2), Relaxed(paths), nn.Flatten(), nn.Linear(32, 2))
+    found = simplified(network, Prior(network))
+    assert found.replaced == ()
+    assert type(found.network[1].paths["s-conv"]) is type(paths["s-conv"])
+    assert found.num_params == found.num_params_before
+    assert found.max_change == 0
+
+
+def test_one_with_a_length_stays_sparse():
+    """Whatever the threshold of shares: how flat a bump is has one of its own."""
+    network = sparse_pair(1.0)
+    for threshold in (0.01, 0.9):
+        found = simplified(network, Prior(network), threshold=threshold)
+        assert found.replaced == ()
+        assert all(isinstance(path, SparseConv | SparseDense) for path in found.network[0].paths.values())
+
+
+def test_the_stationary_map_varies_under_its_prior_as_the_sparse_one_did():
+    """Values drawn from the sparse path's prior, many times, against the precision that the new tensor is given."""
+    network = sparse_pair(1e-6)
+    prior = Prior(network, precision={"*write.values": 0.5, "*read.values": 4.0, "*read.bias": 9.0, "*": 2.0})
+    new = {name: float(shift) for name, shift in simplified(network, prior).prior.shifts().items()}
+    draw = generator(3)
+    sparse = network[0].paths["s-fc"]
+    write = torch.randn(4000, *sparse.write.values.shape, generator=draw) / 0.5**0.5
+    read = torch.randn(4000, *sparse.read.values.shape, generator=draw) / 4.0**0.5
+    bias = torch.randn(4000, 2, generator=draw) / 9.0**0.5
+    written, summed = write.sum(2), read.sum(3).transpose(1, 2)  # (draws, C', C) each
+    assert 1 / new["0.paths.s-fc.linear.weight"] == pytest.approx(float((written * summed).var()), rel=0.08)
+    assert 1 / new["0.paths.s-fc.linear.bias"] == pytest.approx(float((bias * written.sum(2)).var()), rel=0.08)
+    assert new["0.paths.s-conv.values"] == pytest.approx(2.0), "what stays keeps its own"
+
+
+def test_a_network_without_relaxed_layers_and_a_bad_threshold_are_told():
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
+    with pytest.raises(StructureError, match="Sequential has none"):
+        simplified(plain, Prior(plain))
+    network = relaxed_pair()
+    with pytest.raises(StructureError, match="between 0 and 1"):
+        simplified(network, Prior(network), threshold=2.0)
+
+
+@pytest.mark.slow
+def test_a_trained_network_loses_a_path_and_no_accuracy():
+    train, test = bars_anywhere(200, 0), bars_anywhere(1000, 1)
+    rates = {"learning_rate": 3e-2, "prior_rate": 1.0, "final_prior_rate": 0.05}
+    settings = FitConfig(epochs=16, batch_size=25, burn_in=2, prior_steps=10, judgements=1, **rates)
+    run = covary.fit(relaxed_pair(6, 8), train, test=test, config=settings)
+    found = simplify(run.network, likelihood=run.likelihood, prior=run.prior, data=train)
+    assert found.removed == ("0.fc",)
+    assert run.record.layers[0].shift_error < 0.05, "a layer that became a convolution"
+    assert run.record.test.accuracy > 0.95
+    accuracy = measure(found.network, run.likelihood, test).accuracy
+    assert abs(accuracy - run.record.test.accuracy) <= 0.002
+    assert found.num_params < 0.25 * found.num_params_before
+    assert float(found.evidence.log_evidence - found.evidence_before.log_evidence) > -1

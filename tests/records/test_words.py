@@ -1,0 +1,159 @@
+"""Amounts in words, and the line below which they are negligible."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from covary.records import Symmetry
+from covary.records.words import amount, ending, layer_names, meaning, path_precision, short, strength, summary
+from report.runs import SPARSE, bare_run, full_run, layer_path, layers_run, symmetry
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "unit", "shape", "expected"),
+    [
+        ("rotation", math.radians(87), "radians", (1, 28, 28), "±87°"),
+        ("rotation", math.pi, "radians", None, "±180°"),
+        ("rotation", 0.05, "radians", None, "±2.9°"),
+        ("rotation", 0, "radians", None, "±0°"),
+        ("shift_x", 0.3, "half-widths", (1, 28, 28), "±4.2 pixels (30 % of half the width)"),
+        ("shift_x", 0.3, "half-widths", (3, 100, 200), "±30 pixels (30 % of half the width)"),
+        ("shift_y", 0.3, "half-heights", (3, 100, 200), "±15 pixels (30 % of half the height)"),
+        ("shift_x", 0.3, "half-widths", None, "±30 % of half the width"),
+        ("scale_x", math.log(2), "log-scale", None, "×0.5 to ×2"),
+        ("shear", math.log(2), "log-scale", None, "×0.5 to ×2 along the diagonals"),
+        ("flip_x", 0.421, "probability", None, "42 % of the copies"),
+        ("hue", 0.25, "turns", None, "±0.25 turns"),
+        ("hue", 0.25, "", None, "±0.25"),
+    ],
+)
+def test_meaning(name, width, unit, shape, expected):
+    assert meaning(name, width, unit, shape) == expected
+
+
+def test_amount_is_what_a_bar_shows():
+    assert amount(math.pi / 2, "radians") == pytest.approx(90)
+    assert amount(math.log(1.5), "log-scale") == pytest.approx(50)
+    assert amount(0.3, "half-widths") == pytest.approx(30)
+    assert amount(0.3, "turns") == 0.3
+    assert math.isfinite(amount(1e4, "log-scale"))
+
+
+GENERATORS = {
+    "shift_x": [[0, 0, 1], [0, 0, 0], [0, 0, 0]],
+    "shift_y": [[0, 0, 0], [0, 0, 1], [0, 0, 0]],
+    "rotation": [[0, -1, 0], [1, 0, 0], [0, 0, 0]],
+    "scale_x": [[1, 0, 0], [0, 0, 0], [0, 0, 0]],
+    "scale_y": [[0, 0, 0], [0, 1, 0], [0, 0, 0]],
+    "shear": [[0, 1, 0], [1, 0, 0], [0, 0, 0]],
+}
+
+
+EITHER_SIDE = [(0.48, "negligible"), (0.52, "slight"), (0.96, "slight"), (1.04, "clear")]
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize(("pixels", "expected"), EITHER_SIDE)
+def test_strength_is_the_mean_motion_of_the_pixels(name, pixels, expected):
+    """The oracle moves every pixel of an image of 64 × 64 along the generator, and measures."""
+    centers = (np.arange(64) + 0.5) / 32 - 1
+    points = np.stack([*(axis.ravel() for axis in np.meshgrid(centers, centers)), np.ones(64 * 64)])
+    motion = np.array(GENERATORS[name]) @ points
+    width = pixels / (32 * np.hypot(motion[0], motion[1]).mean())
+    assert strength(dataclasses.replace(symmetry(name, 0.0), width=float(width)), (1, 64, 64)) == expected
+
+
+def test_strength_without_pixels():
+    found = [strength(Symmetry("flip_x", width, "probability", "")) for width in (0.049, 0.051, 0.101)]
+    assert found == ["negligible", "slight", "clear"]
+
+
+def learned(**widths: float) -> str:
+    found = [symmetry(name, width) for name, width in widths.items()]
+    return summary(dataclasses.replace(full_run(), symmetries=found, layers=[]))
+
+
+def test_summary():
+    assert learned(shift_x=0.0, rotation=math.radians(87), shear=0.01) == (
+        "The labels ignore rotation by up to ±87°; every other width is negligible."
+    )
+    assert learned(rotation=0.2, shear=0.0).endswith("; the one other width is negligible.")
+    assert learned(rotation=0.2) == "The labels ignore rotation by up to ±11°."
+    assert learned(rotation=0.06) == "The labels ignore slightly rotation by up to ±3.4°."
+    assert learned(shift_x=0.3, rotation=1.0, scale_y=math.log(2)) == (
+        "The labels ignore rotation by up to ±57°, vertical scale by ×0.5 to ×2 and horizontal shift by up to "
+        "±4.2 pixels (30 % of half the width)."
+    )
+    assert learned(rotation=0.0, shear=0.01) == (
+        "The labels ignore none of the transforms: every learned width is negligible."
+    )
+    assert summary(bare_run()) == "This run has no transforms whose width could be learned."
+
+
+def of_layers(*layers: tuple[str, float]) -> str:
+    """The summary of layers by their learned path and its share."""
+    made = [
+        dataclasses.replace(
+            full_run().layers[0],
+            learned=name,
+            paths=[layer_path(name, share, 10), layer_path("other", 1 - share, 10, off=share > 0.99)],
+        )
+        for name, share in layers
+    ]
+    return summary(dataclasses.replace(full_run(), symmetries=[], layers=made))
+
+
+def test_summary_of_layers():
+    conv, mostly, dense = ("conv", 1.0), ("conv", 0.8), ("f-fc", 1.0)
+    assert of_layers(conv, conv, conv) == "Every layer became convolutional."
+    assert of_layers(conv, conv, dense) == (
+        "Layers 1 to 2 became convolutional, layer 3 became fully connected (factored)."
+    )
+    assert of_layers(mostly, dense) == (
+        "Layer 1 became mostly convolutional, layer 2 became fully connected (factored)."
+    )
+    assert of_layers(("wobble", 1.0)) == "Every layer became wobble."
+    assert summary(SPARSE["plain layers"]()) == "Each layer has a single path, so there was nothing to choose."
+
+
+def test_summary_of_both_is_two_sentences():
+    text = summary(full_run())
+    assert text.startswith("The labels ignore rotation")
+    assert text.endswith("layer 3 became mostly convolutional, layer 4 became mostly fully connected (factored).")
+
+
+def test_layer_names_leave_out_what_all_share():
+    def named(*names: str) -> list[str]:
+        layers = [dataclasses.replace(full_run().layers[0], name=name) for name in names]
+        return layer_names(dataclasses.replace(full_run(), layers=layers))
+
+    assert layer_names(layers_run()) == [f"layer {number}" for number in range(1, 9)]
+    assert named("net.first", "net.second") == ["first", "second"]
+    assert named("blocks.0", "head") == ["blocks.0", "head"]
+    assert named("only.0") == ["layer 1"]
+    assert named("net.0", "net.2") == ["layer 1", "layer 2"]
+
+
+def test_precisions_are_short():
+    assert path_precision({"weight": 3588348.5, "bias": 0.0751}) == "0.075–3.6e6"
+    assert path_precision({"weight": 660.4, "bias": 661.0}) == "660"
+    assert path_precision({"weight": 1e-12}) == "1e-12"
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_summary_ends_like_a_sentence(name):
+    assert summary(SPARSE[name]()).endswith(".")
+
+
+def test_short():
+    assert short("rotation", 8) == "rotation"
+    assert short("rotations", 8) == "rotatio…"
+    assert short("a\x00\n\ud800b", 8) == "a���b"
+
+
+def test_ending():
+    assert ending("conv.weight", 11) == "conv.weight"
+    assert ending("blocks.0.paths.conv.weight", 12) == "…conv.weight"
+    assert len(ending("blocks.0.paths.conv.weight", 12)) == 12

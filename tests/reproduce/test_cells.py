@@ -1,0 +1,183 @@
+"""Finished cells of a study: read instead of made again, refused where they are not what was asked for."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covary._errors import DataError, StructureError
+from covary.reproduce.cells import STUDY, Piece, discard, made, require_fresh, wall_time
+
+WORKER = Path(__file__).parent / "sleeping_study.py"
+SETTINGS = {"epochs": 3, "widths": (1, 2), "data_dir": "here"}
+
+
+@dataclass(frozen=True)
+class Count:
+    name: str
+    values: list[float]
+
+
+def silent(name: str, share: float) -> None:
+    del name, share
+
+
+def a_cell(folder: Path | None, settings: dict | None = None, *, value: float = 1.5) -> Count:
+    piece = Piece("Digit, F-FC+CONV, ω", settings or SETTINGS, Count, lambda: Count("first", [value]))
+    (found,) = made([piece], folder, silent).values()
+    return found
+
+
+def never() -> Count:
+    raise AssertionError("a finished cell is not made again")
+
+
+def square(number: int) -> Count:
+    if number < 0:
+        raise DataError(f"{number} came")
+    return Count(str(number), [number**2])
+
+
+def squares(*numbers: int) -> list[Piece[Count]]:
+    return [Piece(str(number), SETTINGS, Count, partial(square, number)) for number in numbers]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_work_comes_back_in_its_order_with_any_number_of_processes(processes):
+    told: list[tuple[str, float]] = []
+    found = made(squares(3, 1, 2), None, lambda name, share: told.append((name, share)), processes)
+    assert [(name, cell.values) for name, cell in found.items()] == [("3", [9]), ("1", [1]), ("2", [4])]
+    assert {name for name, _ in told} == {"3", "1", "2"}
+    assert [share for _, share in told] == [(i + (processes > 1)) / 3 for i in range(3)]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_first_error_ends_the_work(processes):
+    with pytest.raises(DataError, match="-1 came"):
+        made(squares(-1, 2), None, silent, processes)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_is_kept_is_not_made_again_and_counts_as_done(tmp_path, processes):
+    told: list[float] = []
+    made(squares(3, 2), tmp_path, silent)
+    pieces = [replace(piece, make=never) if piece.name != "1" else piece for piece in squares(3, 1, 2)]
+    found = made(pieces, tmp_path, lambda name, share: told.append(share), processes)
+    assert [cell.values for cell in found.values()] == [[9], [1], [4]]
+    assert told == [(2 + (processes > 1)) / 3]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_every_kept_cell_is_checked_before_any_other_is_made(tmp_path, processes):
+    """Else a study of hours would end with the news that its last cell cannot be used."""
+    made([Piece("last", SETTINGS | {"epochs": 4}, Count, partial(square, 1))], tmp_path, silent)
+    pieces = [Piece("first", SETTINGS, Count, never), Piece("last", SETTINGS, Count, never)]
+    with pytest.raises(StructureError, match=r"last\.json was made with epochs = 4; 3 came"):
+        made(pieces, tmp_path, silent, processes)
+
+
+def test_a_finished_cell_is_read_and_not_made_again(tmp_path):
+    first = a_cell(tmp_path / "cells")
+    assert a_cell(tmp_path / "cells", value=9.0) == first
+    assert [path.name for path in (tmp_path / "cells").iterdir()] == ["digit-f-fc+conv-.json"]
+
+
+def test_without_a_folder_every_cell_is_made(tmp_path):
+    assert a_cell(None, value=1.0).values == [1.0]
+    assert a_cell(None, value=2.0).values == [2.0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_cell_is_made(tmp_path):
+    a_cell(tmp_path)
+    assert made(squares(2), tmp_path, silent) == {"2": Count("2", [4])}
+
+
+def test_a_cell_whose_making_fails_is_not_kept(tmp_path):
+    with pytest.raises(DataError):
+        made(squares(-1), tmp_path, silent)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_settings_are_refused_but_for_where_data_lie(tmp_path):
+    first = a_cell(tmp_path)
+    assert a_cell(tmp_path, SETTINGS | {"data_dir": "there"}, value=9.0) == first
+    for other in (SETTINGS | {"epochs": 4}, SETTINGS | {"more": 1}, {"epochs": 3}):
+        with pytest.raises(StructureError, match="Resume with the same settings"):
+            a_cell(tmp_path, other)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"settings": {}}', '{"settings": 3, "record": {}}', "[" * 100_000])
+def test_a_broken_file_is_named(tmp_path, text):
+    a_cell(tmp_path)
+    path = next(tmp_path.iterdir())
+    path.write_text(text)
+    with pytest.raises(DataError, match=r"digit-f-fc\+conv-.json is no finished cell"):
+        a_cell(tmp_path)
+
+
+def test_an_unfinished_study_is_refused_unless_it_is_resumed(tmp_path):
+    require_fresh(tmp_path / "cells", False)
+    a_cell(tmp_path / "cells")
+    require_fresh(tmp_path / "cells", True)
+    with pytest.raises(StructureError, match="--resume"):
+        require_fresh(tmp_path / "cells", False)
+    discard(tmp_path / "cells")
+    require_fresh(tmp_path / "cells", False)
+    discard(tmp_path / "cells")
+
+
+def test_a_complete_study_is_not_resumed_but_may_be_made_anew(tmp_path):
+    (tmp_path / STUDY).write_text("{}")
+    require_fresh(tmp_path / "cells", False)
+    with pytest.raises(StructureError, match="nothing to resume"):
+        require_fresh(tmp_path / "cells", True)
+
+
+def test_workers_end_with_a_study_that_is_killed(tmp_path):
+    """Else they would train beside those of the resumed study."""
+    study = subprocess.Popen([sys.executable, str(WORKER), str(tmp_path)])
+    try:  # three processes import torch, perhaps beside other tests
+        pids = _within(
+            300, lambda: found if len(found := [int(path.name) for path in tmp_path.iterdir()]) == 2 else None
+        )
+        assert all(_is_alive(pid) for pid in pids)
+    finally:
+        study.kill()
+        study.wait()
+    assert _within(20, lambda: not any(_is_alive(pid) for pid in pids) or None)
+
+
+def _within(seconds: float, look: Callable[[], Any]) -> Any:
+    """What a look comes to, as soon as it is anything."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if (seen := look()) is not None:
+            return seen
+        time.sleep(0.05)
+    raise AssertionError(f"nothing was seen in {seconds} s")
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended but that nobody has asked for does not."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+@pytest.mark.parametrize(
+    ("seconds", "processes", "expected"),
+    [([3.0, 1.0, 1.0, 5.0], 1, 10.0), ([3.0, 1.0, 1.0, 5.0], 2, 7.0), ([2.0], 2, 2.0), ([], 2, 0.0)],
+)
+def test_the_time_of_all_counts_who_waits_for_the_last(seconds, processes, expected):
+    """With two at a time 3 stands beside 1 + 1, and 5 follows the latter."""
+    assert wall_time(seconds, processes) == expected

@@ -21,13 +21,13 @@ FIXED_WIDTHS = [0.0, math.pi / 4, math.pi / 2, 3 * math.pi / 4, 0.999 * math.pi]
 CONFIG = covary.FitConfig(epochs=45, burn_in=5, hyper_steps=2, prior_rate=0.3, judgements=1)
 
 
-def train(images: covary.data.Dataset, width: float, learned: bool) -> covary.FitRun:
+def train(images: covary.data.Dataset, width: float, learned: bool) -> covary.Run:
     augment = covary.augment.Affine2d(["rotation"], initial_width=width).requires_grad_(learned)
     network = covary.networks.mlp(784, 100, 10, generator=torch.Generator().manual_seed(0))
     return covary.fit(covary.Averaged(network, augment, 8), images.train, config=CONFIG, test=images.test)
 
 
-def draw(fixed: list[covary.FitRun], learned: covary.FitRun, out: Path) -> Path:
+def draw(fixed: list[covary.Run], learned: covary.Run, out: Path) -> Path:
     """Evidence and accuracy against the width, and the way of the learned width."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     other = left.twinx()

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from covary._errors import DataError
 from covary.batches import as_batches
+from covary.errors import DataError
 
 X, Y = torch.arange(14.0).view(7, 2), torch.arange(7)
 

@@ -1,9 +1,9 @@
 import pytest
 
-from covary._errors import StructureError
-from covary.config import IMAGES, LAYERS, STRICT, DiscoverConfig, FitConfig, layers_config
+from covary.config import IMAGES, LAYERS, STRICT, ExperimentConfig, FitConfig, layers_config
 from covary.config import experiment as discover
 from covary.data import resize
+from covary.errors import StructureError
 
 
 def test_defaults_are_valid_and_plain():
@@ -41,7 +41,7 @@ def test_a_setting_that_cannot_be_is_named(settings, word):
 
 
 def test_the_settings_of_a_run_are_one_flat_table():
-    settings = DiscoverConfig(data="mnist", fit=FitConfig(epochs=7)).as_dict()
+    settings = ExperimentConfig(data="mnist", fit=FitConfig(epochs=7)).as_dict()
     assert settings["data"] == "mnist"
     assert settings["epochs"] == 7
     assert "fit" not in settings
@@ -53,7 +53,7 @@ def test_the_settings_of_a_run_are_one_flat_table():
         ({"prior": "flat"}, "prior"),
         ({"dtype": "float16"}, "dtype"),
         ({"num_samples": 0}, "num_samples"),
-        ({"limit": 0}, "limit"),
+        ({"num_train": 0}, "num_train"),
         ({"baselines": ("best",)}, "baseline"),
         ({"baselines": ("fixed",)}, "widths"),
         ({"fixed_widths": {"rotation": 1.5, "shear": 0.1}}, "rotation, shear belong to the baseline 'fixed'"),
@@ -68,15 +68,15 @@ def test_the_settings_of_a_run_are_one_flat_table():
         ({"size": 3}, "size must be a whole number from 4 to 1,024; 3 came"),
         ({"size": 100_000}, "size must be a whole number from 4 to 1,024"),
         ({"network": "relaxed:conv:4", "baselines": ("conv",)}, "would be this network itself"),
-        ({"simplify": 1.0}, "share between 0 and 1"),
-        ({"simplify": 0.0}, "share between 0 and 1"),
+        ({"prune": 1.0}, "share between 0 and 1"),
+        ({"prune": 0.0}, "share between 0 and 1"),
         ({"augment": "none", "baselines": ("augerino",)}, "'augerino' is about an augmentation"),
         ({"baselines": ("conv",)}, "relaxed networks"),
     ],
 )
 def test_a_setting_of_a_run_that_cannot_be_is_named(settings, word):
     with pytest.raises(StructureError, match=word):
-        DiscoverConfig(**settings)
+        ExperimentConfig(**settings)
 
 
 def test_the_settings_of_layers_name_the_network_and_its_training():

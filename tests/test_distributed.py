@@ -11,7 +11,7 @@ import torch
 import covary
 from evidence.distributed_worker import model
 
-WORKER = Path(__file__).parent / "distributed_worker.py"
+WORKER = Path(__file__).parent / "evidence" / "distributed_worker.py"
 
 
 def run_group(size: int, name: str, folder: Path) -> dict[str, torch.Tensor]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from covary._errors import CovaryError, DataError, ShapeError
+from covary.errors import CovaryError, DataError, ShapeError
 from covary.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from oracles import likelihoods as oracle
 

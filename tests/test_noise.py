@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from covary import noise
-from covary._errors import DataError, ShapeError
+from covary.errors import DataError, ShapeError
 from covary.noise import Stream, fold, normal, permutation, rademacher, uniform
 
 DRAWS = [uniform, rademacher, normal]

@@ -7,7 +7,7 @@ from torch import nn
 from torch.autograd import gradcheck
 from torch.distributions import Normal
 
-from covary._errors import DataError, StructureError
+from covary.errors import DataError, StructureError
 from covary.priors import Prior, hyperparameters_of, weights_of
 
 STRUCTURES = ["scalar", "layerwise", "diagonal", {"kernels": "*.weight", "rest": ["0.bias", "*"]}]

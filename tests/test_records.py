@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covary._errors import DataError
 from covary._files import write_text
-from covary.records import Claim, Evidence, Run, Study, read_run, write_run, write_study
+from covary.errors import DataError
+from covary.records import Claim, Evidence, RunRecord, Study, read_run, write_run, write_study
 from report.runs import bare_run, full_run
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -70,8 +70,8 @@ def test_the_largest_number_is_a_number(path):
     assert read_run(damaged(path, lambda run: run.update(seconds=largest))).seconds == largest
 
 
-OPTIONAL = ("complete", "notes", "simplified")
-REQUIRED = [f.name for f in dataclasses.fields(Run) if f.name not in OPTIONAL]
+OPTIONAL = ("complete", "notes", "pruned")
+REQUIRED = [f.name for f in dataclasses.fields(RunRecord) if f.name not in OPTIONAL]
 
 
 @pytest.mark.parametrize("name", REQUIRED)
@@ -105,7 +105,7 @@ def test_field_with_a_default_may_be_missing(path, name):
         (lambda run: run["symmetries"].append("rotation"), ".symmetries[6] must be Symmetry"),
         (lambda run: run["layers"].append({}), ".layers[4] lacks the field 'name'"),
         (lambda run: run["layers"][1]["paths"][0].update(off=0), ".layers[1].paths[0].off must be bool; 0 came"),
-        (lambda run: run["simplified"].update(removed="conv"), ".simplified.removed must be list"),
+        (lambda run: run["pruned"].update(removed="conv"), ".pruned.removed must be list"),
         (lambda run: run.update(color="red"), "unknown field 'color'"),
         (lambda run: run["test"].update({"f1\n": 1}), "name 'f1\\n'"),
         (lambda run: run.update(version=2), "format version 2"),

@@ -22,7 +22,7 @@ def averaged(num_samples: int = 3, seed: int = 0) -> covary.Averaged:
     return covary.Averaged(network, covary.augment.Rotation2d(0.3), num_samples)
 
 
-def everything(run: covary.FitRun) -> dict[str, torch.Tensor]:
+def everything(run: covary.Run) -> dict[str, torch.Tensor]:
     """Every tensor that a fit has changed."""
     modules = {"network": run.network, "likelihood": run.likelihood, "prior": run.prior}
     return {f"{room}/{n}": t.detach().clone() for room, m in modules.items() for n, t in m.state_dict().items()}

@@ -12,12 +12,12 @@ Conventions everywhere: log evidence, higher is better; curvature positive semi-
 from . import augment, curvature, data, geometry, groups, hypergrad, layer_summary, layers, linalg, networks, posterior
 from .config import FitConfig
 from .evidence import EvidenceTerms, conditional_log_evidence, effective_parameters, log_evidence
-from .layer_summary import simplify
+from .layer_summary import prune
 from .likelihoods import Bernoulli, Categorical, Gaussian
 from .networks import Averaged
 from .posterior import Laplace
 from .priors import Prior
-from .training import FitRun, fit
+from .training import Run, fit
 
 __version__ = "0.1.0"
 __all__ = [
@@ -26,10 +26,10 @@ __all__ = [
     "Categorical",
     "EvidenceTerms",
     "FitConfig",
-    "FitRun",
     "Gaussian",
     "Laplace",
     "Prior",
+    "Run",
     "augment",
     "conditional_log_evidence",
     "curvature",
@@ -45,5 +45,5 @@ __all__ = [
     "log_evidence",
     "networks",
     "posterior",
-    "simplify",
+    "prune",
 ]

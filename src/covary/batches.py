@@ -13,8 +13,8 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, default_collate
 
-from ._errors import DataError
 from ._types import SampleAveraging
+from .errors import DataError
 from .noise import Stream, permutation
 
 # (x, y), (x, y, index), a Dataset of (x, y), or an iterable of such batches that can be read more than once

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, distributed
 
-from ._errors import DataError, StructureError
 from .batches import Batches
+from .errors import DataError, StructureError
 
 Place = tuple[int, int]  # this process, and how many there are
 

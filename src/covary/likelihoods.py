@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from ._errors import DataError, ShapeError
+from .errors import DataError, ShapeError
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ._errors import DataError, ShapeError
+from .errors import DataError, ShapeError
 
 _GAMMA = 0x9E3779B97F4A7C15  # 2⁶⁴ / golden ratio, odd: the step of the splitmix64 counter
 _MIX_1, _MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB

@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ._errors import DataError, StructureError
 from ._types import Weights
+from .errors import DataError, StructureError
 
 Patterns = str | Sequence[str]
 

@@ -4,7 +4,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable
 
-from ._errors import CovaryError
+from .errors import CovaryError
 
 
 def function_of(

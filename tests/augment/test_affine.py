@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from covary._errors import DataError, ShapeError, StructureError
 from covary.augment import Affine2d, Augmentation
+from covary.errors import DataError, ShapeError, StructureError
 from covary.groups import AFFINE_NAMES, affine_generators, warp
 from covary.noise import Stream, uniform
 from covary.priors import weights_of

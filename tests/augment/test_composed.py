@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from covary import Averaged
-from covary._errors import ShapeError, StructureError
 from covary.augment import Affine2d, Augmentation, Composed, Correlated, FiniteGroup
+from covary.errors import ShapeError, StructureError
 from covary.groups import act
 from covary.networks import mlp
 from covary.priors import hyperparameters_of, weights_of

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import covary
-from covary._errors import DataError
 from covary.augment import Affine2d, Augmentation, Correlated
+from covary.errors import DataError
 from covary.priors import hyperparameters_of, weights_of
 
 SCALES = ("scale_x", "scale_y")

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from covary._errors import DataError
 from covary.augment import Affine2d, Composed, Correlated, FiniteGroup, Rotation2d, from_json, load, save, to_json
+from covary.errors import DataError
 
 NAMES = ("rotation", "shift_x")
 

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from covary import Averaged
-from covary._errors import DataError, ShapeError, StructureError
 from covary.augment import Augmentation, FiniteGroup, WeightedAugmentation
+from covary.errors import DataError, ShapeError, StructureError
 from covary.groups import act
 from covary.networks import mlp
 from covary.priors import weights_of

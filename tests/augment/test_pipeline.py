@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from covary._errors import ShapeError
 from covary.augment import Affine2d, Composed, FiniteGroup, RandomTransform
+from covary.errors import ShapeError
 from covary.groups import act
 
 

@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from covary._errors import DataError, ShapeError, StructureError
 from covary.augment import Augmentation, Rotation2d
+from covary.errors import DataError, ShapeError, StructureError
 from covary.priors import weights_of
 
 

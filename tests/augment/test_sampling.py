@@ -7,8 +7,8 @@ import torch
 from scipy.stats import kstest
 from torch.quasirandom import SobolEngine
 
-from covary._errors import StructureError
 from covary.augment.sampling import SAMPLERS, check_sampler, sobol_points
+from covary.errors import StructureError
 
 EVERY = pytest.mark.parametrize("sampler", SAMPLERS)
 

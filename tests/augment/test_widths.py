@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from covary._errors import DataError
 from covary.augment.widths import raw_from_widths, widths_from_raw
+from covary.errors import DataError
 
 ANGULAR = torch.tensor([False, True])
 

@@ -8,7 +8,7 @@ import pytest
 
 from cli.outcomes import Outcome, assert_one_line_and_code_2
 from covary import cli
-from covary._errors import NotPositiveDefiniteError
+from covary.errors import NotPositiveDefiniteError
 
 COMMANDS = ("discover", "layers", "report", "compare", "reproduce", "data", "bench")
 

@@ -10,7 +10,7 @@ from covary.records import read_run
 
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
 # of two options of one name the last counts
-FEWER = shlex.split("--limit 1000 --network mlp:100 --samples 6 --epochs 16 --burn-in 2")
+FEWER = shlex.split("--num-train 1000 --network mlp:100 --samples 6 --epochs 16 --burn-in 2")
 
 
 @pytest.mark.slow

@@ -12,14 +12,14 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from cli.outcomes import assert_one_line_and_code_2
-from covary._errors import CovaryError
 from covary.augment import Affine2d, Composed, Correlated, FiniteGroup
 from covary.augment.export import load as load_augmentation
-from covary.config import DiscoverConfig
+from covary.config import ExperimentConfig
+from covary.errors import CovaryError
 from covary.records import read_run
 from covary.report import page
 
-DIGITS = ("--data", "mnist-mini", "--limit", "60", "--network", "mlp:8", "--samples", "2", "--epochs", "3")
+DIGITS = ("--data", "mnist-mini", "--num-train", "60", "--network", "mlp:8", "--samples", "2", "--epochs", "3")
 CODE = """
 import torch
 from torch import nn
@@ -43,7 +43,7 @@ def test_without_options_the_settings_are_the_defaults(run, monkeypatch):
 
     monkeypatch.setattr("covary.cli.runs.discover", stop)
     run("discover")
-    assert seen == [DiscoverConfig()]
+    assert seen == [ExperimentConfig()]
 
 
 def test_a_run_too_short_to_learn_warns_in_one_line(run, quick):
@@ -72,7 +72,7 @@ def test_digits_end_to_end(run, tmp_path):
     assert (run_record.test.num_data, run_record.test.num_samples) == (2000, 2)
     terms = run_record.evidence
     assert terms.log_evidence == pytest.approx(terms.log_likelihood + terms.log_prior + terms.log_volume, rel=1e-12)
-    assert {"data", "limit", "symmetrize", "num_train", "epochs", "seed"} <= run_record.config.keys()
+    assert {"data", "num_train", "symmetrize", "epochs", "seed"} <= run_record.config.keys()
     assert run_record.samples.labels[0] in "0123456789"
     assert [len(matrix) for matrix in run_record.samples.matrices] == [9] * (run_record.samples.shape[1] - 1)
     for text in ("rotation", "°", "pixels", "% of half the", "log_evidence", "accuracy %", "first/report.html"):
@@ -178,7 +178,7 @@ def test_own_network_and_data_from_the_working_directory(run, undrawn, tmp_path)
     assert run("discover", *arguments, "--out", "a").code == 0
     record = read_run(tmp_path / "a")
     assert [row.shape for row in record.coverage] == [[3, 25], [3], [3, 3], [3]]
-    assert record.config["num_train"] == 12
+    assert record.config["num_images"] == 12
     assert record.test is None, "the function returns no test data"
 
 

@@ -11,15 +11,15 @@ import pytest
 import torch
 
 from cli.outcomes import assert_one_line_and_code_2
-from covary._errors import CovaryError
 from covary.augment import Affine2d
 from covary.config import LAYERS, STRICT, layers_config
 from covary.data import load, resized
-from covary.layer_summary import load_simplified
+from covary.errors import CovaryError
+from covary.layer_summary import load_pruned
 from covary.likelihoods import Categorical
 from covary.networks import Averaged, Standardized, build
 from covary.priors import Prior, weights_of
-from covary.records import Run, read_run
+from covary.records import RunRecord, read_run
 from covary.training import loop, measure
 from covary.training.steps import hyper_step
 
@@ -42,19 +42,19 @@ def test_without_options_the_settings_are_the_defaults(run, monkeypatch):
 
     monkeypatch.setattr("covary.cli.runs.discover", stop)
     run("layers")
-    run("layers", "--variant", "s-fc", "--alpha", "2", "--length-scale", "weight", "--simplify", "0.05")
+    run("layers", "--variant", "s-fc", "--alpha", "2", "--length-scale", "weight", "--prune", "0.05")
     assert seen[0] == layers_config("f-fc+conv", 4)
     assert (seen[0].augment, seen[0].fit) == ("none", LAYERS)
-    assert (seen[1].network, seen[1].simplify) == ("relaxed:s-fc:2:weight", 0.05)
+    assert (seen[1].network, seen[1].prune) == ("relaxed:s-fc:2:weight", 0.05)
     run("layers", "--relaxation", "0.3")
     assert seen[2] == layers_config("f-fc+conv", 4, relaxation=0.3)
     assert (seen[2].relaxation, seen[2].fit) == (0.3, STRICT)
 
 
 def test_end_to_end(run, small, tmp_path):
-    code, out, err = run("layers", *small, "--simplify", "0.01", "--baselines", "map,conv", "--out", "a")
+    code, out, err = run("layers", *small, "--prune", "0.01", "--baselines", "map,conv", "--out", "a")
     assert (code, err) == (0, "")
-    names = {"model.safetensors", "report.html", "run.json", "simplified.safetensors"}
+    names = {"model.safetensors", "report.html", "run.json", "pruned.safetensors"}
     assert {path.name for path in (tmp_path / "a").iterdir()} == names
     record = read_run(tmp_path / "a")
     assert record.title == "bars, 4×4: 40 images, relaxed:f-fc+conv:1"
@@ -66,11 +66,11 @@ def test_end_to_end(run, small, tmp_path):
     assert record.symmetries == []
     assert record.samples is None
     assert [baseline.name for baseline in record.baselines] == ["map", "conv"]
-    assert record.simplified.num_params <= record.simplified.num_params_before
-    assert record.simplified.evidence_before.log_evidence == pytest.approx(record.evidence.log_evidence, rel=1e-4)
+    assert record.pruned.num_params <= record.pruned.num_params_before
+    assert record.pruned.evidence_before.log_evidence == pytest.approx(record.evidence.log_evidence, rel=1e-4)
     assert "mean (" in record.notes[-1]
     page = (tmp_path / "a" / "report.html").read_text()
-    for text in ("layer 8", "f-fc", "shift error", "nats per datum", "accuracy %", "simplified", "a/report.html"):
+    for text in ("layer 8", "f-fc", "shift error", "nats per datum", "accuracy %", "pruned", "a/report.html"):
         assert text in out
     assert "transform" not in out
     assert "figure-architecture" in page
@@ -89,7 +89,7 @@ def test_json_has_the_layers(run, small, undrawn):
     printed = json.loads(out)
     assert (code, err) == (0, "")
     assert [layer["learned"] for layer in printed["layers"]] == [layer.learned for layer in read_run(Path("a")).layers]
-    assert printed["simplified"] is None
+    assert printed["pruned"] is None
 
 
 @pytest.mark.parametrize("variant", ["s-fc+s-conv", "f-fc+conv+gconv", "gconv-separable"])
@@ -119,7 +119,7 @@ def test_a_task_has_four_times_the_classes(run, small, undrawn):
 
 
 def test_a_stopped_run_goes_on_to_the_same_bits(run, small, undrawn, monkeypatch):
-    arguments = (*small, "--variant", "fc+conv", "--simplify", "0.9", "--epochs", "3")
+    arguments = (*small, "--variant", "fc+conv", "--prune", "0.9", "--epochs", "3")
 
     def step_and_be_told_to_end(*state):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -130,17 +130,17 @@ def test_a_stopped_run_goes_on_to_the_same_bits(run, small, undrawn, monkeypatch
         stopped = run("layers", *arguments, "--out", "a")
     assert (stopped.code, stopped.out) == (143, "")
     assert stopped.err.startswith("error: Told to end in epoch 3 of 3")
-    assert not Path("a/simplified.safetensors").exists()
+    assert not Path("a/pruned.safetensors").exists()
     assert run("layers", *arguments, "--out", "a", "--resume").code == 0
     assert run("layers", *arguments, "--out", "b").code == 0
-    for name in ("model.safetensors", "simplified.safetensors"):
+    for name in ("model.safetensors", "pruned.safetensors"):
         assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
     resumed, undisturbed = without_times(read_run(Path("a"))), without_times(read_run(Path("b")))
     assert resumed == undisturbed
-    assert resumed.simplified.removed
+    assert resumed.pruned.removed
 
 
-def without_times(record: Run) -> Run:
+def without_times(record: RunRecord) -> RunRecord:
     return replace(record, seconds=0.0, history=[replace(epoch, seconds=0.0) for epoch in record.history])
 
 
@@ -173,13 +173,13 @@ def test_plan(run, small, tmp_path):
             ["weights on images of 1024×1024", "narrower"],
         ),
         (("--seed", "99999999999999999999"), ["seed", "2^63"]),
-        (("--task", "quadrant", "--limit", "2"), ["no training image of class", "larger --limit"]),
+        (("--task", "quadrant", "--num-train", "2"), ["no training image of class", "larger --num-train"]),
         (("--variant", "conv", "--baselines", "conv"), ["'conv' would be this network itself"]),
         (("--length-scale", "weight"), ["'f-fc+conv' has no sparse path", "s-conv, s-fc, s-fc+s-conv"]),
         (("--alpha", "wide"), ["--alpha", "valid integer"]),
         (("--length-scale", "long"), ["can only be 'fixed'", "'long' came"]),
         (("--length-scale", "long", "--variant", "s-fc"), ["'fixed', 'weight', 'hyperparameter'", "'long' came"]),
-        (("--simplify", "1.5"), ["share between 0 and 1", "1.5 came"]),
+        (("--prune", "1.5"), ["share between 0 and 1", "1.5 came"]),
         (("--baselines", "plain"), ["'plain' is about an augmentation"]),
         (("--task", "digits"), ["one of none, digit, quadrant"]),
         (("--size", "2"), ["size must be a whole number from 4 to 1,024", "2 came"]),
@@ -192,11 +192,11 @@ def test_bad_input_is_one_line(run, small, tmp_path, arguments, words):
     assert not (tmp_path / "a").exists()
 
 
-def test_simplify_is_an_option_of_layers_alone(run, small, quick, undrawn):
+def test_prune_is_an_option_of_layers_alone(run, small, quick, undrawn):
     """Every network of `layers` has relaxed layers; `discover`, whose network may have none, has no such option."""
-    assert run("layers", *small, "--simplify", "0.1", "--out", "a").code == 0
-    outcome = run("discover", *quick, "--simplify", "0.1", "--out", "b")
-    assert_one_line_and_code_2(outcome, "No such option", "--simplify")
+    assert run("layers", *small, "--prune", "0.1", "--out", "a").code == 0
+    outcome = run("discover", *quick, "--prune", "0.1", "--out", "b")
+    assert_one_line_and_code_2(outcome, "No such option", "--prune")
 
 
 def test_images_that_are_not_square_are_taken_as_they_are(run, tmp_path, undrawn):
@@ -211,10 +211,10 @@ def test_images_that_are_not_square_are_taken_as_they_are(run, tmp_path, undrawn
 
 
 def test_a_replaced_run_leaves_nothing_of_its_own_behind(run, small, undrawn, tmp_path):
-    first = ("--simplify", "0.5", "--augment", "affine:rotation", "--samples", "2")
+    first = ("--prune", "0.5", "--augment", "affine:rotation", "--samples", "2")
     assert run("layers", *small, *first, "--out", "a").code == 0
     names = {"model.safetensors", "report.html", "run.json"}
-    assert {path.name for path in (tmp_path / "a").iterdir()} == names | {"augment.json", "simplified.safetensors"}
+    assert {path.name for path in (tmp_path / "a").iterdir()} == names | {"augment.json", "pruned.safetensors"}
     assert run("layers", *small, "--out", "a").code == 0
     assert {path.name for path in (tmp_path / "a").iterdir()} == names
 
@@ -222,18 +222,18 @@ def test_a_replaced_run_leaves_nothing_of_its_own_behind(run, small, undrawn, tm
 @pytest.mark.parametrize("augmented", [False, True])
 def test_the_simpler_network_can_be_loaded(run, small, images, undrawn, augmented):
     arguments = ("--augment", "affine:rotation", "--samples", "2") if augmented else ()
-    arguments += ("--variant", "fc+conv", "--simplify", "0.9")
+    arguments += ("--variant", "fc+conv", "--prune", "0.9")
     assert run("layers", *small, *arguments, "--out", "a").code == 0
     record = read_run(Path("a"))
-    assert record.simplified.removed
+    assert record.pruned.removed
     network = Standardized(build("relaxed:fc+conv:1", (1, 4, 4), 2, 5), torch.zeros(1), torch.ones(1))
     if augmented:
         network = Averaged(network, Affine2d(("rotation",)), 2)
-    simple = load_simplified(network, "a")
-    assert sum(weight.numel() for weight in weights_of(simple).values()) == record.simplified.num_params
+    simple = load_pruned(network, "a")
+    assert sum(weight.numel() for weight in weights_of(simple).values()) == record.pruned.num_params
     found = measure(simple, Categorical(), resized(load(str(images)), 4).test)
-    assert found == record.simplified.test
-    assert set(Prior(simple).names) == record.simplified.precisions.keys()
-    assert len(set(record.simplified.precisions.values())) > 1, "each tensor has its own"
+    assert found == record.pruned.test
+    assert set(Prior(simple).names) == record.pruned.precisions.keys()
+    assert len(set(record.pruned.precisions.values())) > 1, "each tensor has its own"
     whole = measure(network.eval(), Categorical(), resized(load(str(images)), 4).test)
     assert whole.nll != found.nll, "the control: the network that came is left as it was"

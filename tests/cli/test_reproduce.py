@@ -6,7 +6,7 @@ import pytest
 
 from cli.outcomes import assert_one_line_and_code_2
 from covary import cli
-from covary._errors import CovaryError
+from covary.errors import CovaryError
 from covary.records import Claim, Study
 from covary.reproduce import STUDIES
 from covary.reproduce.cells import Piece, made

@@ -8,11 +8,11 @@ from torch import nn
 
 import covary
 from cases import CASES, NUM_OUTPUTS, targets
-from covary._errors import CaptureError, DataError, ShapeError, UnsupportedLayerError
 from covary.curvature import diag, full, kfac
 from covary.curvature.capture import capture
 from covary.curvature.full import full_blocks
 from covary.curvature.probes import root_columns
+from covary.errors import CaptureError, DataError, ShapeError, UnsupportedLayerError
 from covary.priors import weights_of
 from oracles.curvature import ggn, loss_of
 

@@ -6,8 +6,8 @@ from torch import nn
 
 import covary
 from cases import CASES, NUM_OUTPUTS, targets
-from covary._errors import UnsupportedLayerError
 from covary.curvature import coverage, kfac
+from covary.errors import UnsupportedLayerError
 from covary.linalg import Diagonal
 
 LABELS = torch.tensor([0, 1])

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from covary import Averaged, Categorical, Prior, log_evidence
-from covary._errors import DataError
 from covary.augment import Affine2d, FiniteGroup, Rotation2d
 from covary.curvature import kfac
+from covary.errors import DataError
 from covary.hypergrad import direct, two_pass
 from covary.linalg import Kron
 

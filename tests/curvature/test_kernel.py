@@ -188,7 +188,7 @@ def test_the_evidence_by_the_kernel_for_other_likelihoods(likelihood):
 def test_the_kernel_has_no_mode_correction():
     network, x = CASES["linear"].make(3)
     data = (x, targets("categorical", 3))
-    with pytest.raises(covary._errors.StructureError, match="Use 'full' or 'kron'"):
+    with pytest.raises(covary.errors.StructureError, match="Use 'full' or 'kron'"):
         covary.log_evidence(
             network, covary.Categorical(), covary.Prior(network), data, curvature="kernel", mode_correction=True
         )

@@ -6,9 +6,9 @@ from torch import nn
 
 import covary
 from cases import CASES, NUM_OUTPUTS, SINGLE_ROW_CASES, diagonal_blocks, targets
-from covary._errors import StructureError
 from covary.augment import Affine2d
 from covary.curvature import full, kfac, tkfac
+from covary.errors import StructureError
 from covary.hypergrad import direct, two_pass
 from covary.linalg import Kron
 from oracles.curvature import ggn, loss_of, matrix_root, output_hessian, row_gradients

@@ -8,7 +8,6 @@ from torch import nn
 
 import covary
 from cases import CASES, NUM_OUTPUTS, targets
-from covary._errors import StructureError
 from covary.curvature import diag, full, kfac
 from covary.curvature.capture import capture
 from covary.curvature.diag import diagonal_blocks
@@ -16,6 +15,7 @@ from covary.curvature.full import full_blocks
 from covary.curvature.kron import kron_blocks
 from covary.curvature.kron_traced import traced_blocks
 from covary.curvature.probes import check_columns, root_columns
+from covary.errors import StructureError
 from covary.priors import weights_of
 
 BLOCKS = {"full": full_blocks, "diag": diagonal_blocks, "kron": kron_blocks, "kron-traced": traced_blocks}

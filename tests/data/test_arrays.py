@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from covary._errors import DataError
 from covary.data import load
 from covary.data.arrays import load_arrays, tensor_from
+from covary.errors import DataError
 
 LABELS = np.array([0, 1, 2, 1])
 

@@ -4,10 +4,10 @@ import lzma
 
 import pytest
 
-from covary._errors import DataError
 from covary.data import NAMES, verify
 from covary.data.checksums import content_sum
 from covary.data.sources import SOURCES
+from covary.errors import DataError
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])

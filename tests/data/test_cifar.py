@@ -4,9 +4,9 @@ import lzma
 import pytest
 import torch
 
-from covary._errors import DataError
 from covary.data.cifar import load_cifar, read_cifar
 from covary.data.sources import SOURCES
+from covary.errors import DataError
 
 NAMES = tuple("abcdefghij")
 

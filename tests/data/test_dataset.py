@@ -3,9 +3,9 @@ import re
 import pytest
 import torch
 
-from covary._errors import DataError
 from covary.data import Dataset, limited
 from covary.data.dataset import checked, labels_from, pixels_from, without_test
+from covary.errors import DataError
 
 
 def images(*shape, seed=0):

@@ -12,10 +12,10 @@ import time
 
 import pytest
 
-from covary._errors import DataError
 from covary.data import fetch, verify
 from covary.data.download import fetch_files
 from covary.data.sources import SOURCES, Download, Source
+from covary.errors import DataError
 
 CONTENTS = {"train.idx": b"training" * 40_000, "test.idx": b"test" * 50_000}
 

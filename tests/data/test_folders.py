@@ -7,9 +7,9 @@ import pytest
 import torch
 from PIL import Image
 
-from covary._errors import DataError
 from covary.data import load
 from covary.data.folders import load_folder, read_image
+from covary.errors import DataError
 
 
 def pixels(seed, *shape):

@@ -3,8 +3,8 @@ import sys
 import pytest
 import torch
 
-from covary._errors import DataError
 from covary.data import load
+from covary.errors import DataError
 
 PREAMBLE = """
 import numpy as np, torch

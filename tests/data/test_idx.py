@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covary._errors import DataError
 from covary.data import idx_shape, read_idx, write_idx
+from covary.errors import DataError
 
 HEADER = bytes([0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3])
 VALID = HEADER + bytes(range(6))

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from covary._errors import DataError
 from covary.data import flips_and_shifts
+from covary.errors import DataError
 
 
 def moved(image: torch.Tensor, flip: bool, down: int, right: int) -> torch.Tensor:

@@ -2,8 +2,8 @@ import os
 
 import pytest
 
-from covary._errors import DataError
 from covary.data.memory import require_memory
+from covary.errors import DataError
 
 
 def test_what_fits_passes_and_what_does_not_is_named():

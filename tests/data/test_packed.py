@@ -3,8 +3,8 @@ import lzma
 
 import pytest
 
-from covary._errors import DataError
 from covary.data.packed import read_unpacked
+from covary.errors import DataError
 
 CONTENT = b"some bytes, " * 100
 

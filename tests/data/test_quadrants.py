@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.nn.functional import interpolate
 
-from covary._errors import DataError
 from covary.data import Dataset, in_quadrants
 from covary.data.quadrants import QUADRANTS
+from covary.errors import DataError
 
 
 def images(num_train: int = 400, num_test: int = 60, side: int = 6, num_classes: int = 3) -> Dataset:
@@ -91,7 +91,7 @@ def test_what_cannot_be_made_is_told(dataset, task, side, expected):
 @pytest.mark.parametrize(("task", "number"), [("quadrant", 8), ("digit", 2)])
 def test_too_few_images_for_every_class_are_told_with_the_remedy(task, number):
     few = images()._replace(x_train=images().x_train[:number], y_train=images().y_train[:number])
-    with pytest.raises(DataError, match=f"with {number} images, has no training image of class .*larger --limit"):
+    with pytest.raises(DataError, match=f"with {number} images, has no training image of class .*larger --num-train"):
         in_quadrants(few, task, 0)
 
 

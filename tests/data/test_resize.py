@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from covary._errors import DataError
 from covary.data import channel_moments, load, resized
+from covary.errors import DataError
 from data.test_quadrants import images
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import covary.data
-from covary._errors import DataError
 from covary.data import NAMES, Dataset, cache_dir, listing, load, read_idx, write_idx
+from covary.errors import DataError
 
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 EMBEDDED = Path(covary.data.__file__).parent / "mnist_mini"

@@ -4,9 +4,9 @@ import math
 import pytest
 import torch
 
-from covary._errors import DataError
 from covary.augment import Affine2d
 from covary.data import Dataset, symmetrize, true_widths
+from covary.errors import DataError
 from covary.noise import Stream, fold, uniform
 
 module = importlib.import_module("covary.data.symmetrize")  # the function hides its module

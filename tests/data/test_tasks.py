@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from covary._errors import DataError
 from covary.data.tasks import polar_coordinates, rotated_arcs
+from covary.errors import DataError
 
 NUM_BLOB = 33  # a third of the hundred points of class 1
 

@@ -13,7 +13,7 @@ from torch.nn.utils.parametrizations import orthogonal, weight_norm
 import covary
 from chart_cases import METRICS, NAMES, SIZE, make_charts, make_metric, start
 from covary import geometry
-from covary._errors import ChartError, NotPositiveDefiniteError, StructureError
+from covary.errors import ChartError, NotPositiveDefiniteError, StructureError
 from covary.evidence import chart_evidence, parametrization_of
 from oracles.evidence import linear_gaussian_log_evidence, linear_gaussian_mode
 

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import covary
 from cases import CASES, targets
-from covary._errors import DataError, NotPositiveDefiniteError, StructureError
+from covary.errors import DataError, NotPositiveDefiniteError, StructureError
 from oracles.evidence import linear_gaussian_log_evidence, linear_gaussian_mode, quadrature_log_evidence
 
 SIGMA, PRECISION = 0.7, 2.0

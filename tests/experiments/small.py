@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from covary.config import DiscoverConfig, FitConfig
+from covary.config import ExperimentConfig, FitConfig
 from covary.data import Dataset
 
 SETTINGS = FitConfig(epochs=3, burn_in=1, batch_size=15, judgements=1)
@@ -21,7 +21,7 @@ def bars(num_train: int = 30, num_test: int = 10) -> Dataset:
     return Dataset(x[:num_train], y[:num_train], x[num_train:], y[num_train:], "bars", ("lying", "standing"))
 
 
-def config(folder: Path, **changes) -> DiscoverConfig:
+def config(folder: Path, **changes) -> ExperimentConfig:
     """Settings for these images in an archive in the folder."""
     data = bars()
     path = folder / "bars.npz"
@@ -29,4 +29,4 @@ def config(folder: Path, **changes) -> DiscoverConfig:
         parts = {"x_train": data.x_train, "y_train": data.y_train, "x_test": data.x_test, "y_test": data.y_test}
         np.savez(path, **{name: tensor.numpy() for name, tensor in parts.items()})
     chosen = {"network": "mlp:4", "num_samples": 2, "dtype": "float64", "fit": SETTINGS} | changes
-    return DiscoverConfig(data=str(path), **chosen)
+    return ExperimentConfig(data=str(path), **chosen)

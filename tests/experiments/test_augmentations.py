@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from covary._errors import CovaryError
 from covary.augment import Affine2d, Composed, Correlated, FiniteGroup
+from covary.errors import CovaryError
 from covary.experiments.augmentations import build
 from covary.groups import AFFINE_NAMES
 

@@ -7,20 +7,20 @@ import pytest
 import torch
 
 from covary import Averaged
-from covary._errors import CovaryError
 from covary.config import BASELINES
 from covary.data import flips_and_shifts, in_quadrants, load, resized, symmetrize
+from covary.errors import CovaryError
 from covary.experiments import build as invariance
 from covary.experiments.build import Session, check_baselines, learn, model, prepared, run_baseline
 from experiments.small import SETTINGS, bars, config
 
 
 def test_data_are_limited_then_made_symmetric_then_typed(tmp_path):
-    task = prepared(config(tmp_path, limit=12, symmetrize="rotate:90", fit=replace(SETTINGS, seed=5)))
+    task = prepared(config(tmp_path, num_train=12, symmetrize="rotate:90", fit=replace(SETTINGS, seed=5)))
     assert task.dataset.x_train.shape == (12, 1, 6, 6)
     assert task.dataset.x_train.dtype == task.dataset.x_test.dtype == torch.float64
     assert task.true_widths == {"rotation": math.pi / 2}
-    plain = prepared(config(tmp_path, limit=12, fit=replace(SETTINGS, seed=5)))
+    plain = prepared(config(tmp_path, num_train=12, fit=replace(SETTINGS, seed=5)))
     assert plain.true_widths == {}
     assert task.dataset.y_train.equal(plain.dataset.y_train)
     given = plain.dataset._replace(x_train=plain.dataset.x_train.float(), x_test=plain.dataset.x_test.float())
@@ -30,7 +30,7 @@ def test_data_are_limited_then_made_symmetric_then_typed(tmp_path):
 
 
 def test_the_seed_chooses_the_data(tmp_path):
-    chosen = [prepared(config(tmp_path, limit=12, fit=replace(SETTINGS, seed=seed))).dataset for seed in (0, 0, 1)]
+    chosen = [prepared(config(tmp_path, num_train=12, fit=replace(SETTINGS, seed=seed))).dataset for seed in (0, 0, 1)]
     assert chosen[0].x_train.equal(chosen[1].x_train)
     assert not chosen[0].x_train.equal(chosen[2].x_train)
     assert load(config(tmp_path).data).x_train.equal(bars().x_train)

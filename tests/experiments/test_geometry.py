@@ -8,7 +8,7 @@ import torch
 
 import covary
 from covary import geometry
-from covary._errors import DataError, StructureError
+from covary.errors import DataError, StructureError
 from covary.evidence import chart_evidence
 from covary.experiments import discover, saved_geometry
 from covary.experiments.geometry import _saved

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from covary import curvature
-from covary._errors import StructureError
+from covary.errors import StructureError
 from covary.experiments import plan
 from covary.experiments import resources as needs
 from covary.experiments.build import Task, model, prepared
@@ -111,7 +111,7 @@ def test_times_are_positive_and_add_up(tmp_path, estimator):
 @pytest.mark.parametrize("curvature", ["kron", "full"])
 @pytest.mark.parametrize("hyper_data", [None, 5])
 def test_kernels_are_counted(tmp_path, hyper_data, curvature):
-    """One of M × M numbers for each weight and block of M data, whatever curvature read-outs have."""
+    """One of M × M numbers for each weight and block of M data, whatever curvature layer summaries have."""
     exact = replace(SETTINGS, hyper_data=hyper_data, curvature=curvature, columns="exact", judge_columns="exact")
     found = []
     for estimator in ("two_pass", "kernel"):
@@ -136,9 +136,9 @@ def test_a_block_goes_through_whole_with_all_its_copies(tmp_path):
     assert many > 2 * few
 
 
-@pytest.mark.parametrize(("simplify", "num_passes"), [(None, 2), (0.1, 4)])
-def test_a_read_out_and_a_simplification_are_passes_too(tmp_path, simplify, num_passes):
-    settings = config(tmp_path, network="relaxed:conv:1", augment="none", simplify=simplify)
+@pytest.mark.parametrize(("prune", "num_passes"), [(None, 2), (0.1, 4)])
+def test_a_read_out_and_a_pruning_are_passes_too(tmp_path, prune, num_passes):
+    settings = config(tmp_path, network="relaxed:conv:1", augment="none", prune=prune)
     needs = plan(settings, prepared(settings))
     expected = 3 * needs.epoch_seconds + 2 * needs.hyper_seconds + num_passes * needs.judge_seconds
     assert needs.seconds == pytest.approx(expected)

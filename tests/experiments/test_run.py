@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from safetensors.torch import load_file
 
-from covary._errors import DataError, StructureError
+from covary.errors import DataError, StructureError
 from covary.experiments import discover as run_discover
 from covary.records import read_run
-from covary.training import FitRun
+from covary.training import Run
 from covary.training import run as result
 from experiments.small import SETTINGS, config
 
@@ -24,7 +24,7 @@ class Stop(Exception):
 
 def stop_after(monkeypatch, number: int) -> None:
     """A process that ends right after a run was saved so many times."""
-    save, saved = FitRun.save, []
+    save, saved = Run.save, []
 
     def saving(run, folder):
         saved.append(save(run, folder))
@@ -32,7 +32,7 @@ def stop_after(monkeypatch, number: int) -> None:
             raise Stop
         return saved[-1]
 
-    monkeypatch.setattr(FitRun, "save", saving)
+    monkeypatch.setattr(Run, "save", saving)
 
 
 def test_the_record_that_is_returned_is_the_one_that_is_kept(tmp_path):
@@ -88,15 +88,15 @@ def test_a_complete_run_is_returned_when_resumed(tmp_path):
         run_discover(replace(settings, num_samples=3), tmp_path / "a", resume=True)
 
 
-def test_a_simplification_is_recorded_and_lies_beside_the_network(tmp_path):
-    settings = config(tmp_path, network="relaxed:fc+conv:1", augment="none", standardize=True, simplify=0.9)
+def test_a_pruning_is_recorded_and_lies_beside_the_network(tmp_path):
+    settings = config(tmp_path, network="relaxed:fc+conv:1", augment="none", standardize=True, prune=0.9)
     record = run_discover(settings, tmp_path / "a")
-    done = record.simplified
-    assert read_run(tmp_path / "a").simplified == done
+    done = record.pruned
+    assert read_run(tmp_path / "a").pruned == done
     assert done.threshold == 0.9
     assert done.removed, "so large a threshold leaves one path in some layer"
     assert all(name.rpartition(".")[0] in {layer.name for layer in record.layers} for name in done.removed)
-    tensors = load_file(tmp_path / "a" / "simplified.safetensors")
+    tensors = load_file(tmp_path / "a" / "pruned.safetensors")
     weights = {name: tensor for name, tensor in tensors.items() if name not in ("mean", "deviation")}
     assert sum(tensor.numel() for tensor in weights.values()) == done.num_params
     gone = [f"{layer}.paths.{path}." for layer, path in (name.rsplit(".", 1) for name in done.removed)]
@@ -104,7 +104,7 @@ def test_a_simplification_is_recorded_and_lies_beside_the_network(tmp_path):
     assert done.test.num_data == record.test.num_data
 
 
-def test_simplify_without_relaxed_layers_is_refused_before_work(tmp_path):
+def test_prune_without_relaxed_layers_is_refused_before_work(tmp_path):
     with pytest.raises(StructureError, match="the network 'mlp:4' has none"):
-        run_discover(config(tmp_path, simplify=0.1), tmp_path / "a")
+        run_discover(config(tmp_path, prune=0.1), tmp_path / "a")
     assert not (tmp_path / "a").exists()

@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from torch import Tensor
 
 import covary
-from covary._errors import NotPositiveDefiniteError, NumericalError, StructureError
+from covary.errors import NotPositiveDefiniteError, NumericalError, StructureError
 from covary.geometry import Jeffreys, find_mode, jeffreys, lebesgue_log_density, riemannian_log_density
 from covary.geometry.charts.chart import CARTESIAN
 from covary.geometry.charts.elementwise import elementwise, exponential, inverse_softplus, logarithm

@@ -3,7 +3,7 @@ import torch
 
 from chart_cases import CURVED, NAMES, SIZE, make_charts, normal, quartic, start
 from covary import Gaussian
-from covary._errors import DataError
+from covary.errors import DataError
 from covary.geometry import (
     CARTESIAN,
     InvariantDescent,

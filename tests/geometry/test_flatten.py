@@ -4,8 +4,8 @@ from torch import nn
 
 from chart_cases import normal
 from covary import Averaged
-from covary._errors import ShapeError
 from covary.augment import Rotation2d
+from covary.errors import ShapeError
 from covary.geometry import flat_outputs, flatten, unflatten
 
 

@@ -7,7 +7,7 @@ from torch.func import hessian
 
 from chart_cases import CURVED, METRICS, NAMES, SIZE, make_charts, make_metric, normal, quartic, start
 from covary import Gaussian
-from covary._errors import NotPositiveDefiniteError, StructureError
+from covary.errors import NotPositiveDefiniteError, StructureError
 from covary.geometry import (
     HessianOperator,
     Metric,

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch.func import grad
 
 from chart_cases import METRICS, NAMES, SIZE, make_charts, make_metric, normal, quartic, start
-from covary._errors import ChartError, KindError, NotPositiveDefiniteError, ShapeError
+from covary.errors import ChartError, KindError, NotPositiveDefiniteError, ShapeError
 from covary.geometry import BilinearForm, Covector, Density, Operator, Point, Vector, scaling
 
 EXACT = {"rtol": 1e-8, "atol": 1e-8}

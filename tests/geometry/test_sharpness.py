@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import covary
-from covary._errors import StructureError
+from covary.errors import StructureError
 from covary.geometry import Effort, optimizer_metric, sharpness
 from geometry.small_networks import trained
 from oracles.curvature import flat_function, ggn, loss_of

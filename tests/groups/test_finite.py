@@ -3,7 +3,7 @@ import itertools
 import pytest
 import torch
 
-from covary._errors import ShapeError, StructureError
+from covary.errors import ShapeError, StructureError
 from covary.groups import DIHEDRAL_NAMES, FINITE_GROUPS, act, element_matrix, missing_products, product, warp_normalized
 
 

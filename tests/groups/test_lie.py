@@ -2,7 +2,7 @@ import pytest
 import torch
 from scipy.linalg import expm
 
-from covary._errors import StructureError
+from covary.errors import StructureError
 from covary.groups import AFFINE_NAMES, affine_generators, exponential
 
 

@@ -5,7 +5,7 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 from torch.nn.functional import grid_sample
 
-from covary._errors import DataError, ShapeError, StructureError
+from covary.errors import DataError, ShapeError, StructureError
 from covary.groups import affine_generators, exponential, resample, to_normalized, warp, warp_normalized
 
 

@@ -4,7 +4,7 @@ import itertools
 import pytest
 import torch
 
-from covary._errors import StructureError
+from covary.errors import StructureError
 from covary.groups import (
     P4,
     P4M,

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 import covary
 from cases import CASES, NUM_OUTPUTS, targets
-from covary._errors import NotPositiveDefiniteError, StructureError
 from covary.batches import IndexedBatch, as_batches
 from covary.curvature.capture import capture
 from covary.curvature.kernel import tangent_kernel, weight_kernels
 from covary.curvature.probes import root_columns
+from covary.errors import NotPositiveDefiniteError, StructureError
 from covary.evidence import Model
 from covary.hypergrad import partition, partition_gradient, partition_pass
 from covary.hypergrad.stochastic import check_outputs, draw_outputs, minibatch_estimate

@@ -13,11 +13,11 @@ from torch.utils.data import TensorDataset
 
 import covary
 from cases import CASES, NUM_OUTPUTS, targets
-from covary._errors import DataError, StructureError
 from covary.batches import IndexedBatch
 from covary.curvature.capture import capture
 from covary.curvature.kernel import tangent_kernel
 from covary.curvature.probes import root_columns
+from covary.errors import DataError, StructureError
 from covary.evidence import Model
 from covary.hypergrad import stochastic
 from covary.hypergrad.stochastic import check_estimator, draw_outputs, minibatch_estimate

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 import covary
 from cases import targets
-from covary._errors import StructureError
 from covary.batches import as_batches
 from covary.curvature.registry import blocks_function
+from covary.errors import StructureError
 from covary.evidence import Model, factor_pass
 from covary.hypergrad import direct, prior_gradient, two_pass
 from oracles.evidence import linear_gaussian_log_evidence, linear_gaussian_mode

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 import covary
-from covary._errors import StructureError
 from covary.config import FitConfig
+from covary.errors import StructureError
 from covary.groups import cyclic
-from covary.layer_summary import simplify
+from covary.layer_summary import prune
 from covary.layers import Conv, FixedFrame, GlobalSum, PolyphasePool, Relaxed, SparseConv, SparseDense
 from covary.priors import Prior
 from covary.training import measure
@@ -27,15 +27,15 @@ def switched_off(scale: float = 1e-12) -> nn.Sequential:
     return network
 
 
-def simplified(network: nn.Module, prior: Prior, **settings):
-    return simplify(network, likelihood=covary.Categorical(), prior=prior, data=noise(), **settings)
+def pruned(network: nn.Module, prior: Prior, **settings):
+    return prune(network, likelihood=covary.Categorical(), prior=prior, data=noise(), **settings)
 
 
 @pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_a_path_that_is_off_goes_and_nothing_else_changes(curvature):
     network = switched_off()
     before, prior = copy.deepcopy(network.state_dict()), Prior(network, precision={**OFF, "*": 2.0})
-    found = simplified(network, prior, curvature=curvature)
+    found = pruned(network, prior, curvature=curvature)
     assert found.removed == ("0.fc",)
     assert list(found.network[0].paths) == ["conv"]
     assert list(found.network[2].paths) == ["f-fc", "conv"]
@@ -51,7 +51,7 @@ def test_a_path_that_is_off_goes_and_nothing_else_changes(curvature):
 
 def test_the_change_is_that_of_the_outputs():
     network = switched_off(0.05)
-    found = simplified(network, Prior(network, precision={**OFF, "*": 1.0}))
+    found = pruned(network, Prior(network, precision={**OFF, "*": 1.0}))
     x, _ = noise()
     change = (found.network(x) - network(x)).detach().abs()
     assert found.max_change == pytest.approx(float(change.max()), rel=1e-12)
@@ -62,7 +62,7 @@ def test_the_change_is_that_of_the_outputs():
 @pytest.mark.parametrize("kept", ["0.paths.fc.bias", "0.paths.fc.weight"])
 def test_a_path_with_one_tensor_on_stays(kept):
     network = switched_off()
-    found = simplified(network, Prior(network, precision={kept: 1e-2, **OFF, "*": 1.0}))
+    found = pruned(network, Prior(network, precision={kept: 1e-2, **OFF, "*": 1.0}))
     assert found.removed == ()
     assert found.num_params == found.num_params_before
     assert found.max_change == 0
@@ -72,8 +72,8 @@ def test_the_largest_path_of_a_layer_stays_though_all_be_below_the_threshold():
     paths = {name: Conv(1, 2, generator=generator(seed)) for seed, name in enumerate(("one", "other"))}
     network = nn.Sequential(Relaxed(paths, PolyphasePool(4)), nn.Flatten(), nn.Linear(2, 2))
     prior = Prior(network, precision={"*.paths.*.bias": 1e9, "*": 1.0})
-    assert len(simplified(network, prior, threshold=0.9).removed) == 1
-    assert len(simplified(network, prior, threshold=0.1).removed) == 0
+    assert len(pruned(network, prior, threshold=0.9).removed) == 1
+    assert len(pruned(network, prior, threshold=0.1).removed) == 0
 
 
 @pytest.mark.parametrize("structure", ["layerwise", "scalar", "diagonal", {"first": "0.*", "rest": "*"}])
@@ -82,7 +82,7 @@ def test_what_is_left_keeps_its_precisions(structure):
     prior = Prior(network, structure, 3.0)
     with torch.no_grad():
         prior.log_precision.add_(torch.linspace(0, 1, len(prior.log_precision)))
-    found = simplified(network, prior, threshold=0.999, curvature="diag")
+    found = pruned(network, prior, threshold=0.999, curvature="diag")
     old, new = prior.shifts(), found.prior.shifts()
     assert 0 < len(new) < len(old)
     for name, shift in new.items():
@@ -92,7 +92,7 @@ def test_what_is_left_keeps_its_precisions(structure):
 def test_excluded_tensors_stay_excluded():
     network = switched_off()
     prior = Prior(network, precision={**OFF, "*": 1.0}, exclude=("0.paths.fc.bias", "*.read.bias"))
-    found = simplified(network, prior)
+    found = pruned(network, prior)
     assert found.removed == ("0.fc",), "the excluded bias is zero"
     assert "2.paths.f-fc.read.bias" not in found.prior.names
 
@@ -115,7 +115,7 @@ def wake_bias(path: nn.Module) -> tuple[str, ...]:
 def test_a_path_with_a_live_tensor_that_the_prior_leaves_out_stays(leave_out, patterns):
     network = switched_off()
     exclude = leave_out(network[0].paths["fc"])
-    found = simplified(network, Prior(network, precision={**patterns, "*": 1.0}, exclude=exclude))
+    found = pruned(network, Prior(network, precision={**patterns, "*": 1.0}, exclude=exclude))
     assert found.removed == ()
     assert found.max_change == 0
 
@@ -125,7 +125,7 @@ def test_nothing_goes_where_the_data_decide_nothing():
     paths = {name: Conv(1, 2, generator=generator(seed)) for seed, name in enumerate(("one", "other"))}
     network = nn.Sequential(Relaxed(paths, PolyphasePool(4)), nn.Flatten(), nn.Linear(2, 1))
     x, y = noise()
-    found = simplify(network, likelihood=covary.Categorical(), prior=Prior(network), data=(x, torch.zeros_like(y)))
+    found = prune(network, likelihood=covary.Categorical(), prior=Prior(network), data=(x, torch.zeros_like(y)))
     assert found.removed == ()
 
 
@@ -144,7 +144,7 @@ def sparse_pair(omega: float, channels: int = 2, num_anchors: int | None = None)
 
 def test_a_sparse_path_without_length_becomes_the_stationary_map():
     network = sparse_pair(1e-6)
-    found = simplified(network, Prior(network))
+    found = pruned(network, Prior(network))
     assert found.replaced == ("0.s-fc",)
     assert isinstance(found.network[0].paths["s-fc"], GlobalSum)
     assert found.max_change < 1e-9
@@ -161,7 +161,7 @@ def counts(network: nn.Module) -> dict[str, int]:
 @pytest.mark.parametrize("omega", [1.0, 1e-6])
 def test_no_path_gains_a_weight(omega, num_anchors):
     network = sparse_pair(omega, 8, num_anchors)
-    found = simplified(network, Prior(network))
+    found = pruned(network, Prior(network))
     before, after = counts(network), counts(found.network)
     assert list(after) == list(before)
     assert all(after[name] <= before[name] for name in before)
@@ -175,7 +175,7 @@ def test_a_sparse_convolution_without_length_stays(framed):
     sparse.omega.data.fill_(1e-6)
     paths = {"s-conv": FixedFrame(sparse, group) if framed else sparse}
     network = nn.Sequential(Conv(1, 2), Relaxed(paths), nn.Flatten(), nn.Linear(32, 2))
-    found = simplified(network, Prior(network))
+    found = pruned(network, Prior(network))
     assert found.replaced == ()
     assert type(found.network[1].paths["s-conv"]) is type(paths["s-conv"])
     assert found.num_params == found.num_params_before
@@ -186,7 +186,7 @@ def test_one_with_a_length_stays_sparse():
     """Whatever the threshold of shares: how flat a bump is has one of its own."""
     network = sparse_pair(1.0)
     for threshold in (0.01, 0.9):
-        found = simplified(network, Prior(network), threshold=threshold)
+        found = pruned(network, Prior(network), threshold=threshold)
         assert found.replaced == ()
         assert all(isinstance(path, SparseConv | SparseDense) for path in found.network[0].paths.values())
 
@@ -195,7 +195,7 @@ def test_the_stationary_map_varies_under_its_prior_as_the_sparse_one_did():
     """Values drawn from the sparse path's prior, many times, against the precision that the new tensor is given."""
     network = sparse_pair(1e-6)
     prior = Prior(network, precision={"*write.values": 0.5, "*read.values": 4.0, "*read.bias": 9.0, "*": 2.0})
-    new = {name: float(shift) for name, shift in simplified(network, prior).prior.shifts().items()}
+    new = {name: float(shift) for name, shift in pruned(network, prior).prior.shifts().items()}
     draw = generator(3)
     sparse = network[0].paths["s-fc"]
     write = torch.randn(4000, *sparse.write.values.shape, generator=draw) / 0.5**0.5
@@ -210,10 +210,10 @@ def test_the_stationary_map_varies_under_its_prior_as_the_sparse_one_did():
 def test_a_network_without_relaxed_layers_and_a_bad_threshold_are_told():
     plain = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
     with pytest.raises(StructureError, match="Sequential has none"):
-        simplified(plain, Prior(plain))
+        pruned(plain, Prior(plain))
     network = relaxed_pair()
     with pytest.raises(StructureError, match="between 0 and 1"):
-        simplified(network, Prior(network), threshold=2.0)
+        pruned(network, Prior(network), threshold=2.0)
 
 
 @pytest.mark.slow
@@ -222,7 +222,7 @@ def test_a_trained_network_loses_a_path_and_no_accuracy():
     rates = {"learning_rate": 3e-2, "prior_rate": 1.0, "final_prior_rate": 0.05}
     settings = FitConfig(epochs=16, batch_size=25, burn_in=2, prior_steps=10, judgements=1, **rates)
     run = covary.fit(relaxed_pair(6, 8), train, test=test, config=settings)
-    found = simplify(run.network, likelihood=run.likelihood, prior=run.prior, data=train)
+    found = prune(run.network, likelihood=run.likelihood, prior=run.prior, data=train)
     assert found.removed == ("0.fc",)
     assert run.record.layers[0].shift_error < 0.05, "a layer that became a convolution"
     assert run.record.test.accuracy > 0.95

@@ -7,29 +7,29 @@ import torch
 from torch import nn
 
 import covary
-from covary._errors import DataError, StructureError
-from covary.layer_summary import load_simplified, save_simplified, simplify
+from covary.errors import DataError, StructureError
+from covary.layer_summary import load_pruned, prune, save_pruned
 from covary.layers import Dense
 from covary.priors import Prior, mean_precisions
-from covary.records import Evidence, Run, Simplification, read_run, write_run
+from covary.records import Evidence, Pruning, RunRecord, read_run, write_run
 from layer_summary.small import noise, relaxed_pair
 from layer_summary.test_prune import OFF, sparse_pair, switched_off
 
 
-def record_of(simplified: Simplification | None) -> Run:
-    return Run("a run", {}, {}, [], None, None, [], [], [], None, [], None, {}, 1.0, simplified=simplified)
+def record_of(pruned: Pruning | None) -> RunRecord:
+    return RunRecord("a run", {}, {}, [], None, None, [], [], [], None, [], None, {}, 1.0, pruned=pruned)
 
 
 def written(folder: Path, network: nn.Module, prior: Prior) -> nn.Module:
     """The simpler network, whose run lies in the folder."""
-    simple = simplify(network, likelihood=covary.Categorical(), prior=prior, data=noise())
+    simple = prune(network, likelihood=covary.Categorical(), prior=prior, data=noise())
     evidence = Evidence(0.0, 0.0, 0.0, 0.0, 6, "kron", "exact")
     counts = (simple.num_params, simple.num_params_before)
     changes = (simple.max_change, simple.mean_change)
     paths = (list(simple.removed), list(simple.replaced))
     precisions = mean_precisions(simple.prior)
-    done = Simplification(0.01, *paths, *counts, evidence, evidence, *changes, None, precisions)
-    save_simplified(simple.network, folder)
+    done = Pruning(0.01, *paths, *counts, evidence, evidence, *changes, None, precisions)
+    save_pruned(simple.network, folder)
     write_run(record_of(done), folder / "run.json")
     return simple.network
 
@@ -44,7 +44,7 @@ def test_a_network_without_its_removed_paths_comes_back(tmp_path):
     network = switched_off()
     simple = written(tmp_path, network, Prior(network, precision={**OFF, "*": 2.0}))
     built = with_other_numbers(relaxed_pair())
-    loaded = load_simplified(built, tmp_path)
+    loaded = load_pruned(built, tmp_path)
     assert list(loaded[0].paths) == ["conv"]
     assert torch.equal(loaded(noise()[0]), simple(noise()[0]))
     assert list(built[0].paths) == ["fc", "conv"]  # left as it came
@@ -56,10 +56,10 @@ def test_the_prior_comes_back_with_the_network(tmp_path):
     prior = Prior(network)
     with torch.no_grad():
         prior.log_precision.add_(torch.linspace(-1, 1, len(prior.log_precision)))
-    expected = simplify(network, likelihood=covary.Categorical(), prior=prior, data=noise())
+    expected = prune(network, likelihood=covary.Categorical(), prior=prior, data=noise())
     written(tmp_path, network, prior)
-    loaded = load_simplified(sparse_pair(1.0), tmp_path)
-    again = Prior(loaded, precision=read_run(tmp_path).simplified.precisions)
+    loaded = load_pruned(sparse_pair(1.0), tmp_path)
+    again = Prior(loaded, precision=read_run(tmp_path).pruned.precisions)
     found = covary.log_evidence(loaded, covary.Categorical(), again, noise())
     assert float(found.log_evidence) == pytest.approx(float(expected.evidence.log_evidence), rel=1e-12)
 
@@ -67,7 +67,7 @@ def test_the_prior_comes_back_with_the_network(tmp_path):
 def test_stationary_maps_come_back(tmp_path):
     network = sparse_pair(1e-6)
     simple = written(tmp_path, network, Prior(network))
-    loaded = load_simplified(with_other_numbers(sparse_pair(1.0)), tmp_path)
+    loaded = load_pruned(with_other_numbers(sparse_pair(1.0)), tmp_path)
     assert {name: type(path) for name, path in loaded[0].paths.items()} == {
         name: type(path) for name, path in simple[0].paths.items()
     }
@@ -80,21 +80,21 @@ def test_a_stationary_map_has_the_place_of_no_other_path(tmp_path):
     built = sparse_pair(1.0)
     built[0].paths["s-fc"] = Dense((1, 4, 4), (2, 2, 2))
     with pytest.raises(StructureError, match=r"in place of '0\.s-fc', .* the one that came is a Dense\. Build"):
-        load_simplified(built, tmp_path)
+        load_pruned(built, tmp_path)
 
 
 def test_what_does_not_belong_together_is_told(tmp_path):
     network = switched_off()
     written(tmp_path, network, Prior(network, precision={**OFF, "*": 2.0}))
     with pytest.raises(StructureError, match=r"the path '0\.fc', which the one that came lacks"):
-        load_simplified(sparse_pair(1.0), tmp_path)
+        load_pruned(sparse_pair(1.0), tmp_path)
     with pytest.raises(StructureError, match=r"holds \(2,\) for '0\.paths\.conv\.bias'; the network .* has \(3,\)"):
-        load_simplified(relaxed_pair(3), tmp_path)
+        load_pruned(relaxed_pair(3), tmp_path)
     with pytest.raises(StructureError, match=r"holds nothing for '6\.bias'"):
-        load_simplified(relaxed_pair().append(nn.Linear(2, 2)), tmp_path)
-    (tmp_path / "simplified.safetensors").write_bytes(b"no tensors")
+        load_pruned(relaxed_pair().append(nn.Linear(2, 2)), tmp_path)
+    (tmp_path / "pruned.safetensors").write_bytes(b"no tensors")
     with pytest.raises(DataError, match="cannot be read as saved weights"):
-        load_simplified(relaxed_pair(), tmp_path)
+        load_pruned(relaxed_pair(), tmp_path)
     write_run(record_of(None), tmp_path / "run.json")
-    with pytest.raises(StructureError, match="was not simplified"):
-        load_simplified(relaxed_pair(), tmp_path)
+    with pytest.raises(StructureError, match="was not pruned"):
+        load_pruned(relaxed_pair(), tmp_path)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.func import jacrev
 
-from covary._errors import StructureError
+from covary.errors import StructureError
 from covary.layers.basis import (
     anchor_slopes,
     basis,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from covary._errors import ShapeError
+from covary.errors import ShapeError
 from covary.groups import P4
 from covary.layers import (
     Conv,

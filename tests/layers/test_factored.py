@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from covary._errors import ShapeError
+from covary.errors import ShapeError
 from covary.layers import FactoredDense
 from covary.layers.factored import read_blocks, write_blocks
 from oracles.layers import factored_map, factored_offset

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from covary._errors import ShapeError, StructureError
 from covary.data import load
+from covary.errors import ShapeError, StructureError
 from covary.groups import P4, P4M, cyclic, square_group
 from covary.layers import Conv, FactoredDense, GroupConv, GroupPool, group
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn.functional import max_pool2d
 
-from covary._errors import ShapeError, StructureError
+from covary.errors import ShapeError, StructureError
 from covary.groups import P4, P4M, cyclic, lift, permute_slices, square_group, turn_slices
 from covary.layers import Conv, GroupConv, PolyphasePool
 from covary.layers import pool as pool_module

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from covary._errors import ShapeError, StructureError
+from covary.errors import ShapeError, StructureError
 from covary.groups import P4, P4M, cyclic, lift, permute_slices, square_group, turn_slices
 from covary.layers import (
     Conv,

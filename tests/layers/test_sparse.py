@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from covary._errors import ShapeError, StructureError
+from covary.errors import ShapeError, StructureError
 from covary.layers import FactoredDense, SparseConv, SparseDense
 from covary.priors import hyperparameters_of, weights_of
 from oracles.layers import bumps, circular_map, factored_map, factored_offset

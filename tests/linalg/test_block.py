@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from covary._errors import NotPositiveDefiniteError, ShapeError, StructureError
+from covary.errors import NotPositiveDefiniteError, ShapeError, StructureError
 from covary.linalg import Block, Dense, Diagonal, Kron, eigen
 from oracles import linalg as oracle
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from covary._errors import NotPositiveDefiniteError, ShapeError, StructureError
+from covary.errors import NotPositiveDefiniteError, ShapeError, StructureError
 from covary.linalg import AbstractPSD, Dense, Diagonal
 from oracles import linalg as oracle
 

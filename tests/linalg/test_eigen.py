@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from covary._errors import NotPositiveDefiniteError, StructureError
 from covary.data import load
+from covary.errors import NotPositiveDefiniteError, StructureError
 from covary.linalg import Block, Dense, Kron, eigen, eigh_all
 from covary.linalg.eigen import eigvalsh_all
 

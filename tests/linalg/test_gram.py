@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from covary._errors import NotPositiveDefiniteError
+from covary.errors import NotPositiveDefiniteError
 from covary.linalg import AbstractPSD, Block, Dense, Gram, Kron
 from oracles import linalg as oracle
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covary._errors import NotPositiveDefiniteError, ShapeError, StructureError
+from covary.errors import NotPositiveDefiniteError, ShapeError, StructureError
 from covary.linalg import Dense, Diagonal, Kron
 from oracles import linalg as oracle
 

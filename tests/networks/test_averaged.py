@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from covary._errors import DataError, ShapeError
 from covary._types import SampleAveraging, SampleWeighting
 from covary.augment import Affine2d, Rotation2d
+from covary.errors import DataError, ShapeError
 from covary.networks import Averaged, mlp
 from covary.priors import Prior, hyperparameters_of, weights_of
 

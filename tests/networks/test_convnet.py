@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from covary._errors import ShapeError
+from covary.errors import ShapeError
 from covary.networks import cnn, lenet
 
 

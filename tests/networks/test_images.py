@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from covary._errors import ShapeError
+from covary.errors import ShapeError
 from covary.networks import mlp, require_images
 
 X = torch.zeros(1, 1, 6, 6, dtype=torch.float64)

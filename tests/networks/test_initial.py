@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from covary._errors import UnsupportedLayerError
+from covary.errors import UnsupportedLayerError
 from covary.networks import cnn, initialize, lenet, mlp
 
 MAKERS = {"mlp": lambda **k: mlp(6, (5, 4), 3, **k), "cnn": lambda **k: cnn(1, 8, **k), "lenet": lenet}

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from covary._errors import ShapeError, StructureError
+from covary.errors import ShapeError, StructureError
 from covary.networks import (
     LENGTH_SCALES,
     NAMES,

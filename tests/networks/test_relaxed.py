@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import conv2d, linear, pad
 
 import covary
-from covary._errors import ShapeError, StructureError
+from covary.errors import ShapeError, StructureError
 from covary.groups import lift
 from covary.layers import PolyphasePool, Relaxed
 from covary.networks import VARIANTS, relaxed_network

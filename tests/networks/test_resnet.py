@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.functional import conv2d
 
 import covary
-from covary._errors import ShapeError
+from covary.errors import ShapeError
 from covary.networks import FixupBlock, fixup_resnet
 from oracles.curvature import ggn, loss_of
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from covary._errors import DataError
+from covary.errors import DataError
 from covary.networks import Standardized, mlp
 
 

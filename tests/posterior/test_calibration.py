@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covary._errors import DataError, ShapeError
+from covary.errors import DataError, ShapeError
 from covary.posterior import auroc, auroc_of_confidence, brier, ece, nll
 from oracles import posterior as oracle
 

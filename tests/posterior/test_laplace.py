@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 import covary
 from cases import CASES, NUM_OUTPUTS, targets
-from covary._errors import DataError, StructureError, UnsupportedLayerError
 from covary.curvature import diag, full, kfac, tkfac
 from covary.curvature.capture import capture
+from covary.errors import DataError, StructureError, UnsupportedLayerError
 from covary.networks import Averaged
 from covary.posterior import Laplace
 from covary.posterior import function_space as space

@@ -10,7 +10,7 @@ from torch.func import functional_call
 
 import covary
 from cases import CASES, targets
-from covary._errors import DataError, StructureError
+from covary.errors import DataError, StructureError
 from covary.posterior import Laplace
 from covary.posterior.links import laplace_bridge
 from oracles.posterior import softmax_integral

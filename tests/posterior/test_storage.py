@@ -9,7 +9,7 @@ from torch import nn
 
 import covary
 from cases import CASES, targets
-from covary._errors import CovaryError, DataError, StructureError
+from covary.errors import CovaryError, DataError, StructureError
 from covary.posterior import Laplace
 from covary.posterior.storage import HEADER
 

@@ -18,8 +18,8 @@ from covary.records import (
     LayerPath,
     Metrics,
     Pictures,
-    Run,
-    Simplification,
+    Pruning,
+    RunRecord,
     Symmetry,
 )
 from covary.records.words import meaning
@@ -97,21 +97,27 @@ def layers() -> list[Layer]:
     ]
 
 
-def simplification() -> Simplification:
+def pruning() -> Pruning:
     removed = ["network.blocks.0.f-fc", "network.blocks.1.f-fc"]
     test = Metrics(0.9091, 0.292, 0.013, 2000, 16)
-    return Simplification(0.01, removed, [], 42_400, 83_360, evidence(-0.3), evidence(-0.31), 2.5e-4, 3.1e-5, test)
+    return Pruning(0.01, removed, [], 42_400, 83_360, evidence(-0.3), evidence(-0.31), 2.5e-4, 3.1e-5, test)
 
 
 @cache
-def full_run() -> Run:
+def full_run() -> RunRecord:
     """A run with every field filled."""
     scores = ((0.9096, 0.291, 0.012), (0.813, 0.702, 0.061), (0.9081, 0.301, 0.031), (0.9002, 0.334, 0.022))
     copies = (16, 1, 16, 16)  # a network without transforms is its own mean
     tested = [Metrics(*score, 2000, number) for score, number in zip(scores, copies, strict=True)]
-    return Run(
+    return RunRecord(
         title="Symmetries of mnist-mini, rotated by up to 90°",
-        config={"data": "mnist-mini", "symmetrize": "rotate:90", "limit": None, "epochs": 60, "learning_rate": 5e-3},
+        config={
+            "data": "mnist-mini",
+            "symmetrize": "rotate:90",
+            "num_train": None,
+            "epochs": 60,
+            "learning_rate": 5e-3,
+        },
         versions={"covary": "0.1.0", "torch": "2.6.0", "python": "3.11.7", "threads": "2"},
         symmetries=[symmetry(name, width) for name, width in WIDTHS.items()],
         evidence=evidence(-0.31),
@@ -133,16 +139,16 @@ def full_run() -> Run:
         true_widths={"rotation": 1.571},
         seconds=127.3,
         notes=["The widths were learned on all 5,000 training images."],
-        simplified=simplification(),
+        pruned=pruning(),
     )
 
 
-def bare_run() -> Run:
+def bare_run() -> RunRecord:
     """A run with nothing that may be left out."""
-    return Run("Nothing yet", {}, {}, [], None, None, [], [], [], None, [], None, {}, 0.0, False, [])
+    return RunRecord("Nothing yet", {}, {}, [], None, None, [], [], [], None, [], None, {}, 0.0, False, [])
 
 
-def eight_widths() -> Run:
+def eight_widths() -> RunRecord:
     names = [*WIDTHS, "flip_x", "brightness"]
     widths = WIDTHS | {"flip_x": 0.42, "brightness": 0.3}
     history = [dataclasses.replace(epoch(number, 10, 60), widths=widths) for number in range(1, 61)]
@@ -152,7 +158,7 @@ def eight_widths() -> Run:
     )  # fmt: skip
 
 
-def hostile_run() -> Run:
+def hostile_run() -> RunRecord:
     """A run whose every text tries to be markup, or to be too long."""
     run = full_run()
     long = f"{HOSTILE} {'unbroken' * 20}"
@@ -176,13 +182,13 @@ def hostile_run() -> Run:
             )
             for number, layer in enumerate(run.layers)
         ],
-        simplified=dataclasses.replace(run.simplified, removed=[long] * 2, replaced=[long]),
+        pruned=dataclasses.replace(run.pruned, removed=[long] * 2, replaced=[long]),
         true_widths={names[0]: 0.2},
         notes=[long],
     )
 
 
-def layers_run() -> Run:
+def layers_run() -> RunRecord:
     """A run of `covary layers`: no transforms, and eight layers of three paths over a group."""
     shares = [(0.001, 0.2, 0.799), (0.002, 0.098, 0.9), (0.1, 0.6, 0.3), (0.9, 0.05, 0.05)] * 2
     eight = [
@@ -210,7 +216,7 @@ def layers_run() -> Run:
         test=tests[0],
         baselines=[Baseline(name, [], evidence(-0.5), test, 61.0) for name, test in tested],
         notes=["The network takes the training images' mean (0.1) out."],
-        simplified=None,
+        pruned=None,
     )
 
 

@@ -11,8 +11,8 @@ from covary.report import (
     evidence_table,
     layers_table,
     metrics_table,
+    pruning_table,
     run_text,
-    simplification_table,
     symmetries_table,
 )
 from report.runs import SPARSE, evidence, full_run, layers_run
@@ -50,8 +50,8 @@ def test_layers_have_a_row_per_path_and_mark_the_learned_one():
     assert "turn error" in printed(layers_table(layers_run()))
 
 
-def test_simplification_is_before_and_after():
-    text = printed(simplification_table(full_run()))
+def test_pruning_is_before_and_after():
+    text = printed(pruning_table(full_run()))
     rows = {row[0]: row[1:] for row in map(cells, text.splitlines()) if len(row) == 3}
     assert rows["parameters"] == ["83,360", "42,400"]
     assert rows["log evidence per datum"] == ["-1.5100", "-1.5000"]
@@ -86,7 +86,7 @@ def test_comparison_warns_before_it_ranks():
 
 
 @pytest.mark.parametrize("name", SPARSE)
-@pytest.mark.parametrize("draw", [symmetries_table, evidence_table, metrics_table, layers_table, simplification_table])
+@pytest.mark.parametrize("draw", [symmetries_table, evidence_table, metrics_table, layers_table, pruning_table])
 def test_sparse_records_have_tables(name, draw):
     assert printed(draw(SPARSE[name]()))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from covary._errors import DataError, StructureError
+from covary.errors import DataError, StructureError
 from covary.reproduce.cells import STUDY, Piece, discard, made, require_fresh, wall_time
 
 WORKER = Path(__file__).parent / "sleeping_study.py"

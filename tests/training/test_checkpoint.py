@@ -17,7 +17,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import covary
-from covary._errors import DataError, Interrupted, StructureError
+from covary.errors import DataError, Interrupted, StructureError
 from covary.training.checkpoint import CHECKSUM, HEADER, VERSION, checkpoints
 from training.resume_worker import EPOCHS, session
 from training_models import QUICK, averaged, everything, points
@@ -25,11 +25,11 @@ from training_models import QUICK, averaged, everything, points
 CONFIG = replace(QUICK, epochs=6)
 
 
-def fit(folder: Path | None = None, config=CONFIG, **options) -> covary.FitRun:
+def fit(folder: Path | None = None, config=CONFIG, **options) -> covary.Run:
     return covary.fit(averaged(), points(), config=config, checkpoint_dir=folder, checkpoint_every=1, **options)
 
 
-def assert_same(first: covary.FitRun, second: covary.FitRun) -> None:
+def assert_same(first: covary.Run, second: covary.Run) -> None:
     one, two = everything(first), everything(second)
     assert one.keys() == two.keys()
     assert all(torch.equal(one[name], two[name]) for name in one)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import covary
-from covary._errors import CovaryError
 from covary.batches import IndexedBatch
+from covary.errors import CovaryError
 from covary.training.learning_rates import follow, set_rates, shorten, start_within, units
 from covary.training.state import initial_state
 from covary.training.steps import weight_step

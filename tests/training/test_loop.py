@@ -12,9 +12,9 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import covary
-from covary._errors import DataError, StructureError
 from covary.config import FitConfig
 from covary.data.tasks import rotated_arcs
+from covary.errors import DataError, StructureError
 from covary.records import read_run
 from covary.training import loop
 from layer_summary.small import noise, relaxed_pair

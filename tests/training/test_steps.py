@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import covary
-from covary._errors import NumericalError, StructureError
 from covary.batches import IndexedBatch, as_batches
+from covary.errors import NumericalError, StructureError
 from covary.training import steps
 from covary.training.schedule import HYPER, JUDGE, WEIGHTS, seed_for
 from covary.training.state import initial_state

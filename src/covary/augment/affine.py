@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .._errors import ShapeError, StructureError
+from ..errors import ShapeError, StructureError
 from ..groups import AFFINE_NAMES, PADDINGS, affine_generators, exponential, to_normalized, warp_normalized
 from .sampling import SAMPLERS, check_sampler
 from .widths import InitialWidth, initial_values, raw_from_widths, widths_from_raw

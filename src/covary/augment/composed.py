@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .._errors import ShapeError, StructureError
+from ..errors import ShapeError, StructureError
 from ..noise import fold, uniform
 from .protocol import Augmentation, WeightedAugmentation
 

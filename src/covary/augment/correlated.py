@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .._errors import DataError
+from ..errors import DataError
 from .affine import Affine2d
 from .widths import raw_from_widths, widths_from_raw
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from .._errors import CovaryError, DataError
 from .._files import write_text
+from ..errors import CovaryError, DataError
 from ..groups import AFFINE_NAMES, DIHEDRAL_NAMES, PADDINGS
 from .affine import Affine2d
 from .composed import Composed

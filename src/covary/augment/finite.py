@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .._errors import DataError, ShapeError, StructureError
+from ..errors import DataError, ShapeError, StructureError
 from ..groups import FINITE_GROUPS, act, element_matrix, missing_products
 from ..noise import Stream, uniform
 from .widths import InitialWidth, initial_values

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
 
-from .._errors import ShapeError
+from ..errors import ShapeError
 from .draw import drawn_noise
 from .protocol import Augmentation
 

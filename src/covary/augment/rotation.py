@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .._errors import ShapeError
+from ..errors import ShapeError
 from .sampling import SAMPLERS, check_sampler
 from .widths import raw_from_widths, widths_from_raw
 

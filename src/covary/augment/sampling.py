@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from .._errors import StructureError
+from ..errors import StructureError
 from ..noise import Stream, uniform
 
 # The engine's own `draw` keeps a running state and fails inside torch.func, so only its direction numbers are taken.

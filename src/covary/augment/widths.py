@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from .._errors import DataError, StructureError
+from ..errors import DataError, StructureError
 
 InitialWidth = float | int | Mapping[str, float | int] | Sequence[float | int]
 

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from .._errors import CovaryError, Interrupted
+from ..errors import CovaryError, Interrupted
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from .._errors import CovaryError
 from ..benchmarks import WORKLOADS
 from ..benchmarks.scaling_figure import scaling_figure
+from ..errors import CovaryError
 from .app import app
 from .output import Json, check_drawable, draw, echo_json, print_rows, progress
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .._errors import DataError
 from ..data import fetch, listing
+from ..errors import DataError
 from .app import app
 from .output import Json, echo_json, print_rows, progress
 

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from ..config import DiscoverConfig
+from ..config import ExperimentConfig
 from ..networks import NAMES as NETWORKS
 from .app import app
 from .flags import RunFlags, settings, with_run_flags
 from .runs import perform
 
-_DISCOVER = DiscoverConfig()
+_DISCOVER = ExperimentConfig()
 
 
 @app.command()

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from .._errors import CovaryError
-from ..config import BASELINES, TRAIN_AUGMENTS, DiscoverConfig, FitConfig
+from ..config import BASELINES, TRAIN_AUGMENTS, ExperimentConfig, FitConfig
 from ..data import TASKS
+from ..errors import CovaryError
 from ..experiments import AUGMENTATIONS
 from .output import Json
 
@@ -31,7 +31,7 @@ class RunFlags:
     data: Annotated[str, _option("A name, an .npz, a folder of class folders, or package.module:function.")]
     data_dir: Annotated[str | None, _option("Where to look first for data sets.")]
     symmetrize: Annotated[str, _option("A known symmetry: rotate:DEG, translate:PIXELS, scale:FACTOR.")]
-    limit: Annotated[int | None, _option("How many training images to use.")]
+    num_train: Annotated[int | None, _option("How many training images to use.")]
     task: Annotated[str, _option(f"Each image in a random quadrant: {', '.join(TASKS)}.")]
     size: Annotated[int | None, _option("Resample square images to this side; 0 leaves all images as they are.")]
     standardize: Annotated[bool, _option("Whether the network sees images of mean 0 and variance 1.")]
@@ -52,7 +52,7 @@ class RunFlags:
     estimator: Annotated[str, _option("two_pass; kernel (a bound, all images in blocks); stochastic (few images).")]
     curvature: Annotated[str, _option("kron, kron-traced, full or diag.")]
     columns: Annotated[str, _option("Sketches in the hyper-gradient, or exact.")]
-    judge_columns: Annotated[str, _option("Sketches in judgements, read-outs and simplify, or exact.")]
+    judge_columns: Annotated[str, _option("Sketches in judgements, layer summaries and prune, or exact.")]
     judgements: Annotated[int, _option("States compared by their evidence, to keep the best; 1 keeps the last.")]
     hyper_data: Annotated[int | None, _option("Images that each step on the augmentation reads, or a block has.")]
     hyper_samples: Annotated[int | None, _option("Copies of each image in hyper steps.")]
@@ -69,7 +69,7 @@ class RunFlags:
     as_json: Json = False
 
 
-def with_run_flags(defaults: DiscoverConfig) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_run_flags(defaults: ExperimentConfig) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator of a command whose last parameter is a `RunFlags`: its fields become options of the command.
 
     Arguments:
@@ -100,7 +100,7 @@ def with_run_flags(defaults: DiscoverConfig) -> Callable[[Callable[..., None]], 
     return decorate
 
 
-def settings(flags: RunFlags, base: DiscoverConfig) -> DiscoverConfig:
+def settings(flags: RunFlags, base: ExperimentConfig) -> ExperimentConfig:
     """The settings of a run: those of the flags, and what they do not name as in `base`."""
     given = {part.name: getattr(flags, part.name) for part in fields(RunFlags)} | {
         "size": flags.size or None,
@@ -111,7 +111,7 @@ def settings(flags: RunFlags, base: DiscoverConfig) -> DiscoverConfig:
     }
     fit, whole = (
         {part.name: given[part.name] for part in fields(kind) if part.name in given}
-        for kind in (FitConfig, DiscoverConfig)
+        for kind in (FitConfig, ExperimentConfig)
     )
     return replace(base, **whole, fit=replace(base.fit, **fit))
 

@@ -26,7 +26,7 @@ def layers(
         float,
         typer.Option(help="The size at which all paths but the strict one start, weight by weight; 1: all alike."),
     ] = 1.0,
-    simplify: Annotated[
+    prune: Annotated[
         float | None, typer.Option(help="Take out paths with less than this share, such as 0.01, and say what changed.")
     ] = None,
     *,
@@ -38,8 +38,8 @@ def layers(
     them it needs. Writes `run.json`, `model.safetensors` and `report.html`; resumes, plans and shares work as `covary
     discover` does. With `--augment affine` the invariance of the whole network is learned in the same run.
 
-    Examples: `covary layers --task quadrant --limit 4000`, `covary layers --data cifar-10 --train-augment flips+shifts
-    --baselines map,conv --simplify 0.01`, `covary layers --variant s-fc+s-conv --length-scale hyperparameter --plan`.
+    Examples: `covary layers --task quadrant --num-train 4000`, `covary layers --data cifar-10 --train-augment
+    flips+shifts --baselines map,conv --prune 0.01`, `covary layers --variant s-fc+s-conv --plan`.
     """
-    base = replace(layers_config(variant, alpha, length_scale, relaxation), simplify=simplify)
+    base = replace(layers_config(variant, alpha, length_scale, relaxation), prune=prune)
     perform(settings(flags, base), flags)

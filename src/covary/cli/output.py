@@ -16,8 +16,8 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from .._errors import CovaryError
 from .._types import Progress
+from ..errors import CovaryError
 from ..report.progress import CONSOLE
 from ..report.svg import style
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from .._errors import CovaryError
-from ..records import Run, read_run
+from ..errors import CovaryError
+from ..records import RunRecord, read_run
 from ..report import comparability, comparison, comparison_figure, comparison_table, write_page
 from .app import app
 from .output import Json, draw, echo_json
@@ -52,6 +52,6 @@ def compare(
         Console().print(comparison_table(found))
 
 
-def _named(run: Run, path: Path) -> Run:
+def _named(run: RunRecord, path: Path) -> RunRecord:
     """The run under the name of its folder: titles of two runs on the same data are equal."""
     return replace(run, title=f"{path}: {run.title}")

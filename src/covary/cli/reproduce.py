@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from .._errors import CovaryError
 from ..config import check_seed
+from ..errors import CovaryError
 from ..records import write_study
 from ..reproduce import SCALES, STUDIES
 from ..reproduce.cells import STUDY, discard, require_fresh

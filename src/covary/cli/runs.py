@@ -7,14 +7,14 @@ from pathlib import Path
 import typer
 from rich.console import Console, Group, RenderableType
 
-from ..config import DiscoverConfig
+from ..config import ExperimentConfig
 from ..experiments import Plan, discover, plan, prepared
-from ..records import Run
+from ..records import RunRecord
 from ..report import (
     evidence_table,
     layers_table,
     metrics_table,
-    simplification_table,
+    pruning_table,
     summary,
     symmetries_table,
 )
@@ -22,10 +22,10 @@ from ..training import is_first, process_group
 from .flags import RunFlags
 from .output import echo_json, print_rows
 
-SHOWN = ("title", "symmetries", "layers", "simplified", "evidence", "test", "baselines", "true_widths", "seconds")
+SHOWN = ("title", "symmetries", "layers", "pruned", "evidence", "test", "baselines", "true_widths", "seconds")
 
 
-def perform(config: DiscoverConfig, flags: RunFlags) -> None:
+def perform(config: ExperimentConfig, flags: RunFlags) -> None:
     """Nothing; the run that the settings ask for is made and printed, or only its needs are."""
     if flags.plan_only:  # before any group: each process would plan for itself
         if int(os.environ.get("RANK", "0")) == 0:
@@ -37,7 +37,7 @@ def perform(config: DiscoverConfig, flags: RunFlags) -> None:
             _print_run(run, flags.out, flags.as_json)
 
 
-def _print_run(run: Run, out: Path, as_json: bool) -> None:
+def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
     if as_json:
         echo_json({name: value for name, value in asdict(run).items() if name in SHOWN} | {"out": str(out)})
         return
@@ -47,7 +47,7 @@ def _print_run(run: Run, out: Path, as_json: bool) -> None:
         (True, summary(run)),
         (True, evidence_table(run)),
         (run.test, metrics_table(run)),
-        (run.simplified, simplification_table(run)),
+        (run.pruned, pruning_table(run)),
     ]
     Console().print(Group(*(shown for there, shown in parts if there)))
     typer.echo(f"The report lies in {out / 'report.html'}.")

@@ -1,7 +1,7 @@
 """Settings as frozen records, checked here and nowhere else."""
 
 from .checks import check_seed
-from .experiment import BASELINES, TRAIN_AUGMENTS, DiscoverConfig, layers_config
+from .experiment import BASELINES, TRAIN_AUGMENTS, ExperimentConfig, layers_config
 from .fit import IMAGES, LAYERS, STRICT, FitConfig
 
 __all__ = [
@@ -10,7 +10,7 @@ __all__ = [
     "LAYERS",
     "STRICT",
     "TRAIN_AUGMENTS",
-    "DiscoverConfig",
+    "ExperimentConfig",
     "FitConfig",
     "check_seed",
     "layers_config",

@@ -2,7 +2,7 @@
 
 import math
 
-from .._errors import StructureError
+from ..errors import StructureError
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._errors import StructureError
+from ..errors import StructureError
 from .checks import check_between, check_choice, check_least
 from .fit import IMAGES, LAYERS, STRICT, FitConfig
 
@@ -18,14 +18,14 @@ MOST_ALPHA = 1000
 
 
 @dataclass(frozen=True)
-class DiscoverConfig:
+class ExperimentConfig:
     """What to learn the symmetries of, and with which network.
 
     Arguments:
         data: A data set by name, an `.npz`, a folder of class folders, or "package.module:function".
         data_dir: Where data sets are looked for first.
         symmetrize: A known symmetry to put into the data: "rotate:DEG", "translate:PIXELS", "scale:FACTOR" or "none".
-        limit: How many training images to use, drawn by the seed; all by default.
+        num_train: How many training images to use, drawn by the seed; all by default.
         task: "none", or each image in a quadrant of a canvas, to tell it ("digit") or it and the quadrant ("quadrant").
         size: The side that square images are resampled to, at most 1,024; None leaves images as they are, and canvases
             of a task at 32.
@@ -41,7 +41,7 @@ class DiscoverConfig:
         baselines: Other ways to train the same network: "plain" (no augmentation), "fixed", "augerino", "map" (no
             augmentation, precisions fixed at 1, no hyper steps) and, of a relaxed network, "conv" (convolutions alone).
         fixed_widths: The widths of the baseline "fixed", by name.
-        simplify: The share below which a path of a relaxed layer is taken out afterwards; None to leave all.
+        prune: The share below which a path of a relaxed layer is taken out afterwards; None to leave all.
         dtype: "float32" or "float64".
         fit: How it is trained.
     """
@@ -49,7 +49,7 @@ class DiscoverConfig:
     data: str = "mnist-mini"
     data_dir: str | None = None
     symmetrize: str = "none"
-    limit: int | None = None
+    num_train: int | None = None
     task: str = "none"
     size: int | None = None
     standardize: bool = False
@@ -61,7 +61,7 @@ class DiscoverConfig:
     relaxation: float = 1.0
     baselines: tuple[str, ...] = ()
     fixed_widths: dict[str, float] = field(default_factory=dict)
-    simplify: float | None = None
+    prune: float | None = None
     dtype: str = "float32"
     fit: FitConfig = IMAGES
 
@@ -71,12 +71,12 @@ class DiscoverConfig:
         check_choice("dtype", self.dtype, TYPES)
         check_choice("train_augment", self.train_augment, TRAIN_AUGMENTS)
         check_least("num_samples", self.num_samples, 1)
-        if self.limit is not None:
-            check_least("limit", self.limit, 1)
+        if self.num_train is not None:
+            check_least("num_train", self.num_train, 1)
         if self.size is not None:
             check_between("size", self.size, LEAST_SIDE, MOST_SIDE)
-        if self.simplify is not None and not 0 < self.simplify < 1:
-            raise StructureError(f"simplify is a share between 0 and 1, such as 0.01; {self.simplify!r} came.")
+        if self.prune is not None and not 0 < self.prune < 1:
+            raise StructureError(f"prune is a share between 0 and 1, such as 0.01; {self.prune!r} came.")
         self._check_relaxation()
         self._check_baselines()
         came = self.fit.curvature
@@ -134,7 +134,7 @@ class DiscoverConfig:
         return {name: value for name, value in plain.items() if name != "fit"} | plain["fit"]
 
 
-def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxation: float = 1.0) -> DiscoverConfig:
+def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxation: float = 1.0) -> ExperimentConfig:
     """The settings that layer-wise equivariance is learned with: the reference network on 32 × 32 standardized pixels.
 
     Arguments:
@@ -147,4 +147,4 @@ def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxat
     check_between("alpha", alpha, 1, MOST_ALPHA)
     name = f"{RELAXED}{variant}:{alpha}" + ("" if length_scale == "fixed" else f":{length_scale}")
     fit = LAYERS if relaxation == 1 else STRICT
-    return DiscoverConfig(network=name, augment="none", size=32, standardize=True, relaxation=relaxation, fit=fit)
+    return ExperimentConfig(network=name, augment="none", size=32, standardize=True, relaxation=relaxation, fit=fit)

@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from .._errors import StructureError
+from ..errors import StructureError
 from .checks import check_choice, check_columns, check_least, check_positive, check_rate, check_seed
 
 OPTIMIZERS = ("adam", "sgd")
@@ -39,8 +39,8 @@ class FitConfig:
         frequency: A hyper step follows every so many epochs.
         estimator: The gradient of the hyperparameters: "two_pass"; "kernel" (a bound from the kernels of all data in
             blocks of M, which take no layer to be independent of another; `curvature` and `judge_columns` then serve
-            read-outs alone, `columns` nothing); "stochastic" (a bound from M data); or "augerino" (the baseline: joint
-            descent on loss − 0.01 ‖widths‖, no evidence).
+            layer summaries alone, `columns` nothing); "stochastic" (a bound from M data); or "augerino" (the baseline:
+            joint descent on loss − 0.01 ‖widths‖, no evidence).
         curvature: "kron", "kron-traced" (KFAC with partial traces), "full" or "diag".
         columns: Sketches in the hyper-gradient, or "exact"; "full" needs "exact".
         hyper_data: M, the data that each step on the augmentation reads, all by default; with "kernel" and
@@ -55,7 +55,7 @@ class FitConfig:
         prior_rate: Adam's rate for the log-precisions.
         likelihood_rate: Adam's rate for the likelihood's parameters (noise, temperature).
         judgements: How many states after the burn-in are judged by their evidence; the best is kept.
-        judge_columns: Sketches in judgements, the read-out of layers and `simplify`, or "exact"; the same ones every
+        judge_columns: Sketches in judgements, the layer summary of layers and `prune`, or "exact"; the same ones every
             time. "full" needs "exact".
         seed: The seed of shuffles, noise and sketches, a whole number from -2^63 to 2^63 - 1.
     """

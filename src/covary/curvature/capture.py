@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .._errors import CaptureError, ShapeError
 from .._types import IndependentSets, SampleAveraging, SampleWeighting
+from ..errors import CaptureError, ShapeError
 from ..priors import hyperparameters_of
 from .coverage import Structure, find_uses, structure_of
 from .jacobian_factors import Share

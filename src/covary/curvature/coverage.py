@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from torch import nn
 
-from .._errors import UnsupportedLayerError
+from ..errors import UnsupportedLayerError
 from ..priors import weights_of
 from .rules import Form, rule_for
 

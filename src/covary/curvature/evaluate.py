@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from .._errors import DataError, UnsupportedLayerError
 from .._types import Batch, Columns, SampleAveraging
+from ..errors import DataError, UnsupportedLayerError
 from ..likelihoods import Likelihood
 from ..linalg import AbstractPSD
 from .accumulate import accumulate

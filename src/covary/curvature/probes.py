@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .._errors import StructureError
 from .._types import Columns
+from ..errors import StructureError
 from ..likelihoods import Likelihood
 
 

@@ -6,8 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from .._errors import StructureError
 from .._types import Columns
+from ..errors import StructureError
 from ..linalg import AbstractPSD, Block
 from ..priors import Prior
 from .accumulate import as_block

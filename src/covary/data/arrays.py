@@ -13,7 +13,7 @@ from jaxtyping import Shaped
 from numpy.lib import format as npy
 from torch import Tensor
 
-from .._errors import DataError
+from ..errors import DataError
 from .dataset import Dataset, checked, labels_from, pixels_from, without_test
 from .memory import require_memory
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from .._errors import DataError
+from ..errors import DataError
 from .dataset import Dataset, checked, labels_from, pixels_from
 from .packed import read_unpacked
 

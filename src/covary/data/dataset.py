@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float32, Int64
 from torch import Tensor
 
-from .._errors import DataError
 from .._types import Batch
+from ..errors import DataError
 from ..noise import permutation
 
 
@@ -58,7 +58,7 @@ def _require_classes(dataset: Dataset, shuffled: Int64[Tensor, " N"], num_train:
     if firsts[last] >= num_train:
         raise DataError(
             f"{dataset.name}, limited to {num_train}, has no training image of class '{dataset.class_names[last]}': "
-            f"expected one for each of {len(firsts)} classes. Take more images, by a larger --limit "
+            f"expected one for each of {len(firsts)} classes. Take more images, by a larger --num-train "
             f"({firsts[last] + 1} is enough) or none."
         )
 

@@ -14,8 +14,8 @@ from functools import partial
 from io import BufferedWriter
 from pathlib import Path, PurePosixPath
 
-from .._errors import DataError
 from .._types import Progress
+from ..errors import DataError
 from .checksums import content_sum
 from .places import cache_dir, packed_or_not, source_of
 from .sources import Download, Source

@@ -10,8 +10,8 @@ from jaxtyping import UInt8
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from .._errors import DataError
 from .._types import Batch
+from ..errors import DataError
 from .dataset import Dataset, checked, scaled, without_test
 from .memory import require_memory
 

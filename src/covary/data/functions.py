@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from torch import Tensor
 
-from .._errors import DataError
 from .._types import Batch
+from ..errors import DataError
 from ..references import function_of
 from .arrays import tensor_from
 from .dataset import Dataset, checked, labels_from, pixels_from, scaled, without_test

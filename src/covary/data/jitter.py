@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .._errors import DataError
+from ..errors import DataError
 from ..noise import Stream, uniform
 from .resize import LEAST_SIDE
 

@@ -2,7 +2,7 @@
 
 import os
 
-from .._errors import DataError
+from ..errors import DataError
 
 _WHERE_UNKNOWN = 16 << 30
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from .._errors import DataError
+from ..errors import DataError
 from .sources import NAMES, SOURCES, Source
 
 ENVIRONMENT_VARIABLE = "COVARY_DATA"

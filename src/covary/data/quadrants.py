@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .._errors import DataError
+from ..errors import DataError
 from ..noise import fold, uniform
 from .dataset import Dataset, checked
 from .resize import LEAST_SIDE, require_room, require_square, to_side
@@ -55,7 +55,7 @@ def _require_all(labels: Int[Tensor, " N"], names: tuple[str, ...], dataset: str
     if missing:
         raise DataError(
             f"{dataset}, with {len(labels)} images, has no training image of class '{names[missing[0]]}': expected "
-            f"one for each of {len(names)} classes. Take more images, by a larger --limit or none."
+            f"one for each of {len(names)} classes. Take more images, by a larger --num-train or none."
         )
 
 

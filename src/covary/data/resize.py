@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from .._errors import DataError
+from ..errors import DataError
 from .dataset import Dataset
 from .memory import require_memory
 

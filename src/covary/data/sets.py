@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from .._errors import DataError
+from ..errors import DataError
 from .arrays import load_arrays
 from .checksums import verify as verify_files
 from .cifar import RECORDS_PER_FILE, load_cifar

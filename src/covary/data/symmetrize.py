@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .._errors import DataError
+from ..errors import DataError
 from ..groups import affine_generators, exponential, warp
 from ..noise import Stream, fold, uniform
 from .dataset import Dataset

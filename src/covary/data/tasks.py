@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .._errors import DataError
+from ..errors import DataError
 from ..noise import fold, normal, uniform
 
 ARC_DEGREES = 120.0  # angles are uniform on [0°, 120°]: the same label within ±60° of the middle

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .._errors import StructureError
 from ..batches import Data, as_batches
 from ..curvature.registry import CurvatureName, blocks_function, check_choice, joined_shifts
+from ..errors import StructureError
 from ..likelihoods import Likelihood
 from ..linalg import Block
 from ..priors import Prior

@@ -25,10 +25,10 @@ from torch.nn.utils.parametrize import ParametrizationList
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
-from .._errors import StructureError
 from .._types import SampleAveraging, TensorMap, Weights
 from ..batches import Data, IndexedBatch, as_batches
 from ..curvature.coverage import require_coverage
+from ..errors import StructureError
 from ..geometry import (
     CARTESIAN,
     BilinearForm,

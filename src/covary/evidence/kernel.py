@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .._errors import StructureError
 from ..batches import Batches, IndexedBatch
 from ..curvature.capture import Captured, capture
 from ..curvature.kernel import tangent_kernel
 from ..distributed import all_sum_number
+from ..errors import StructureError
 from ..linalg import Dense
 from ..priors import Prior
 from .passes import Model, draw_columns

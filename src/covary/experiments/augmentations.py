@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import torch
 
-from .._errors import StructureError
 from ..augment import Affine2d, Augmentation, Composed, Correlated, FiniteGroup
+from ..errors import StructureError
 
 FINITE = {"flips": "flips", "quarter-turns": "quarter_turns", "dihedral": "dihedral"}
 NAMES = ("affine", "affine:NAME,NAME…", "correlated[:NAME,…]", *FINITE, "one+another")

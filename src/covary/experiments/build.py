@@ -8,8 +8,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from .._errors import StructureError
-from ..config import DiscoverConfig, FitConfig
+from ..config import ExperimentConfig, FitConfig
 from ..data import (
     Dataset,
     channel_moments,
@@ -22,13 +21,14 @@ from ..data import (
     true_widths,
 )
 from ..data.quadrants import QUADRANT_SIDE
-from ..layers import begin_strict
+from ..errors import StructureError
+from ..layers import initialize_equivariant
 from ..likelihoods import Categorical
 from ..networks import Averaged, Standardized
 from ..networks import build as build_network
 from ..priors import Prior, hyperparameters_of
 from ..records import Baseline
-from ..training import FitRun, fit
+from ..training import Run, fit
 from ..training.augerino import AUGERINO_DECAY, AUGERINO_RATE
 from .augmentations import build as build_augmentation
 
@@ -68,12 +68,12 @@ class Task(NamedTuple):
     moments: tuple[Tensor, Tensor] | None = None
 
 
-def prepared(config: DiscoverConfig) -> Task:
+def prepared(config: ExperimentConfig) -> Task:
     """The data as the settings ask for them: limited, made symmetric, placed in quadrants, resampled, typed."""
     dataset = load(config.data, config.data_dir)
     seed = config.fit.seed
-    if config.limit is not None:
-        dataset = limited(dataset, config.limit, seed)
+    if config.num_train is not None:
+        dataset = limited(dataset, config.num_train, seed)
     height, width = dataset.x_train.shape[-2:]
     made = symmetrize(dataset, config.symmetrize, seed)
     known = true_widths(config.symmetrize, height, width)
@@ -86,7 +86,7 @@ def prepared(config: DiscoverConfig) -> Task:
     return Task(made._replace(x_train=made.x_train.to(dtype), x_test=made.x_test.to(dtype)), known, moments)
 
 
-def model(config: DiscoverConfig, task: Task) -> nn.Module:
+def model(config: ExperimentConfig, task: Task) -> nn.Module:
     """The network as it starts, averaged over the augmentation that is to be learned, where there is one."""
     network = _network(config, task)
     if config.augment == "none":
@@ -94,18 +94,18 @@ def model(config: DiscoverConfig, task: Task) -> nn.Module:
     return Averaged(network, build_augmentation(config.augment, dtype=config.dtype), config.num_samples)
 
 
-def learn(config: DiscoverConfig, task: Task, session: Session = ALONE) -> FitRun:
+def learn(config: ExperimentConfig, task: Task, session: Session = ALONE) -> Run:
     """The network trained together with its augmentation and prior."""
     return _fitted("learn", _learned(config, task), config, task, session)
 
 
-def run_baseline(name: str, config: DiscoverConfig, task: Task, session: Session = ALONE) -> Baseline:
+def run_baseline(name: str, config: ExperimentConfig, task: Task, session: Session = ALONE) -> Baseline:
     """Another way to train the same network: same draw of initial weights, data, epochs and test samples."""
     run = _fitted(name, _BASELINES[name](config, task), config, task, session)
     return Baseline(name, run.symmetries, run.evidence, run.record.test, run.record.seconds)
 
 
-def check_baselines(config: DiscoverConfig, task: Task) -> None:
+def check_baselines(config: ExperimentConfig, task: Task) -> None:
     """Nothing, or an error for a baseline that cannot be built: better before the first run than after it."""
     for name in config.baselines:
         _BASELINES[name](config, task)
@@ -114,18 +114,18 @@ def check_baselines(config: DiscoverConfig, task: Task) -> None:
 Start = tuple[nn.Module, Prior, FitConfig]
 
 
-def _learned(config: DiscoverConfig, task: Task) -> Start:
+def _learned(config: ExperimentConfig, task: Task) -> Start:
     """Everything learned by the evidence."""
     network = model(config, task)
     return network, _prior(config, network), config.fit
 
 
-def _plain(config: DiscoverConfig, task: Task) -> Start:
+def _plain(config: ExperimentConfig, task: Task) -> Start:
     """No augmentation: the average over any number of equal copies is the network itself."""
     return _learned(replace(config, augment="none", baselines=(), fixed_widths={}), task)
 
 
-def _fixed(config: DiscoverConfig, task: Task) -> Start:
+def _fixed(config: ExperimentConfig, task: Task) -> Start:
     """The widths that the user names; the prior is learned."""
     augment = build_augmentation(config.augment, config.fixed_widths, config.dtype)
     network = Averaged(_network(config, task), augment, config.num_samples)
@@ -133,7 +133,7 @@ def _fixed(config: DiscoverConfig, task: Task) -> Start:
     return network, _prior(config, network), config.fit
 
 
-def _augerino(config: DiscoverConfig, task: Task) -> Start:
+def _augerino(config: ExperimentConfig, task: Task) -> Start:
     """Joint descent on loss minus a reward for width, with a fixed weight decay; it has no evidence to report."""
     network = model(config, task)
     prior = Prior(network, "scalar", AUGERINO_DECAY * len(task.dataset.x_train)).requires_grad_(False)
@@ -141,7 +141,7 @@ def _augerino(config: DiscoverConfig, task: Task) -> Start:
     return network, prior, replace(joint, estimator="augerino", judgements=0, follow_prior=False)
 
 
-def _map(config: DiscoverConfig, task: Task) -> Start:
+def _map(config: ExperimentConfig, task: Task) -> Start:
     """No augmentation, precisions fixed at 1 (a weight decay of 1/N): the evidence is judged once, never followed."""
     network = _network(config, task)
     prior = Prior(network, config.prior).requires_grad_(False)
@@ -150,14 +150,14 @@ def _map(config: DiscoverConfig, task: Task) -> Start:
     return network, prior, replace(config.fit, judgements=min(config.fit.judgements, 1))
 
 
-def _conv(config: DiscoverConfig, task: Task) -> Start:
+def _conv(config: ExperimentConfig, task: Task) -> Start:
     """The network of the same width whose layers are convolutions and nothing else, learned the same way."""
     width = config.network.split(":")[2]
     alone = replace(config, network=f"relaxed:conv:{width}", relaxation=1.0, baselines=(), fixed_widths={})
     return _learned(alone, task)
 
 
-_BASELINES: dict[str, Callable[[DiscoverConfig, Task], Start]] = {
+_BASELINES: dict[str, Callable[[ExperimentConfig, Task], Start]] = {
     "plain": _plain,
     "fixed": _fixed,
     "augerino": _augerino,
@@ -166,11 +166,11 @@ _BASELINES: dict[str, Callable[[DiscoverConfig, Task], Start]] = {
 }
 
 
-def _prior(config: DiscoverConfig, network: nn.Module) -> Prior:
+def _prior(config: ExperimentConfig, network: nn.Module) -> Prior:
     """The prior as it starts; with a relaxation below 1 the network is made to start as its strict paths."""
     if config.relaxation == 1:
         return Prior(network, config.prior)
-    precisions = begin_strict(network, config.relaxation)
+    precisions = initialize_equivariant(network, config.relaxation)
     if not precisions:
         raise StructureError(
             f"relaxation={config.relaxation} lets layers start as one of their paths; no layer of '{config.network}' "
@@ -179,7 +179,7 @@ def _prior(config: DiscoverConfig, network: nn.Module) -> Prior:
     return Prior(network, config.prior, precisions | {"*": 1.0})
 
 
-def _fitted(name: str, start: Start, config: DiscoverConfig, task: Task, session: Session) -> FitRun:
+def _fitted(name: str, start: Start, config: ExperimentConfig, task: Task, session: Session) -> Run:
     network, prior, settings = start
     part = session.part(name)
     return fit(
@@ -197,7 +197,7 @@ def _fitted(name: str, start: Start, config: DiscoverConfig, task: Task, session
     )
 
 
-def _network(config: DiscoverConfig, task: Task) -> nn.Module:
+def _network(config: ExperimentConfig, task: Task) -> nn.Module:
     channels, height, width = task.dataset.x_train.shape[1:]
     network = build_network(config.network, (channels, height, width), len(task.dataset.class_names), config.fit.seed)
     network = network.to(getattr(torch, config.dtype))

@@ -18,10 +18,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from .._errors import DataError, StructureError
 from .._types import Progress, SampleAveraging
 from ..batches import IndexedBatch, outputs_of
-from ..config import DiscoverConfig, FitConfig
+from ..config import ExperimentConfig, FitConfig
+from ..errors import DataError, StructureError
 from ..geometry import (
     CARTESIAN,
     Chart,
@@ -38,7 +38,7 @@ from ..geometry import (
 )
 from ..likelihoods import Categorical
 from ..priors import Prior
-from ..records import Claim, Run, Study, read_run
+from ..records import Claim, RunRecord, Study, read_run
 from ..training import versions
 from ..training.schedule import JUDGE, seed_for
 from ..training.state import tensors_of
@@ -161,7 +161,7 @@ def _polar_or_cartesian(weight: Tensor) -> Chart:
     return polar_of(weight)
 
 
-def _saved(run: Run, folder: Path, num_images: int | None, data_dir: str | None) -> Saved:
+def _saved(run: RunRecord, folder: Path, num_images: int | None, data_dir: str | None) -> Saved:
     config = _config(run, folder, data_dir)
     task = prepared(config)
     network = model(config, task).eval()
@@ -173,10 +173,10 @@ def _saved(run: Run, folder: Path, num_images: int | None, data_dir: str | None)
     return Saved(network, prior, IndexedBatch(x, y, torch.arange(number)), seed_for(config.fit.seed, JUDGE))
 
 
-def _config(run: Run, folder: Path, data_dir: str | None) -> DiscoverConfig:
+def _config(run: RunRecord, folder: Path, data_dir: str | None) -> ExperimentConfig:
     """The settings that the run's own network was made with, without those of its baselines."""
-    names = {kind: [part.name for part in fields(kind) if part.name != "fit"] for kind in (FitConfig, DiscoverConfig)}
-    missing = [name for name in names[DiscoverConfig] if name not in run.config and name not in AT_THE_START]
+    names = {kind: [part.name for part in fields(kind) if part.name != "fit"] for kind in (FitConfig, ExperimentConfig)}
+    missing = [name for name in names[ExperimentConfig] if name not in run.config and name not in AT_THE_START]
     if missing:
         raise StructureError(
             f"{folder} does not keep how its network was made: its settings lack '{missing[0]}'. Expected a run of "
@@ -185,11 +185,11 @@ def _config(run: Run, folder: Path, data_dir: str | None) -> DiscoverConfig:
         )
     # settings of training that an earlier covary did not know have their defaults, which change nothing here
     given, training = (
-        {name: run.config[name] for name in names[kind] if name in run.config} for kind in (DiscoverConfig, FitConfig)
+        {name: run.config[name] for name in names[kind] if name in run.config} for kind in (ExperimentConfig, FitConfig)
     )
     # an earlier covary took widths without the baseline that they belong to
     given |= AT_THE_START | {"baselines": (), "fixed_widths": {}, "data_dir": data_dir or given["data_dir"]}
-    return DiscoverConfig(**given, fit=FitConfig(**training))
+    return ExperimentConfig(**given, fit=FitConfig(**training))
 
 
 @torch.no_grad()

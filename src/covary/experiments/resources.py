@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._errors import StructureError
 from ..batches import as_batches
-from ..config import DiscoverConfig, FitConfig
+from ..config import ExperimentConfig, FitConfig
 from ..curvature import coverage
 from ..curvature.capture import capture
 from ..curvature.coverage import require_coverage
 from ..curvature.evaluate import ROWS_AT_ONCE
 from ..curvature.jacobian_factors import Outer
 from ..curvature.registry import KRON
+from ..errors import StructureError
 from ..layer_summary import relaxed_layers
 from ..layers.sparse import AbstractSparse
 from ..likelihoods import Categorical
@@ -75,7 +75,7 @@ class Plan:
     seconds: float | None = None
 
 
-def plan(config: DiscoverConfig, task: Task) -> Plan:
+def plan(config: ExperimentConfig, task: Task) -> Plan:
     """The needs of a run, its seconds extrapolated from a probe of a few data.
 
     Arguments:
@@ -88,14 +88,14 @@ def plan(config: DiscoverConfig, task: Task) -> Plan:
     epoch, hyper, judged = _probe(config, task)
     settings = config.fit
     num_hyper = sum(is_hyper_epoch(number, settings) for number in range(1, settings.epochs + 1))
-    # a read-out of relaxed layers costs as much as a judgement, a simplification as two
+    # a layer summary of relaxed layers costs as much as a judgement, a pruning as two
     read_out = 1 if relaxed_layers(model(config, task)) else 0
-    num_judged = settings.judgements + read_out + (0 if config.simplify is None else 2)
+    num_judged = settings.judgements + read_out + (0 if config.prune is None else 2)
     total = settings.epochs * epoch + num_hyper * hyper + num_judged * judged
     return replace(needs, epoch_seconds=epoch, hyper_seconds=hyper, judge_seconds=judged, seconds=total)
 
 
-def require_memory(config: DiscoverConfig, task: Task) -> None:
+def require_memory(config: ExperimentConfig, task: Task) -> None:
     """Nothing, or an error before work that this machine has not the memory for."""
     needs = _needs(config, task)
     if needs.total_bytes <= needs.available_bytes:
@@ -116,7 +116,7 @@ def require_memory(config: DiscoverConfig, task: Task) -> None:
     )
 
 
-def _require_weights(config: DiscoverConfig, task: Task) -> None:
+def _require_weights(config: ExperimentConfig, task: Task) -> None:
     """Nothing, or an error before a network is built whose weights alone are more than this machine can hold."""
     x = task.dataset.x_train
     channels, height, width = x.shape[1:]
@@ -136,7 +136,7 @@ def _require_weights(config: DiscoverConfig, task: Task) -> None:
         )
 
 
-def _needs(config: DiscoverConfig, task: Task) -> Plan:
+def _needs(config: ExperimentConfig, task: Task) -> Plan:
     _require_weights(config, task)
     network, x = model(config, task).eval(), task.dataset.x_train
     inner, averaged = (network.network, True) if isinstance(network, Averaged) else (network, False)
@@ -245,7 +245,7 @@ def _activations(network: nn.Module, x: torch.Tensor) -> int:
     return sum(tensor.numel() for tensor in tensors if isinstance(tensor, torch.Tensor))
 
 
-def _probe(config: DiscoverConfig, task: Task) -> tuple[float, float, float]:
+def _probe(config: ExperimentConfig, task: Task) -> tuple[float, float, float]:
     """Seconds of an epoch, of a hyper step and of a judgement, scaled from a few data to all.
 
     Eigen-decompositions do not grow with the data, so a judgement's and a hyper step's are taken at two sizes.

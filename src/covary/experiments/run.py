@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from .._errors import DataError, StructureError
 from .._files import write_text
 from .._types import Columns, Resampling
 from ..batches import as_batches
-from ..config import DiscoverConfig
+from ..config import ExperimentConfig
 from ..curvature.registry import CurvatureName
 from ..data import Dataset
 from ..distributed import own_part
-from ..layer_summary import relaxed_layers, save_simplified, simplify
+from ..errors import DataError, StructureError
+from ..layer_summary import prune, relaxed_layers, save_pruned
 from ..priors import mean_precisions
-from ..records import Pictures, Run, Simplification, read_run
-from ..training import FitRun, checkpoints, is_first, measure
+from ..records import Pictures, Pruning, RunRecord, read_run
+from ..training import Run, checkpoints, is_first, measure
 from ..training.schedule import JUDGE, seed_for
 from ..training.steps import evidence_record, hyper_network
 from .build import Session, Task, check_baselines, learn, model, prepared, run_baseline
@@ -27,10 +27,10 @@ from .resources import require_memory
 CHECKPOINTS, SETTINGS = "checkpoints", "settings.json"
 
 
-def discover(config: DiscoverConfig, out: Path, *, resume: bool = False, checkpoint_every: int = 5) -> Run:
+def discover(config: ExperimentConfig, out: Path, *, resume: bool = False, checkpoint_every: int = 5) -> RunRecord:
     """The record of a run, whose folder `out` then holds `run.json`, the network, the augmentation and the report.
 
-    Where the settings ask for a simplification, the simpler network lies there too, as `simplified.safetensors`.
+    Where the settings ask for a pruning, the simpler network lies there too, as `pruned.safetensors`.
 
     Arguments:
         config: The settings.
@@ -47,20 +47,20 @@ def discover(config: DiscoverConfig, out: Path, *, resume: bool = False, checkpo
     task = prepared(config)
     require_memory(config, task)
     check_baselines(config, task)
-    _check_simplify(config, task)
+    _check_prune(config, task)
     _keep_settings(config, folder, unfinished)
     session = Session(folder, resume, checkpoint_every)
     learned = learn(config, task, session)
     record = replace(
         learned.record,
         title=f"{task.dataset.name}: {len(task.dataset.x_train):,} images, {config.network}",
-        config=learned.record.config | config.as_dict() | {"num_train": len(task.dataset.x_train)},
+        config=learned.record.config | config.as_dict() | {"num_images": len(task.dataset.x_train)},
         true_widths=task.true_widths,
         samples=_named(learned.record.samples, task.dataset),
         notes=[*learned.record.notes, *_standardization(task)],
     )
-    if config.simplify is not None:
-        record = replace(record, simplified=_simplified(config.simplify, learned, config, task, out))
+    if config.prune is not None:
+        record = replace(record, pruned=_pruned(config.prune, learned, config, task, out))
     if config.baselines and is_first():
         replace(learned, record=replace(record, complete=False)).save(out)
     baselines = [run_baseline(name, config, task, session) for name in config.baselines]
@@ -71,18 +71,18 @@ def discover(config: DiscoverConfig, out: Path, *, resume: bool = False, checkpo
     return record
 
 
-def _check_simplify(config: DiscoverConfig, task: Task) -> None:
-    if config.simplify is not None and not relaxed_layers(model(config, task)):
+def _check_prune(config: ExperimentConfig, task: Task) -> None:
+    if config.prune is not None and not relaxed_layers(model(config, task)):
         raise StructureError(
-            f"simplify takes paths out of relaxed layers; the network '{config.network}' has none. Leave it out, or "
+            f"prune takes paths out of relaxed layers; the network '{config.network}' has none. Leave it out, or "
             "name one such as relaxed:f-fc+conv:4."
         )
 
 
-def _simplified(threshold: float, learned: FitRun, config: DiscoverConfig, task: Task, out: Path) -> Simplification:
+def _pruned(threshold: float, learned: Run, config: ExperimentConfig, task: Task, out: Path) -> Pruning:
     """What came of taking paths out; the simpler network lies in the folder."""
     seed, fit = seed_for(config.fit.seed, JUDGE), config.fit
-    simple = simplify(
+    simple = prune(
         hyper_network(learned.network, fit),
         threshold,
         likelihood=learned.likelihood,
@@ -93,13 +93,13 @@ def _simplified(threshold: float, learned: FitRun, config: DiscoverConfig, task:
         seed=seed,
     )
     if is_first():
-        save_simplified(simple.network, out)
+        save_pruned(simple.network, out)
     tested = None
     if len(task.dataset.x_test):  # with as many copies as the test of the whole network
         whole = simple.network
         network = whole.with_samples(config.num_samples) if isinstance(whole, Resampling) else whole
         tested = measure(network, learned.likelihood, task.dataset.test, fit.seed)
-    return Simplification(
+    return Pruning(
         threshold=threshold,
         removed=list(simple.removed),
         replaced=list(simple.replaced),
@@ -122,7 +122,7 @@ def _standardization(task: Task) -> list[str]:
     return [f"The network takes the training images' mean ({means}) out and divides by their deviation ({deviations})."]
 
 
-def _complete(config: DiscoverConfig, out: Path) -> Run | None:
+def _complete(config: ExperimentConfig, out: Path) -> RunRecord | None:
     """The complete run of a folder, made with the same settings; None where there is none."""
     if not (out / "run.json").exists():
         return None
@@ -133,7 +133,7 @@ def _complete(config: DiscoverConfig, out: Path) -> Run | None:
     return run
 
 
-def _keep_settings(config: DiscoverConfig, folder: Path, unfinished: bool) -> None:
+def _keep_settings(config: ExperimentConfig, folder: Path, unfinished: bool) -> None:
     """The settings beside the checkpoints that are made with them: a run goes on with no others."""
     path = folder / SETTINGS
     if unfinished:
@@ -146,7 +146,7 @@ def _keep_settings(config: DiscoverConfig, folder: Path, unfinished: bool) -> No
         write_text(path, json.dumps(config.as_dict()) + "\n")
 
 
-def _compare(written: Mapping[str, Any], config: DiscoverConfig, out: Path) -> None:
+def _compare(written: Mapping[str, Any], config: ExperimentConfig, out: Path) -> None:
     for name, value in json.loads(json.dumps(config.as_dict())).items():
         if name not in written:
             raise StructureError(

@@ -20,8 +20,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import grad, hessian
 
-from .._errors import ChartError, NumericalError, StructureError
 from .._types import TensorMap
+from ..errors import ChartError, NumericalError, StructureError
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from .charts.chart import CARTESIAN, Chart
 from .metrics.fisher import fisher_metric

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import grad
 
-from .._errors import DataError
+from ..errors import DataError
 from .charts.chart import CARTESIAN, Chart
 from .metrics.metric import Metric
 

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from .._errors import ShapeError
 from .._types import SampleAveraging, Weights
+from ..errors import ShapeError
 from ..priors import weights_of
 
 

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import grad, hessian, jacfwd, jvp
 
-from .._errors import StructureError
+from ..errors import StructureError
 from .charts.chart import Chart
 from .metrics.metric import Metric
 from .objects import BilinearForm, Operator, Point, positive_log_det, positive_root

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .._errors import ChartError, KindError, NotPositiveDefiniteError, ShapeError
+from ..errors import ChartError, KindError, NotPositiveDefiniteError, ShapeError
 from .charts.chart import CARTESIAN, Chart, transition
 
 Kind = TypeVar("Kind", bound="AbstractObject")  # beartype knows `Self` only in classes it decorates whole

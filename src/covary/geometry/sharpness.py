@@ -13,9 +13,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from .._errors import StructureError
 from ..batches import Data
 from ..curvature.coverage import select_weights
+from ..errors import StructureError
 from ..likelihoods import Likelihood
 from .estimators.estimate import Estimate
 from .estimators.lanczos import top_eigenvalues

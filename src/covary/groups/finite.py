@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from .._errors import ShapeError, StructureError
+from ..errors import ShapeError, StructureError
 
 _ELEMENTS = {
     "identity": (False, 0),

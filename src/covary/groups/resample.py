@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
-from .._errors import DataError, ShapeError, StructureError
+from ..errors import DataError, ShapeError, StructureError
 
 PADDINGS = ("zeros", "border", "reflection")
 

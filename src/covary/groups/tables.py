@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from .._errors import StructureError
+from ..errors import StructureError
 from .finite import FINITE_GROUPS, act, missing_products, product
 
 FIRST_SIDE = 12  # pixels of the images on which an action is checked first; divisible by 2, 3, 4 and 6

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from .._errors import StructureError
 from ..distributed import all_sum
+from ..errors import StructureError
 from ..evidence import EvidenceTerms, Model
 from ..priors import Prior, hyperparameters_of
 

@@ -20,10 +20,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .._errors import StructureError
 from ..batches import Batches
 from ..curvature.capture import capture
 from ..curvature.kernel import weight_kernels
+from ..errors import StructureError
 from ..evidence import Model
 from ..evidence.kernel import joined_batch
 from ..evidence.passes import check_model

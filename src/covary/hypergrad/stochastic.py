@@ -21,13 +21,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .._errors import StructureError
 from ..batches import Data, IndexedBatch, as_batches
 from ..curvature.capture import Captured, capture
 from ..curvature.kron import kron_blocks
 from ..curvature.probes import root_columns
 from ..curvature.registry import joined
 from ..distributed import all_sum, all_sum_number
+from ..errors import StructureError
 from ..evidence import EvidenceTerms, Model
 from ..evidence.kernel import joined_batch, kernel_log_ratio, prior_log_volume
 from ..evidence.passes import check_model

@@ -8,21 +8,21 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .._errors import StructureError
 from .._types import Columns
 from ..batches import Batches, Data, as_batches, outputs_of
 from ..curvature.registry import CurvatureName
 from ..distributed import all_max, all_sum
+from ..errors import StructureError
 from ..evidence import EvidenceTerms, Model, evidence_terms, log_evidence
 from ..layers import Relaxed, SparseDense, stationary
 from ..likelihoods import Likelihood
 from ..priors import Prior, weights_of
-from .summary import THRESHOLD, check_threshold, curvature_factors, largest, path_readouts, relaxed_layers
+from .summary import THRESHOLD, check_threshold, curvature_factors, largest, path_summaries, relaxed_layers
 
 CONSTANT = 1e-2  # how far from 1 a basis function that counts as constant may fall
 
 
-class Simplified(NamedTuple):
+class Pruned(NamedTuple):
     """A simpler network, and what taking paths out has changed.
 
     Arguments:
@@ -53,7 +53,7 @@ class Simplified(NamedTuple):
 
 
 @torch.no_grad()
-def simplify(
+def prune(
     network: nn.Module,
     threshold: float = THRESHOLD,
     *,
@@ -63,7 +63,7 @@ def simplify(
     curvature: CurvatureName = "kron",
     columns: Columns = "exact",
     seed: int = 0,
-) -> Simplified:
+) -> Pruned:
     r"""The network without switched-off paths, and what that changed; the network itself stays as it is.
 
     A path of a relaxed layer is off when the share of every one of its tensors, biases included, is below the threshold
@@ -86,16 +86,16 @@ def simplify(
     layers = relaxed_layers(network)
     if not layers:
         raise StructureError(
-            f"simplify takes paths out of relaxed layers; {type(network).__name__} has none. Build it of "
+            f"prune takes paths out of relaxed layers; {type(network).__name__} has none. Build it of "
             "covary.layers.Relaxed, or by relaxed_network."
         )
     batches = as_batches(data)
     model = Model(network, likelihood, prior.weights(network), seed)
     factors = curvature_factors(model, prior, batches, curvature, columns, with_gradient=True)
-    readouts = path_readouts(layers, factors, prior, model.weights, threshold)
+    summaries = path_summaries(layers, factors, prior, model.weights, threshold)
     simple = copy.deepcopy(network).eval()
     removed, precisions = [], dict(prior.shifts())
-    for name, paths in readouts.items():
+    for name, paths in summaries.items():
         kept = largest(paths)
         for path in (path.name for path in paths if path.off and path.name != kept):
             del _layer(simple, name).paths[path]
@@ -103,7 +103,7 @@ def simplify(
     replaced = [path for name in layers for path in _made_stationary(simple, name, precisions)]
     carried = _carried(prior, simple, precisions)
     changes = _changes(network, simple, batches, seed)
-    return Simplified(
+    return Pruned(
         network=simple,
         prior=carried,
         threshold=threshold,

@@ -7,36 +7,36 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import nn
 
-from .._errors import DataError, StructureError
 from .._files import write_whole
+from ..errors import DataError, StructureError
 from ..layers import Relaxed, SparseDense, stationary
-from ..records import Simplification, read_run
+from ..records import Pruning, read_run
 
-SIMPLIFIED = "simplified.safetensors"
+PRUNED = "pruned.safetensors"
 
 
-def save_simplified(network: nn.Module, folder: str | Path) -> Path:
+def save_pruned(network: nn.Module, folder: str | Path) -> Path:
     """The path of the file with the network's tensors, in a folder that is made where it is not there."""
-    path = Path(folder) / SIMPLIFIED
+    path = Path(folder) / PRUNED
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}))
     return path
 
 
-def load_simplified(network: nn.Module, folder: str | Path) -> nn.Module:
-    """The simpler network that a run with `--simplify` left, in evaluation mode; `network` stays as it is.
+def load_pruned(network: nn.Module, folder: str | Path) -> nn.Module:
+    """The simpler network that a run with `--prune` left, in evaluation mode; `network` stays as it is.
 
     The paths that `run.json` records as removed are taken out, those that it records as replaced become the stationary
-    maps they are, and the tensors of `simplified.safetensors` are filled in.
+    maps they are, and the tensors of `pruned.safetensors` are filled in.
 
     Arguments:
         network: The network of the run before, built anew; its numbers do not matter. That of `covary layers` is
             `Standardized`, and `Averaged` where an augmentation was learned.
         folder: The run's folder.
     """
-    record, path = read_run(Path(folder)).simplified, Path(folder) / SIMPLIFIED
+    record, path = read_run(Path(folder)).pruned, Path(folder) / PRUNED
     if record is None:
-        raise StructureError(f"The run in {folder} was not simplified. Make it anew with --simplify 0.01, or load all.")
+        raise StructureError(f"The run in {folder} was not pruned. Make it anew with --prune 0.01, or load all.")
     simple = _pruned(network, record, path)
     try:
         tensors = load_file(path)
@@ -54,7 +54,7 @@ def load_simplified(network: nn.Module, folder: str | Path) -> nn.Module:
     return simple
 
 
-def _pruned(network: nn.Module, record: Simplification, path: Path) -> nn.Module:
+def _pruned(network: nn.Module, record: Pruning, path: Path) -> nn.Module:
     """A copy without the removed paths, and with stationary maps in the place of the replaced ones."""
     simple = copy.deepcopy(network).eval()
     layers = {name: module for name, module in simple.named_modules() if isinstance(module, Relaxed)}

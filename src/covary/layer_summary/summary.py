@@ -11,10 +11,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .._errors import StructureError
 from .._types import Columns
 from ..batches import Data, IndexedBatch, as_batches
 from ..curvature.registry import CurvatureName, blocks_function, check_choice
+from ..errors import StructureError
 from ..evidence import Factors, Model, effective_per_weight, factor_pass
 from ..evidence.passes import check_model
 from ..layers import Relaxed
@@ -27,7 +27,7 @@ THRESHOLD = 1e-2
 PROBE_DATA = 64  # an equivariance error is the same to two digits with more
 
 
-class LayerReadout(NamedTuple):
+class LayerSummary(NamedTuple):
     """One relaxed layer: its name in the network, its paths, and its equivariance errors on data."""
 
     name: str
@@ -51,7 +51,7 @@ def relaxed_layers(network: nn.Module) -> dict[str, Relaxed]:
 
 
 @torch.no_grad()
-def read_layers(
+def summarize_layers(
     network: nn.Module,
     likelihood: Likelihood,
     prior: Prior,
@@ -62,7 +62,7 @@ def read_layers(
     columns: Columns = "exact",
     threshold: float = THRESHOLD,
     probe: IndexedBatch | None = None,
-) -> list[LayerReadout]:
+) -> list[LayerSummary]:
     """What each relaxed layer of a network became, in order; empty for a network without such layers.
 
     Arguments:
@@ -84,11 +84,11 @@ def read_layers(
     batches = as_batches(data)
     model = Model(network, likelihood, prior.weights(network), seed)
     factors = curvature_factors(model, prior, batches, curvature, columns)
-    paths = path_readouts(layers, factors, prior, model.weights, threshold)
+    paths = path_summaries(layers, factors, prior, model.weights, threshold)
     first = next(iter(batches)) if probe is None else probe
     inputs = layer_inputs(network, IndexedBatch(*(part[:PROBE_DATA] for part in first)), layers, seed)
     return [
-        LayerReadout(name, paths[name], equivariance_errors(layer, inputs[name], seed=seed))
+        LayerSummary(name, paths[name], equivariance_errors(layer, inputs[name], seed=seed))
         for name, layer in layers.items()
     ]
 
@@ -102,7 +102,7 @@ def curvature_factors(
     *,
     with_gradient: bool = False,
 ) -> Factors:
-    """The statistics of all data that a read-out needs; arguments as for `log_evidence`."""
+    """The statistics of all data that a layer summary needs; arguments as for `log_evidence`."""
     check_choice(curvature, columns, prior)
     if curvature == "kernel":
         raise StructureError(
@@ -113,7 +113,7 @@ def curvature_factors(
     return factor_pass(model, batches, blocks_function(curvature), columns, with_gradient=with_gradient)
 
 
-def path_readouts(
+def path_summaries(
     layers: Mapping[str, Relaxed],
     factors: Factors,
     prior: Prior,

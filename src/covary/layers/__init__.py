@@ -7,6 +7,7 @@ networks. Layers are plain `nn.Module`s that know nothing of curvature; how they
 """
 
 from .dense import Conv, Dense
+from .equivariant_start import initialize_equivariant
 from .factored import FactoredDense
 from .group import GroupConv, GroupPool
 from .pool import PolyphasePool
@@ -14,7 +15,6 @@ from .relaxed import FixedFrame, Relaxed
 from .scalar import Bias, Scale
 from .sparse import SparseConv, SparseDense
 from .stationary import GlobalSum, stationary
-from .strict import begin_strict
 
 __all__ = [
     "Bias",
@@ -30,6 +30,6 @@ __all__ = [
     "Scale",
     "SparseConv",
     "SparseDense",
-    "begin_strict",
+    "initialize_equivariant",
     "stationary",
 ]

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .._errors import StructureError
+from ..errors import StructureError
 
 
 class Axes(NamedTuple):

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .._errors import ShapeError
+from ..errors import ShapeError
 
 GAIN = math.sqrt(2)  # a ReLU halves the second moment
 

@@ -29,7 +29,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .._errors import ShapeError, StructureError
+from ..errors import ShapeError, StructureError
 from ..groups import Group, align, lift, turn_slices
 from .dense import GAIN, check_rank, check_sizes, normal_weight, pad_circular
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .._errors import ShapeError, StructureError
+from ..errors import ShapeError, StructureError
 from ..groups import Group
 from .dense import check_rank
 

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .._errors import ShapeError, StructureError
+from ..errors import ShapeError, StructureError
 from ..groups import Group, alike, turn_slices, turns_shifts
 from .dense import Conv, check_rank
 from .group import GroupConv

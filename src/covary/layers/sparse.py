@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .._errors import StructureError
+from ..errors import StructureError
 from .basis import (
     Axes,
     anchor_slopes,

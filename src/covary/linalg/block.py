@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .._errors import ShapeError, StructureError
 from .._types import TensorMap
+from ..errors import ShapeError, StructureError
 from .checks import check_vectors, describe
 from .dense import Dense
 from .diagonal import Diagonal

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .._errors import NotPositiveDefiniteError, ShapeError, StructureError
+from ..errors import NotPositiveDefiniteError, ShapeError, StructureError
 
 
 def describe(name: str, part: str = "") -> str:

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .._errors import NotPositiveDefiniteError
 from .._types import TensorMap
+from ..errors import NotPositiveDefiniteError
 from .checks import check_entries, check_factor, check_scale, check_vectors, describe, require_positive
 from .diagonal import Diagonal
 from .eigen import Factors

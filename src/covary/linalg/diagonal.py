@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .._errors import NotPositiveDefiniteError, ShapeError
 from .._types import TensorMap
+from ..errors import NotPositiveDefiniteError, ShapeError
 from .checks import check_scale, check_vectors, describe, require_positive
 from .eigen import Factors
 from .psd import AbstractPSD, check_matching

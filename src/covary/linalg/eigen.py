@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from .._errors import NotPositiveDefiniteError
+from ..errors import NotPositiveDefiniteError
 from .checks import check_entries, describe
 from .gram import Gram, as_gram
 

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .._errors import ShapeError, StructureError
 from .._types import TensorMap
+from ..errors import ShapeError, StructureError
 from .checks import check_factor, check_scale, check_vectors, describe, require_positive
 from .eigen import Factors, Spectrum
 from .gram import Gram, as_gram

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .._errors import ShapeError, StructureError
 from .._types import TensorMap
+from ..errors import ShapeError, StructureError
 from .shift import Shift, Shifts
 
 Statistics = tuple[Tensor, ...] | dict[str, tuple[Tensor, ...]]  # of one matrix, or per named block

@@ -6,7 +6,7 @@ from typing import TypeGuard
 from jaxtyping import Float
 from torch import Tensor
 
-from .._errors import ShapeError, StructureError
+from ..errors import ShapeError, StructureError
 
 Shift = float | int | Float[Tensor, ""] | Float[Tensor, " _"]  # a number, or a vector of as many as H has rows
 Shifts = Shift | Mapping[str, Shift]  # a shift, or one per named block

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from .._errors import DataError, ShapeError
 from ..augment import Augmentation, WeightedAugmentation
+from ..errors import DataError, ShapeError
 from ..noise import fold
 
 

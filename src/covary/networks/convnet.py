@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from .._errors import ShapeError
+from ..errors import ShapeError
 from .initial import initialize
 
 _MIDDLE_KERNEL = {28: 3, 32: 5}  # the size that leaves 5×5 positions for the last convolution of LeNet

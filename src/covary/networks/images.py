@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from .._errors import ShapeError
+from ..errors import ShapeError
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
-from .._errors import UnsupportedLayerError
+from ..errors import UnsupportedLayerError
 
 
 def initialize(network: nn.Sequential, generator: torch.Generator | None) -> nn.Sequential:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from .._errors import ShapeError, StructureError
+from ..errors import ShapeError, StructureError
 from ..references import function_of
 from .convnet import cnn, lenet
 from .mlp import mlp

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .._errors import ShapeError, StructureError
+from ..errors import ShapeError, StructureError
 from ..groups import P4, Group, lift
 from ..layers import (
     Conv,

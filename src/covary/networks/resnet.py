@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .._errors import ShapeError
+from ..errors import ShapeError
 from ..layers import Bias, Scale
 
 

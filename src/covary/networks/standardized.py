@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .._errors import DataError
+from ..errors import DataError
 
 
 class Standardized(nn.Module):

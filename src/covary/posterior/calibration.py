@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .._errors import DataError, ShapeError
+from ..errors import DataError, ShapeError
 
 Probabilities = Tensor  # (N, C), rows sum to one; checked here, where users pass their own
 Targets = Tensor  # (N,), int64

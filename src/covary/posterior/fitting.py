@@ -7,11 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .._errors import StructureError
 from .._types import TensorMap
 from ..batches import Batches, Data, as_batches
 from ..curvature.full import FULL
 from ..curvature.registry import BlocksFunction, blocks_function, check_choice
+from ..errors import StructureError
 from ..evidence import Factors, Model, factor_pass
 from ..evidence.passes import check_model
 from ..likelihoods import Likelihood

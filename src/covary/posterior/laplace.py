@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .._errors import DataError, StructureError
 from ..batches import Data
+from ..errors import DataError, StructureError
 from ..evidence import EvidenceTerms, Model, evidence_terms
 from ..likelihoods import Likelihood
 from ..linalg import Block

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from .._errors import UnsupportedLayerError
 from .._types import SampleAveraging
 from ..curvature.coverage import find_uses
+from ..errors import UnsupportedLayerError
 from ..priors import Prior
 
 

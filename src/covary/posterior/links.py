@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .._errors import NotPositiveDefiniteError, StructureError
+from ..errors import NotPositiveDefiniteError, StructureError
 from ..linalg import eigh_all
 
 

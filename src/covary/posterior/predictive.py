@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .._errors import DataError, StructureError
 from .._types import SampleAveraging
 from ..batches import as_batches
 from ..curvature.evaluate import ROWS_AT_ONCE
+from ..errors import DataError, StructureError
 from ..evidence import Model
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from ..noise import Stream, normal

@@ -14,8 +14,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from .._errors import DataError, StructureError
 from ..curvature.full import FULL
+from ..errors import DataError, StructureError
 from ..evidence import Factors
 from ..likelihoods import Likelihood
 from ..linalg import AbstractPSD, Block, Dense, Diagonal, Kron

@@ -13,8 +13,8 @@ from .run import (
     LayerPath,
     Metrics,
     Pictures,
-    Run,
-    Simplification,
+    Pruning,
+    RunRecord,
     Symmetry,
 )
 from .study import Claim, Study
@@ -29,8 +29,8 @@ __all__ = [
     "LayerPath",
     "Metrics",
     "Pictures",
-    "Run",
-    "Simplification",
+    "Pruning",
+    "RunRecord",
     "Study",
     "Symmetry",
     "from_plain",

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .._errors import DataError
 from .._files import write_text
-from .run import Evidence, Pictures, Run, Symmetry
+from ..errors import DataError
+from .run import Evidence, Pictures, RunRecord, Symmetry
 from .study import Study
 
 VERSION = 1
@@ -25,7 +25,7 @@ LEAST = {(Evidence, "num_data"): 1, (Symmetry, "width"): 0}  # what a report div
 DEEPEST = 16  # of lists and mappings inside one another; a setting needs a few
 
 
-def write_run(run: Run, path: Path) -> None:
+def write_run(run: RunRecord, path: Path) -> None:
     """One run into one JSON file, atomically."""
     content = {"format": "covary-run", "version": VERSION} | dataclasses.asdict(run)
     try:
@@ -45,7 +45,7 @@ def write_study(study: Study, path: Path) -> None:
     write_text(path, text + "\n")
 
 
-def read_run(path: Path) -> Run:
+def read_run(path: Path) -> RunRecord:
     """The run in a file, or in the file `run.json` of a folder; every field is checked."""
     file = path / "run.json" if path.is_dir() else path
     try:
@@ -60,7 +60,7 @@ def read_run(path: Path) -> Run:
         raise DataError(f"{file} has format version {content.get('version')!r}; this covary reads {VERSION}.")
     values = {name: value for name, value in content.items() if name not in ("format", "version")}
     _check_plain(values, str(file), DEEPEST)
-    run: Run = from_plain(values, Run, str(file))
+    run: RunRecord = from_plain(values, RunRecord, str(file))
     _check_pictures(run.samples, file)
     _check_correlation(run, file)
     return run
@@ -140,7 +140,7 @@ def _check_pictures(pictures: Pictures | None, file: Path) -> None:
         raise DataError(f"{file}.samples needs a label per image and nine numbers per matrix. Save the run anew.")
 
 
-def _check_correlation(run: Run, file: Path) -> None:
+def _check_correlation(run: RunRecord, file: Path) -> None:
     size = len(run.symmetries)
     if run.correlation is not None and [len(row) for row in run.correlation] != [size] * size:
         raise DataError(

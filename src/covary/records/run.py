@@ -196,7 +196,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Simplification:
+class Pruning:
     """What came of taking the switched-off paths out of a network.
 
     Arguments:
@@ -228,7 +228,7 @@ class Simplification:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunRecord:
     """A whole run, as `run.json` keeps it.
 
     Arguments:
@@ -248,7 +248,7 @@ class Run:
         seconds: How long the run took, without the baselines.
         complete: Whether the run came to its end.
         notes: Plain sentences that a reader must know.
-        simplified: What came of taking the switched-off paths out, where that was asked for.
+        pruned: What came of taking the switched-off paths out, where that was asked for.
     """
 
     title: str
@@ -267,4 +267,4 @@ class Run:
     seconds: float
     complete: bool = True
     notes: list[str] = field(default_factory=list)
-    simplified: Simplification | None = None
+    pruned: Pruning | None = None

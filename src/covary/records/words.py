@@ -8,7 +8,7 @@ by less than one; where no image is known, a pixel is that of an image of 28 × 
 import math
 from collections.abc import Sequence
 
-from . import Layer, Run, Symmetry
+from . import Layer, RunRecord, Symmetry
 
 THRESHOLD = (
     "A width counts as negligible when it moves the points of an image by less than half a pixel on average, and as "
@@ -116,7 +116,7 @@ def strength(symmetry: Symmetry, image_shape: Sequence[int] | None = None) -> st
     return "negligible" if pixels < 0.5 else "slight" if pixels < 1 else "clear"
 
 
-def summary(run: Run) -> str:
+def summary(run: RunRecord) -> str:
     """What was learned, in a plain sentence about the transforms, about the layers, or about each."""
     if not run.symmetries and not run.layers:
         return "This run has no transforms whose width could be learned."
@@ -124,7 +124,7 @@ def summary(run: Run) -> str:
     return " ".join([*parts, _became(run)] if run.layers else parts)
 
 
-def layer_names(run: Run) -> list[str]:
+def layer_names(run: RunRecord) -> list[str]:
     """The layers' names without what all of them begin with; where numbers are left, "layer 1" and so on, in order."""
     parts = [layer.name.split(".") for layer in run.layers]
     shared = 0
@@ -142,7 +142,7 @@ def path_precision(precisions: dict[str, float]) -> str:
     return low if low == high else f"{low}–{high}"
 
 
-def _became(run: Run) -> str:
+def _became(run: RunRecord) -> str:
     """The learned types of the layers, one after another."""
     if all(len(layer.paths) == 1 for layer in run.layers):
         return "Each layer has a single path, so there was nothing to choose."
@@ -169,7 +169,7 @@ def _numbered(numbers: Sequence[int]) -> str:
     return f"layer {numbers[0]}" if len(numbers) == 1 else f"layers {numbers[0]} to {numbers[-1]}"
 
 
-def _ignored(run: Run) -> str:
+def _ignored(run: RunRecord) -> str:
     """The transforms that the labels ignore."""
     shape = run.samples.shape if run.samples is not None else None
     found: dict[str, list[str]] = {"clear": [], "slight": [], "negligible": []}

@@ -17,8 +17,8 @@ from .tables import (
     evidence_table,
     layers_table,
     metrics_table,
+    pruning_table,
     run_text,
-    simplification_table,
     symmetries_table,
 )
 
@@ -38,8 +38,8 @@ __all__ = [
     "page",
     "pictures_figure",
     "precisions_figure",
+    "pruning_table",
     "run_text",
-    "simplification_table",
     "summary",
     "svg",
     "symmetries_table",

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from ..records import Layer, Run
+from ..records import Layer, RunRecord
 from ..records.words import layer_names, short
 from .figures import WIDTH, empty_figure
 from .svg import COLORS, INK, style
@@ -16,7 +16,7 @@ KNOWN = ("conv", "fc", "gconv", "f-fc", "s-fc", "s-conv")
 LEAST_SHARE = 0.12  # of a bar, for its number to fit in
 
 
-def architecture_figure(run: Run) -> Figure:
+def architecture_figure(run: RunRecord) -> Figure:
     """A bar per layer from input to output, divided by the paths' relative effective numbers of parameters."""
     if not run.layers:
         return empty_figure("The network has no relaxed layers.")

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..records import Run
+from ..records import RunRecord
 
 # Settings that say which data a run saw: evidences of different data are no rivals.
-DATA_SETTINGS = ("data", "limit", "symmetrize", "task")
+DATA_SETTINGS = ("data", "num_train", "symmetrize", "task")
 
 
-def comparison(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def comparison(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
     """One row per run, the highest log evidence first, those without an evidence last.
 
     `log_bayes_factor` is the log evidence minus that of the best: 0 for the best, negative for all others.
@@ -37,7 +37,7 @@ def comparison(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return rows
 
 
-def comparability(runs: Sequence[Run]) -> list[str]:
+def comparability(runs: Sequence[RunRecord]) -> list[str]:
     """Reasons why the evidences of these runs cannot be compared, one sentence each; empty where they can."""
     warnings = [f"'{run.title}' has no evidence: it is listed last." for run in runs if run.evidence is None]
     warnings += [f"'{run.title}' did not come to its end: its evidence may rise." for run in runs if not run.complete]
@@ -50,7 +50,7 @@ def comparability(runs: Sequence[Run]) -> list[str]:
     }
     # the seed draws the images of a limit, the amounts of a symmetry, and the quadrants of a task
     made = ("symmetrize", "task")
-    drawn = any(run.config.get("limit") or any(run.config.get(s, "none") != "none" for s in made) for run in runs)
+    drawn = any(run.config.get("num_train") or any(run.config.get(s, "none") != "none" for s in made) for run in runs)
     for setting in (*DATA_SETTINGS, "seed") if drawn else DATA_SETTINGS:
         differing[f"saw different data, by the setting {setting}"] = {repr(run.config.get(setting)) for run in runs}
     for difference, found in differing.items():

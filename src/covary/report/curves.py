@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from ..records import Epoch, Evidence, Run
+from ..records import Epoch, Evidence, RunRecord
 from ..records.words import amount, ending, plain_name, short
 from .figures import WIDTH, by_kind, empty_figure
 from .svg import COLORS, INK, MUTED, style
@@ -23,13 +23,13 @@ MOST_GROUPS = 24
 BURN_IN = "#f1ece2"
 
 
-def burn_in(run: Run) -> int:
+def burn_in(run: RunRecord) -> int:
     """The number of recorded epochs before the first hyper step; 0 where there was none at all."""
     steps = [epoch.epoch for epoch in run.history if epoch.evidence is not None]
     return min(steps) - run.history[0].epoch if steps else 0
 
 
-def trajectories_figure(run: Run) -> Figure:
+def trajectories_figure(run: RunRecord) -> Figure:
     """Widths over epochs, one panel per unit; true amounts are dotted, epochs before the first hyper step shaded."""
     if not run.history or not run.symmetries:
         return empty_figure("No epochs were recorded.")
@@ -56,7 +56,7 @@ def trajectories_figure(run: Run) -> Figure:
     return figure
 
 
-def _with_marks(handles: list[Line2D], labels: list[str], run: Run) -> tuple[list[Line2D | Patch], list[str]]:
+def _with_marks(handles: list[Line2D], labels: list[str], run: RunRecord) -> tuple[list[Line2D | Patch], list[str]]:
     """The legend's lines, then what is dotted and what is shaded, where there is such a thing."""
     marks: list[tuple[Line2D | Patch, str]] = []
     if any(symmetry.name in run.true_widths for symmetry in run.symmetries):
@@ -66,7 +66,7 @@ def _with_marks(handles: list[Line2D], labels: list[str], run: Run) -> tuple[lis
     return [*handles, *(mark for mark, _ in marks)], [*labels, *(label for _, label in marks)]
 
 
-def evidence_figure(run: Run) -> Figure:
+def evidence_figure(run: RunRecord) -> Figure:
     """Log evidence per datum over epochs, then its three terms: estimates as a line, judged values as dots."""
     estimates = [(epoch.epoch, epoch.evidence) for epoch in run.history if epoch.evidence is not None]
     judged = [(epoch.epoch, epoch.judged) for epoch in run.history if epoch.judged is not None]
@@ -114,7 +114,7 @@ def _marker(pairs: Sequence[tuple[int, float]]) -> str:
     return "o" if len(pairs) == 1 else ""  # a line through one point would not be seen
 
 
-def _epochs(axes: Iterable[Axes], run: Run) -> None:
+def _epochs(axes: Iterable[Axes], run: RunRecord) -> None:
     first, last = run.history[0].epoch, run.history[-1].epoch
     shaded = burn_in(run)
     for panel in axes:
@@ -126,7 +126,7 @@ def _epochs(axes: Iterable[Axes], run: Run) -> None:
     panel.set_xlabel("epoch")
 
 
-def precisions_figure(run: Run) -> Figure:
+def precisions_figure(run: RunRecord) -> Figure:
     """The prior's precision of each group: a dot at the end of the run, a trail from its start."""
     if not run.history or not run.history[-1].precisions:
         return empty_figure("No precisions were recorded.")

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..records import Pictures, Run, Symmetry
+from ..records import Pictures, RunRecord, Symmetry
 from ..records.words import amount, kind, plain_name, short, strength
 from .comparison import comparison
 from .svg import COLORS, INK, MUTED, PALE, style
@@ -22,7 +22,7 @@ LEAST_REACH = {"radians": 45.0, "half-widths": 25.0, "half-heights": 25.0, "log-
 MOST_IMAGES, MOST_VERSIONS, MOST_FLOWS = 8, 8, 6
 
 
-def widths_figure(run: Run) -> Figure:
+def widths_figure(run: RunRecord) -> Figure:
     """Bars of the learned widths, one axis per unit, with the true amounts where they are known."""
     if not run.symmetries:
         return empty_figure("No widths were learned.")
@@ -52,7 +52,7 @@ def _bars_height(number: int) -> float:
     return 0.75 + 0.27 * number
 
 
-def _width_bars(panel: Axes, group: Sequence[Symmetry], run: Run) -> None:
+def _width_bars(panel: Axes, group: Sequence[Symmetry], run: RunRecord) -> None:
     places = range(len(group))
     values = [amount(symmetry.width, symmetry.unit) for symmetry in group]
     known = [amount(run.true_widths[s.name], s.unit) if s.name in run.true_widths else None for s in group]
@@ -73,7 +73,7 @@ def _width_bars(panel: Axes, group: Sequence[Symmetry], run: Run) -> None:
     panel.grid(False, axis="y")
 
 
-def pictures_figure(run: Run) -> Figure:
+def pictures_figure(run: RunRecord) -> Figure:
     """A grid of images, each row one image as it is, then transformed as the labels allow."""
     if run.samples is None:
         return empty_figure("No images were kept.")
@@ -108,7 +108,7 @@ def _images(samples: Pictures) -> np.ndarray:
     return values[:, :, 0] if samples.shape[2] == 1 else np.moveaxis(values, 2, -1)
 
 
-def flow_figure(run: Run) -> Figure:
+def flow_figure(run: RunRecord) -> Figure:
     """Where each sampled transform moves the points of the first image: from an arrow's foot to its head."""
     if run.samples is None or not run.samples.matrices:
         return empty_figure("Not all transforms are known to be affine: no flow.")
@@ -147,7 +147,7 @@ def flow(matrix: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     return start, (points @ np.linalg.pinv(np.reshape(matrix, (3, 3))).T)[:, :2]
 
 
-def correlation_figure(run: Run) -> Figure:
+def correlation_figure(run: RunRecord) -> Figure:
     """The learned correlation of the transforms' coefficients as a map with its numbers."""
     if not run.correlation:
         return empty_figure("No correlation was learned.")
@@ -170,7 +170,7 @@ def correlation_figure(run: Run) -> Figure:
     return figure
 
 
-def comparison_figure(runs: Sequence[Run]) -> Figure:
+def comparison_figure(runs: Sequence[RunRecord]) -> Figure:
     """Log evidence per datum of several runs, the best first, each with its log Bayes factor against the best."""
     rows = [row for row in comparison(runs) if row["log_evidence"] is not None]
     if not rows:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from .._files import write_text
-from ..records import Metrics, Run
+from ..records import Metrics, RunRecord
 from ..records.words import OFF, THRESHOLD, layer_names, path_precision, plain_name, strength, summary
 from .architecture import architecture_figure
 from .curves import burn_in, evidence_figure, precisions_figure, trajectories_figure
@@ -34,12 +34,12 @@ class Drawing(NamedTuple):
     caption: str
 
 
-def write_page(run: Run, path: Path) -> None:
+def write_page(run: RunRecord, path: Path) -> None:
     """One page into one file, atomically."""
     write_text(path, page(run))
 
 
-def page(run: Run) -> str:
+def page(run: RunRecord) -> str:
     """The report of a run as the text of an HTML file."""
     environment = Environment(
         loader=PackageLoader("covary.report", "."),
@@ -67,7 +67,7 @@ def page(run: Run) -> str:
     )
 
 
-def _figures(run: Run) -> dict[str, Drawing]:
+def _figures(run: RunRecord) -> dict[str, Drawing]:
     """The figures for which the run has numbers, by name."""
     drawn: list[Drawing] = []
     if run.symmetries:
@@ -106,7 +106,7 @@ def _drawing(name: str, figure: Figure, caption: str) -> Drawing:
     return Drawing(name, Markup(svg(figure, name)), f"Figure: {caption}", caption)
 
 
-def _terms(run: Run) -> list[tuple[str, float, float]]:
+def _terms(run: RunRecord) -> list[tuple[str, float, float]]:
     """The evidence and its terms: label, nats per datum, nats in total."""
     if run.evidence is None:
         return []
@@ -114,7 +114,7 @@ def _terms(run: Run) -> list[tuple[str, float, float]]:
     return [(label, total / max(run.evidence.num_data, 1), total) for label, total in totals]
 
 
-def _tested(run: Run) -> list[dict[str, Any]]:
+def _tested(run: RunRecord) -> list[dict[str, Any]]:
     """One row per network that was tested, with the names of the metrics in which it is the best."""
     named = [("learned", run.symmetries, run.test, run.evidence, run.seconds)]
     named += [(other.name, other.symmetries, other.test, other.evidence, other.seconds) for other in run.baselines]

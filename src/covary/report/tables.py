@@ -6,14 +6,14 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..records import Metrics, Run
+from ..records import Metrics, RunRecord
 from ..records.words import layer_names, path_precision, plain_name, strength
 from .comparison import comparability, comparison
 
 NOTHING = "–"
 
 
-def symmetries_table(run: Run) -> Table:
+def symmetries_table(run: RunRecord) -> Table:
     """What was learned: name, width, unit, what it means, how much that is."""
     shape = run.samples.shape if run.samples is not None else None
     rows = [
@@ -23,7 +23,7 @@ def symmetries_table(run: Run) -> Table:
     return _table(["transform", ">width", "unit", "meaning", "amount", ">true"], rows)
 
 
-def layers_table(run: Run) -> Table:
+def layers_table(run: RunRecord) -> Table:
     """What each relaxed layer became: a row per path, the learned one marked, with the layer's errors at its first."""
     turned = any(layer.turn_error is not None for layer in run.layers)
     rows = []
@@ -39,11 +39,11 @@ def layers_table(run: Run) -> Table:
     return _table([*heads, ">turn error"] if turned else heads, rows)
 
 
-def simplification_table(run: Run) -> Table:
+def pruning_table(run: RunRecord) -> Table:
     """What taking switched-off paths out has changed: before and after."""
     rows: list[list[str]] = []
-    if run.simplified is not None:
-        done, before, after = run.simplified, run.simplified.evidence_before, run.simplified.evidence
+    if run.pruned is not None:
+        done, before, after = run.pruned, run.pruned.evidence_before, run.pruned.evidence
         accuracies = [_percent(test.accuracy) if test else NOTHING for test in (run.test, done.test)]
         rows = [
             ["parameters", f"{done.num_params_before:,}", f"{done.num_params:,}"],
@@ -54,10 +54,10 @@ def simplification_table(run: Run) -> Table:
             ["paths taken out", NOTHING, ", ".join(done.removed) or "none"],
             ["paths made stationary", NOTHING, ", ".join(done.replaced) or "none"],
         ]
-    return _table(["simplified", ">before", "after"], rows)
+    return _table(["pruned", ">before", "after"], rows)
 
 
-def run_text(run: Run) -> str:
+def run_text(run: RunRecord) -> str:
     """The tables of what was learned as plain text, for `print`."""
     console = Console(width=120, color_system=None, force_terminal=False)
     with console.capture() as captured:
@@ -68,7 +68,7 @@ def run_text(run: Run) -> str:
     return captured.get().rstrip("\n")
 
 
-def evidence_table(run: Run) -> Table:
+def evidence_table(run: RunRecord) -> Table:
     """The log evidence of the kept state and its three terms, per datum and in total."""
     rows = []
     if run.evidence is not None:
@@ -78,14 +78,14 @@ def evidence_table(run: Run) -> Table:
     return _table(["term", ">nats per datum", ">nats in total"], rows)
 
 
-def metrics_table(run: Run) -> Table:
+def metrics_table(run: RunRecord) -> Table:
     """Test metrics of the learned network and of the baselines, where they were run."""
     tested = [("learned", run.test, run.seconds), *((b.name, b.test, b.seconds) for b in run.baselines)]
     rows = [[name, *_metrics(test), f"{seconds:.0f}"] for name, test, seconds in tested]
     return _table(["network", ">accuracy %", ">nll", ">ece", ">test data", ">samples", ">seconds"], rows)
 
 
-def comparison_table(runs: Sequence[Run]) -> RenderableType:
+def comparison_table(runs: Sequence[RunRecord]) -> RenderableType:
     """Runs ranked by log evidence, after a sentence for each reason why the order may mean nothing."""
     rows = []
     for row in comparison(runs):
@@ -124,7 +124,7 @@ def _error(error: float | None) -> str:
     return NOTHING if error is None else f"{error:.2g}"
 
 
-def _true(run: Run, name: str) -> str:
+def _true(run: RunRecord, name: str) -> str:
     return f"{run.true_widths[name]:.3g}" if name in run.true_widths else NOTHING
 
 

@@ -18,9 +18,9 @@ from typing import Any, Generic, TypeVar, cast
 
 import torch
 
-from .._errors import DataError, StructureError
 from .._files import write_text
 from .._types import Progress
+from ..errors import DataError, StructureError
 from ..records import from_plain
 
 Record = TypeVar("Record")

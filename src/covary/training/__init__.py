@@ -7,6 +7,6 @@ the mathematics lies in `evidence` and `hypergrad`.
 from ..distributed import is_first, process_group
 from .checkpoint import checkpoints
 from .loop import fit
-from .run import FitRun, measure, versions
+from .run import Run, measure, versions
 
-__all__ = ["FitRun", "checkpoints", "fit", "is_first", "measure", "process_group", "versions"]
+__all__ = ["Run", "checkpoints", "fit", "is_first", "measure", "process_group", "versions"]

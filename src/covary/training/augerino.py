@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from .._errors import StructureError
+from ..errors import StructureError
 from ..hypergrad.hyperparameters import slopes
 
 AUGERINO_DECAY, AUGERINO_RATE = 1e-4, 0.005

@@ -18,8 +18,8 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.optim import Optimizer
 
-from .._errors import DataError, StructureError
 from .._files import write_whole
+from ..errors import DataError, StructureError
 from ..records import Epoch, Evidence, from_plain
 from .state import Best, FitState, restore, snapshot
 

@@ -15,12 +15,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from .._errors import Interrupted, StructureError
 from .._types import Columns
 from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, read_through
 from ..config import FitConfig
 from ..curvature.registry import check_choice
 from ..distributed import all_sum_number, is_first, own, own_part, place, require_alike
+from ..errors import Interrupted, StructureError
 from ..evidence.passes import check_model
 from ..hypergrad.partition import check_per_weight
 from ..likelihoods import Categorical, Likelihood
@@ -30,7 +30,7 @@ from ..records import Epoch
 from ..report import FitProgress
 from .checkpoint import checkpoints, load_newest, write_checkpoint
 from .learning_rates import follow, set_rates, start_within
-from .run import FitRun, described, epoch_record
+from .run import Run, described, epoch_record
 from .schedule import WEIGHTS, is_hyper_epoch, is_judged_epoch, seed_for, warmth
 from .state import Best, FitState, initial_state, restore, snapshot
 from .steps import hyper_step, judge, weight_step
@@ -68,7 +68,7 @@ def fit(
     checkpoint_every: int = 5,
     resume: bool = False,
     title: str = "fit",
-) -> FitRun:
+) -> Run:
     r"""The network trained together with its hyperparameters: weights on the log joint, the rest on the evidence.
 
     Each epoch is a pass of weight steps; after the burn-in a hyper step follows it. The state with the best evidence,

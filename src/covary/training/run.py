@@ -21,11 +21,11 @@ from ..curvature import coverage
 from ..curvature.registry import CurvatureName
 from ..distributed import own_part
 from ..evidence import parametrization_of
-from ..layer_summary import SIMPLIFIED, read_layers
+from ..layer_summary import PRUNED, summarize_layers
 from ..likelihoods import Likelihood
 from ..posterior import ece
 from ..priors import Prior, mean_precisions
-from ..records import Coverage, Epoch, Evidence, Layer, Metrics, Run, Symmetry, write_run
+from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry, write_run
 from ..records.words import meaning
 from ..report import run_text, write_page
 from .pictures import NUM_PICTURES, pictures_of
@@ -37,7 +37,7 @@ TEST_BATCH = 500
 
 
 @dataclass(frozen=True)
-class FitRun:
+class Run:
     """A finished fit.
 
     Arguments:
@@ -50,7 +50,7 @@ class FitRun:
     network: nn.Module
     likelihood: Likelihood
     prior: Prior
-    record: Run
+    record: RunRecord
 
     @property
     def symmetries(self) -> list[Symmetry]:
@@ -82,8 +82,8 @@ class FitRun:
             save_augmentation(augment, folder / "augment.json")
         else:
             (folder / "augment.json").unlink(missing_ok=True)
-        if self.record.simplified is None:
-            (folder / SIMPLIFIED).unlink(missing_ok=True)
+        if self.record.pruned is None:
+            (folder / PRUNED).unlink(missing_ok=True)
         write_run(self.record, folder / "run.json")
         write_page(self.record, folder / "report.html")
         return folder
@@ -107,7 +107,7 @@ def epoch_record(
     return Epoch(state.epoch, log_likelihood, widths, _precisions(state.prior), evidence, judged, seconds, best)
 
 
-def described(state: FitState, batches: Batches, config: FitConfig, test: Data | None, seconds: float) -> FitRun:
+def described(state: FitState, batches: Batches, config: FitConfig, test: Data | None, seconds: float) -> Run:
     """The finished fit with its record.
 
     Arguments:
@@ -118,7 +118,7 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         seconds: The time that training took.
     """
     first, augment = next(iter(batches)), _augmentation(state.network)
-    record = Run(
+    record = RunRecord(
         title="fit",
         config=config.as_dict() | {"parametrization": parametrization_of(state.network)},
         versions=versions(),
@@ -135,7 +135,7 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         seconds=seconds,
         notes=_notes(state, config),
     )
-    return FitRun(state.network, state.likelihood, state.prior, record)
+    return Run(state.network, state.likelihood, state.prior, record)
 
 
 @torch.no_grad()
@@ -237,7 +237,7 @@ def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]
         return []
     seed, network = seed_for(config.seed, JUDGE), hyper_network(state.network, config)
     curvature, columns = cast(CurvatureName, config.curvature), cast(Columns, config.judge_columns)
-    found = read_layers(
+    found = summarize_layers(
         network,
         state.likelihood,
         state.prior,

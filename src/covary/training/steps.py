@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from .._errors import NumericalError
 from .._types import Columns, Resampling
 from ..batches import Batches, IndexedBatch, outputs_of
 from ..config import FitConfig
 from ..curvature.registry import KRON, CurvatureName, blocks_function, joined_shifts
 from ..distributed import all_sum, own, own_part, place
+from ..errors import NumericalError
 from ..evidence import EvidenceTerms, Model, factor_pass, log_evidence
 from ..hypergrad import (
     HyperGradient,

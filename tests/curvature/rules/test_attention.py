@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from covary._errors import UnsupportedLayerError
 from covary.curvature.rules import attend
+from covary.errors import UnsupportedLayerError
 
 MASKS = {
     "none": {},

@@ -6,9 +6,9 @@ from torch import Tensor, nn
 
 import covary
 from cases import NUM_OUTPUTS, targets
-from covary._errors import UnsupportedLayerError
 from covary.curvature import Exact, Outer, full, kfac, register_rule
 from covary.curvature.rules import registry
+from covary.errors import UnsupportedLayerError
 from oracles.curvature import ggn, loss_of
 
 

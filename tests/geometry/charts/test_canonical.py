@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import covary
-from covary._errors import UnsupportedLayerError
+from covary.errors import UnsupportedLayerError
 from covary.geometry import canonical_scale, loss_hessian
 
 NETWORKS = {

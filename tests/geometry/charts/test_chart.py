@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from chart_cases import NAMES, SIZE, make_charts, normal, start
-from covary._errors import ChartError, ShapeError
+from covary.errors import ChartError, ShapeError
 from covary.geometry import CARTESIAN, Atlas, affine, cube, elementwise, logarithm, polar_atlas, scaling, transition
 from oracles.geometry import jacobian
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from covary._errors import ChartError
+from covary.errors import ChartError
 from covary.geometry import cube, exponential, inverse_softplus, logarithm, softplus
 
 

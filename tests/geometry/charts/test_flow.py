@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from chart_cases import Coupling, start
-from covary._errors import ChartError
+from covary.errors import ChartError
 from covary.geometry import Point, euclidean_metric, flow, riemannian_hessian
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from covary._errors import ChartError, ShapeError
+from covary.errors import ChartError, ShapeError
 from covary.geometry import affine, scaling
 
 

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from chart_cases import normal
-from covary._errors import ChartError, ShapeError
+from covary.errors import ChartError, ShapeError
 from covary.geometry import CARTESIAN, flatten, logarithm, network_chart, polar_of, scaling, side_by_side, unflatten
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from chart_cases import normal
-from covary._errors import ChartError, ShapeError
+from covary.errors import ChartError, ShapeError
 from covary.geometry import polar, polar_of
 from oracles.geometry import jacobian
 

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 from chart_cases import normal
-from covary._errors import ChartError, StructureError
+from covary.errors import ChartError, StructureError
 from covary.geometry import CartesianOptimizer
 
 X, Y = normal(0, 16, 3), normal(1, 16, 2)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import covary
-from covary._errors import DataError
+from covary.errors import DataError
 from covary.geometry import Effort, Estimate, MatrixFree, gauss_newton, loss_hessian, sharpness_accuracy
 from covary.geometry.estimators.accuracy import accuracy
 from geometry.small_networks import trained

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from covary._errors import DataError
+from covary.errors import DataError
 from covary.geometry import MatrixFree, top_eigenvalues
 from covary.geometry.estimators.accuracy import accuracy
 from covary.geometry.estimators.lanczos import krylov

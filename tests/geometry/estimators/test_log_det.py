@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from covary._errors import DataError, NotPositiveDefiniteError
+from covary.errors import DataError, NotPositiveDefiniteError
 from covary.geometry import MatrixFree, estimate_log_det
 from covary.geometry.estimators.accuracy import accuracy
 from covary.geometry.estimators.lanczos import krylov

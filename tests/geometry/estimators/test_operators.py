@@ -7,7 +7,7 @@ from torch.func import hessian
 
 import covary
 from cases import CASES, targets
-from covary._errors import NumericalError, UnsupportedLayerError
+from covary.errors import NumericalError, UnsupportedLayerError
 from covary.geometry import MatrixFree, gauss_newton, loss_hessian
 from oracles.curvature import flat_function, ggn, loss_of
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from covary._errors import DataError
+from covary.errors import DataError
 from covary.geometry import MatrixFree, estimate_trace
 from covary.geometry.estimators.accuracy import accuracy
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 import covary
-from covary._errors import DataError, NotPositiveDefiniteError, ShapeError, StructureError
+from covary.errors import DataError, NotPositiveDefiniteError, ShapeError, StructureError
 from covary.geometry import empirical_ntk, ntk_in_chart
 from covary.geometry.charts.linear import affine
 from covary.geometry.charts.network import network_chart

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from covary._errors import DataError, UnsupportedLayerError
+from covary.errors import DataError, UnsupportedLayerError
 from covary.geometry import (
     InfiniteNetwork,
     draw_network,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from covary._errors import DataError, ShapeError, StructureError
+from covary.errors import DataError, ShapeError, StructureError
 from covary.geometry import InfiniteNetwork, draw_network, nngp, ntk, standard_ntk
 from oracles.kernels import moments, tangent_kernel
 

@@ -4,7 +4,7 @@ from torch.func import hessian, jacfwd
 
 from chart_cases import METRICS, NAMES, SIZE, make_charts, make_metric, normal, start
 from covary import Gaussian
-from covary._errors import NotPositiveDefiniteError, StructureError
+from covary.errors import NotPositiveDefiniteError, StructureError
 from covary.geometry import (
     CARTESIAN,
     Metric,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from covary._errors import NotPositiveDefiniteError, ShapeError, StructureError
+from covary.errors import NotPositiveDefiniteError, ShapeError, StructureError
 from covary.geometry import flat_metric, optimizer_metric
 
 SETTINGS = {

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from covary.records import Baseline, Evidence, Run, Symmetry
+from covary.records import Baseline, Evidence, RunRecord, Symmetry
 from covary.reproduce.paper1 import recover as room
 from covary.reproduce.paper1.recover import (
     CIRCLE,
@@ -35,19 +35,19 @@ TRUE = {
 }
 
 
-def record(version: str, factor: float = 1.0) -> Run:
+def record(version: str, factor: float = 1.0) -> RunRecord:
     """A run that learned the true widths of a version, times a factor."""
     widths = NONE | {name: factor * width for name, width in TRUE[version].items()}
     symmetries = [Symmetry(name, width, UNITS.get(name, "log-scale"), "") for name, width in widths.items()]
     evidence = Evidence(-900.0, -100.0, 0.0, -1000.0, 500, "kron", "exact")
-    return Run(version, {}, {}, symmetries, evidence, None, [], [], [], None, [], None, TRUE[version], 100.0)
+    return RunRecord(version, {}, {}, symmetries, evidence, None, [], [], [], None, [], None, TRUE[version], 100.0)
 
 
 def trained(log_evidence: float) -> Baseline:
     return Baseline("fixed", [], Evidence(log_evidence, 0.0, 0.0, log_evidence, 500, "kron", "exact"), None, 100.0)
 
 
-def holding(runs: dict[str, Run], **other: float) -> dict[str, bool]:
+def holding(runs: dict[str, RunRecord], **other: float) -> dict[str, bool]:
     """Whether each claim holds where networks with widths that stay have a log evidence of -1000, but for some."""
     names = {"circle": CIRCLE, "learned": LEARNED_SHIFTS}
     evidences = dict.fromkeys((LEAST, CIRCLE, TRUE_SHIFTS, LEARNED_SHIFTS), -1000.0)

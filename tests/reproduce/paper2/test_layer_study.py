@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from covary._errors import StructureError
+from covary.errors import StructureError
 from covary.experiments.build import model, prepared
 from covary.layers import Conv, FactoredDense, Relaxed
 from covary.records import from_plain
@@ -53,12 +53,17 @@ def jobs(folder, network: str = "mlp:4") -> list[Job]:
 def test_settings_of_a_network():
     scale = Scale(3, 70, 16, SMOKE, train_augment="flips+shifts")
     found = settings("s-fc:weight", Version("cifar-10", "rotate:180"), scale, 5, None)
-    assert (found.network, found.symmetrize, found.limit, found.size) == ("relaxed:s-fc:3:weight", "rotate:180", 70, 16)
+    assert (found.network, found.symmetrize, found.num_train, found.size) == (
+        "relaxed:s-fc:3:weight",
+        "rotate:180",
+        70,
+        16,
+    )
     assert (found.fit, found.train_augment) == (replace(SMOKE, seed=5), "flips+shifts")
     assert found.standardize
     plain = settings("conv", Version("mnist", task="digit"), scale, 5, None)
     assert (plain.network, plain.task, plain.train_augment) == ("relaxed:conv:3", "digit", "none")
-    own = {"alpha": 3, "limit": 70, "size": 16, "processes": 1, "train_augment": "flips+shifts", "relaxation": 1.0}
+    own = {"alpha": 3, "num_train": 70, "size": 16, "processes": 1, "train_augment": "flips+shifts", "relaxation": 1.0}
     follow = replace(scale, fit=replace(SMOKE, follow_prior=True), relaxation=0.3)
     assert settings("f-fc+conv", Version("mnist"), follow, 5, None).relaxation == 0.3
     assert configuration(scale, 5) == own | replace(SMOKE, seed=5).as_dict()

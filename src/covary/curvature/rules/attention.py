@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..._errors import UnsupportedLayerError
+from ...errors import UnsupportedLayerError
 from ..jacobian_factors import Exact, Outer, Share
 from .linear import sum_tokens, tokens
 

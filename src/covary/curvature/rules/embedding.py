@@ -3,7 +3,7 @@
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from ..._errors import UnsupportedLayerError
+from ...errors import UnsupportedLayerError
 from ..jacobian_factors import Lookup, Share
 
 

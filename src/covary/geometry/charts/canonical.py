@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..._errors import NumericalError, UnsupportedLayerError
+from ...errors import NumericalError, UnsupportedLayerError
 
 Layer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)

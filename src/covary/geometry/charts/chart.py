@@ -14,8 +14,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import jacfwd, jvp, vjp, vmap
 
-from ..._errors import ChartError, ShapeError
 from ..._types import TensorMap
+from ...errors import ChartError, ShapeError
 
 Check = Callable[[Tensor], None]  # from coordinates to nothing, or an error that says why they are refused
 

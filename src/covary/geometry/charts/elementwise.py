@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.func import jvp
 
-from ..._errors import ChartError
 from ..._types import TensorMap
+from ...errors import ChartError
 from .chart import Chart, Check, anywhere
 
 

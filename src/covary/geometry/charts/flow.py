@@ -4,8 +4,8 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from ..._errors import ChartError
 from ..._types import TensorMap
+from ...errors import ChartError
 from .chart import Chart
 
 

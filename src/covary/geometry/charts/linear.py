@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..._errors import ChartError, ShapeError
+from ...errors import ChartError, ShapeError
 from .chart import Chart, anywhere, check_size
 
 

@@ -6,8 +6,8 @@ from fnmatch import fnmatchcase
 import torch
 from torch import Tensor
 
-from ..._errors import ChartError
 from ..._types import TensorMap, Weights
+from ...errors import ChartError
 from .chart import CARTESIAN, Chart, Check, check_size
 
 ChartChoice = Chart | Callable[[Tensor], Chart]  # a chart of any number of coordinates, or one made for a parameter

@@ -18,7 +18,7 @@ from torch.nn.utils import parametrizations
 from torch.nn.utils.parametrize import ParametrizationList
 from torch.optim import Optimizer
 
-from ..._errors import ChartError, StructureError
+from ...errors import ChartError, StructureError
 
 
 class _Normalized(NamedTuple):

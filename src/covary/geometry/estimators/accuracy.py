@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..._errors import DataError
+from ...errors import DataError
 from ..sharpness import DEFAULT_EFFORT, Effort, estimate_sharpness
 from .estimate import Estimate
 from .operators import MatrixFree

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..._errors import DataError
+from ...errors import DataError
 from ...noise import Stream, normal
 from .estimate import Estimate
 from .operators import MatrixFree

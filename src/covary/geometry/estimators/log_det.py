@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..._errors import DataError, NotPositiveDefiniteError
+from ...errors import DataError, NotPositiveDefiniteError
 from ...noise import Stream, rademacher
 from .estimate import Estimate, error_of_mean
 from .lanczos import Krylov, krylov

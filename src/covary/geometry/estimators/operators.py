@@ -15,11 +15,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ..._errors import NumericalError, StructureError
 from ..._types import SampleAveraging, Weights
 from ...batches import Batches, Data, IndexedBatch, as_batches
 from ...curvature.coverage import require_coverage, select_weights
 from ...curvature.evaluate import part_slices
+from ...errors import NumericalError, StructureError
 from ...likelihoods import Likelihood
 from ...priors import hyperparameters_of
 from ..flatten import unflatten

@@ -9,7 +9,7 @@ Q spans a random sketch of A, so the first term is exact and holds the large eig
 
 import torch
 
-from ..._errors import DataError
+from ...errors import DataError
 from ...noise import Stream, rademacher
 from .estimate import Estimate, error_of_mean
 from .operators import MatrixFree

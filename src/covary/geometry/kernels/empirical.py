@@ -14,12 +14,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import jacrev
 
-from ..._errors import DataError
 from ..._types import TensorMap
 from ...curvature.capture import Captured, capture
 from ...curvature.coverage import require_coverage, select_weights
 from ...curvature.evaluate import check_shares
 from ...curvature.kernel import tangent_kernel
+from ...errors import DataError
 from ..metrics.optimizer import checked_metric
 from ..objects import BilinearForm
 

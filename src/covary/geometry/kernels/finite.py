@@ -16,8 +16,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
-from ..._errors import DataError, UnsupportedLayerError
 from ...curvature.capture import capture
+from ...errors import DataError, UnsupportedLayerError
 from ..charts.chart import Chart
 from ..charts.linear import scaling
 from ..charts.network import network_chart

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..._errors import DataError, ShapeError, StructureError
+from ...errors import DataError, ShapeError, StructureError
 
 
 class Moments(NamedTuple):

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..._errors import NotPositiveDefiniteError, StructureError
+from ...errors import NotPositiveDefiniteError, StructureError
 from ...linalg import AbstractPSD, Block, Dense, Diagonal, Kron
 from ..charts.chart import CARTESIAN, Chart
 from ..objects import BilinearForm, Point, positive_log_det, positive_root

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..._errors import NotPositiveDefiniteError, ShapeError, StructureError
 from ..._types import Weights
+from ...errors import NotPositiveDefiniteError, ShapeError, StructureError
 from ...priors import weights_of
 
 NamedMetric = Mapping[str, Tensor]  # name of a weight -> its entries of a diagonal metric, 0-d or in its shape

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ..._types import Progress
-from ...config import IMAGES, DiscoverConfig, FitConfig
+from ...config import IMAGES, ExperimentConfig, FitConfig
 from ...experiments.build import learn, prepared, run_baseline
-from ...records import Baseline, Claim, Run, Study
+from ...records import Baseline, Claim, RunRecord, Study
 from ...training import versions
 from ..cells import Piece, made
 
@@ -48,7 +48,7 @@ class Scale:
     """How much of everything: the data, how many of them, the network, and its training."""
 
     data: str
-    limit: int | None
+    num_train: int | None
     network: str
     num_samples: int
     fit: FitConfig
@@ -81,7 +81,7 @@ def recover(scale: str, seed: int, data_dir: Path | None, progress: Progress, fo
     """
     learning = len(VERSIONS) / (len(VERSIONS) + len(FIXED))
     configs = {version: settings(version, scale, seed, data_dir) for version in VERSIONS}
-    pieces = [Piece(name, config.as_dict(), Run, partial(_learned, config)) for name, config in configs.items()]
+    pieces = [Piece(name, config.as_dict(), RunRecord, partial(_learned, config)) for name, config in configs.items()]
     runs = made(pieces, folder, lambda name, share: progress(name, learning * share))
     compared = {
         name: replace(configs[version], baselines=("fixed",), fixed_widths=widths)
@@ -104,14 +104,14 @@ def recover(scale: str, seed: int, data_dir: Path | None, progress: Progress, fo
     )
 
 
-def settings(version: str, scale: str, seed: int, data_dir: Path | None) -> DiscoverConfig:
+def settings(version: str, scale: str, seed: int, data_dir: Path | None) -> ExperimentConfig:
     """The settings of one version of the data set."""
     chosen = SCALES[scale]
-    return DiscoverConfig(
+    return ExperimentConfig(
         data=chosen.data,
         data_dir=None if data_dir is None else str(data_dir),
         symmetrize=VERSIONS[version],
-        limit=chosen.limit,
+        num_train=chosen.num_train,
         network=chosen.network,
         augment="correlated" if version == "scaled" else "affine",
         num_samples=chosen.num_samples,
@@ -125,13 +125,13 @@ def dominant(widths: dict[str, float]) -> str:
     return max(widths, key=lambda name: widths[name] * reach[name])
 
 
-def _learned(config: DiscoverConfig) -> Run:
+def _learned(config: ExperimentConfig) -> RunRecord:
     """The record of the network that learns its widths, with those that were put into the data."""
     task = prepared(config)
     return replace(learn(config, task).record, true_widths=task.true_widths)
 
 
-def _compared(runs: dict[str, Run]) -> dict[str, tuple[str, dict[str, float]]]:
+def _compared(runs: dict[str, RunRecord]) -> dict[str, tuple[str, dict[str, float]]]:
     """The version and the widths of each network whose widths stay."""
     shifts = sorted(EXPECTED["translated"])
     true, learned = runs["translated"].true_widths, _widths(runs["translated"])
@@ -143,7 +143,7 @@ def _compared(runs: dict[str, Run]) -> dict[str, tuple[str, dict[str, float]]]:
     }
 
 
-def _fixed(config: DiscoverConfig) -> Baseline:
+def _fixed(config: ExperimentConfig) -> Baseline:
     """The network trained with widths that stay."""
     return run_baseline("fixed", config, prepared(config))
 
@@ -158,11 +158,11 @@ def _fixed_row(name: str, baseline: Baseline) -> dict[str, Any]:
     }
 
 
-def _widths(run: Run) -> dict[str, float]:
+def _widths(run: RunRecord) -> dict[str, float]:
     return {symmetry.name: symmetry.width for symmetry in run.symmetries}
 
 
-def _row(version: str, run: Run) -> dict[str, Any]:
+def _row(version: str, run: RunRecord) -> dict[str, Any]:
     return {
         "version": version,
         **{name: round(width, 3) for name, width in _widths(run).items()},
@@ -173,7 +173,7 @@ def _row(version: str, run: Run) -> dict[str, Any]:
     }
 
 
-def _series(run: Run) -> dict[str, Any]:
+def _series(run: RunRecord) -> dict[str, Any]:
     return {
         "epochs": [epoch.epoch for epoch in run.history],
         "widths": {name: [epoch.widths[name] for epoch in run.history] for name in _widths(run)},
@@ -183,7 +183,7 @@ def _series(run: Run) -> dict[str, Any]:
     }
 
 
-def _claims(runs: dict[str, Run], fixed: dict[str, Baseline]) -> list[Claim]:
+def _claims(runs: dict[str, RunRecord], fixed: dict[str, Baseline]) -> list[Claim]:
     claims = []
     for version, names in EXPECTED.items():
         found = dominant(_widths(runs[version]))
@@ -196,12 +196,12 @@ def _claims(runs: dict[str, Run], fixed: dict[str, Baseline]) -> list[Claim]:
     return [*claims, _flat(fixed), _preferred(fixed)]
 
 
-def _speed(runs: dict[str, Run]) -> Claim:
+def _speed(runs: dict[str, RunRecord]) -> Claim:
     slowest = max(run.seconds for run in runs.values())
     return Claim("every version in four minutes", "≤ 240 s", f"{slowest:.0f} s", slowest <= 240)
 
 
-def _amount(version: str, name: str, run: Run) -> Claim:
+def _amount(version: str, name: str, run: RunRecord) -> Claim:
     width, expected = _widths(run)[name], run.true_widths[name]
     bar = f"{expected:.3f} within {TOLERANCE:.0%}"
     return Claim(f"{version}: amount of {name}", bar, f"{width:.3f}", abs(width / expected - 1) <= TOLERANCE)

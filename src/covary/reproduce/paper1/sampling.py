@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ..._types import Progress
 from ...augment import Affine2d
-from ...config import DiscoverConfig, FitConfig
+from ...config import ExperimentConfig, FitConfig
 from ...data import limited, load
 from ...hypergrad import two_pass
 from ...likelihoods import Categorical
@@ -150,7 +150,7 @@ def _error(rows: list[dict[str, Any]], sampler: str, size: int, name: str) -> fl
 
 def _conclusion(rows: list[dict[str, Any]]) -> str:
     """Which numbers of copies `covary discover` takes, and what they cost in accuracy."""
-    outputs, fit = DiscoverConfig().num_samples, DiscoverConfig().fit
+    outputs, fit = ExperimentConfig().num_samples, ExperimentConfig().fit
     gradient = fit.hyper_samples or FEW
     sampler, sets = ("two sets", "two sets") if fit.hyper_sets == 2 else ("sobol", "one set")
     error, bias = (_error(rows, sampler, gradient, name) for name in ("hyper-gradient", "hyper-gradient, mean"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._types import Progress
-from ...config import DiscoverConfig
+from ...config import ExperimentConfig
 from ...experiments.build import learn, prepared, run_baseline
 from ...records import Claim, Evidence, Metrics, Study
 from ...training import versions
@@ -68,17 +68,17 @@ def mnist_mlp(scale: str, seed: int, data_dir: Path | None, progress: Progress, 
     )
 
 
-def _settings(version: str, scale: str, seed: int, data_dir: Path | None) -> DiscoverConfig:
+def _settings(version: str, scale: str, seed: int, data_dir: Path | None) -> ExperimentConfig:
     """Those of `recover`; coefficients as in the paper."""
     return replace(settings(version, scale, seed, data_dir), augment="affine")
 
 
-def _piece(version: str, method: str, config: DiscoverConfig) -> Piece[Cell]:
+def _piece(version: str, method: str, config: ExperimentConfig) -> Piece[Cell]:
     name = f"{version}, {method}, seed {config.fit.seed}"
     return Piece(name, config.as_dict(), Cell, partial(_cell, version, method, config))
 
 
-def _cell(version: str, method: str, config: DiscoverConfig) -> Cell:
+def _cell(version: str, method: str, config: ExperimentConfig) -> Cell:
     task = prepared(config)
     if method == "learned":
         run = learn(config, task).record

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..._types import Progress
-from ...config import LAYERS, DiscoverConfig, FitConfig, layers_config
+from ...config import LAYERS, ExperimentConfig, FitConfig, layers_config
 from ...experiments.build import learn, model, prepared, run_baseline
 from ...priors import Prior
 from ...records import Evidence, Layer, Metrics
@@ -48,7 +48,7 @@ class Scale:
 
     Arguments:
         alpha: The width α.
-        limit: How many training images; None for all.
+        num_train: How many training images; None for all.
         size: Their side.
         fit: The training.
         processes: How many networks are trained at a time.
@@ -57,7 +57,7 @@ class Scale:
     """
 
     alpha: int
-    limit: int | None
+    num_train: int | None
     size: int
     fit: FitConfig
     processes: int = 1
@@ -79,7 +79,7 @@ class Job(NamedTuple):
     data: str
     network: str
     method: str
-    config: DiscoverConfig
+    config: ExperimentConfig
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Cell:
         test: How it predicts the test data.
         evidence: The evidence of the training data; None for MAP, which does not follow it.
         layers: What each layer became; empty for MAP.
-        seconds: How long it took, data and read-out included.
+        seconds: How long it took, data and layer summary included.
     """
 
     data: str
@@ -107,7 +107,7 @@ class Cell:
     seconds: float
 
 
-def settings(network: str, version: Version, scale: Scale, seed: int, data_dir: Path | None) -> DiscoverConfig:
+def settings(network: str, version: Version, scale: Scale, seed: int, data_dir: Path | None) -> ExperimentConfig:
     """The settings of one network on one version of the data.
 
     Arguments:
@@ -124,7 +124,7 @@ def settings(network: str, version: Version, scale: Scale, seed: int, data_dir: 
         data_dir=None if data_dir is None else str(data_dir),
         symmetrize=version.symmetrize,
         task=version.task,
-        limit=scale.limit,
+        num_train=scale.num_train,
         size=scale.size,
         train_augment=scale.train_augment if version.data == "cifar-10" else "none",
         relaxation=scale.relaxation,

@@ -36,7 +36,7 @@ class Minima:
     """How much of everything: data sets, images of each, epochs, seeds, images and products that the traces take."""
 
     data: tuple[str, ...]
-    limit: int | None
+    num_train: int | None
     epochs: int
     num_seeds: int
     num_measured: int
@@ -104,8 +104,8 @@ def minima(chosen: Minima, seed: int, data_dir: Path | None, progress: Progress,
 
 def _minimum(chosen: Minima, name: str, optimizer: str, seed: int, data_dir: Path | None, *, scaled: bool) -> Minimum:
     dataset = load(name, data_dir)
-    if chosen.limit is not None:
-        dataset = limited(dataset, chosen.limit, seed)
+    if chosen.num_train is not None:
+        dataset = limited(dataset, chosen.num_train, seed)
     network = lenet(generator=torch.Generator().manual_seed(seed)).float()
     trained = _train(network, dataset, optimizer, chosen, seed)
     number = min(chosen.num_measured, len(dataset.x_train))

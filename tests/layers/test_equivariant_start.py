@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 import covary
-from covary._errors import StructureError
+from covary.errors import StructureError
 from covary.evidence import Model
-from covary.layers import Conv, FactoredDense, Relaxed, SparseConv, SparseDense, begin_strict
+from covary.layers import Conv, FactoredDense, Relaxed, SparseConv, SparseDense, initialize_equivariant
 from covary.networks import relaxed_network
 from covary.training.learning_rates import start_within
 
@@ -25,13 +25,13 @@ def test_the_strict_path_is_what_it_is_alone(generator):
     alone = conv.weight.detach().clone()
     layer = Relaxed({"f-fc": factored(generator), "conv": conv})
     assert not torch.allclose(conv.weight, alone)
-    begin_strict(layer, 0.1)
+    initialize_equivariant(layer, 0.1)
     torch.testing.assert_close(conv.weight.detach(), alone)
 
 
 def test_priors_are_as_narrow_as_asked_and_biases_as_the_narrowest(generator):
     network = nn.Sequential(Relaxed({"f-fc": factored(generator), "conv": Conv(2, 3, generator=generator)}))
-    found = begin_strict(network, 0.1)
+    found = initialize_equivariant(network, 0.1)
     path = network[0].paths["f-fc"]
     weights = {name: tensor for name, tensor in path.named_parameters() if rms(tensor) > 0}
     expected = {f"0.paths.f-fc.{name}": (0.1 * rms(tensor)) ** -2 for name, tensor in weights.items()}
@@ -44,7 +44,7 @@ def test_where_a_basis_lies_and_how_wide_it_is_stays_free(generator):
     shapes = (2, 4, 4), (3, 4, 4)
     free = SparseDense(*shapes, length_scale="weight", generator=generator)
     layer = Relaxed({"s-fc": free, "s-conv": SparseConv(2, 3, generator=generator)})
-    found = begin_strict(layer, 0.1)
+    found = initialize_equivariant(layer, 0.1)
     covary.Prior(layer, precision=found | {"*": 1.0})  # a pattern that matches nothing would be refused
     names = {name.rpartition(".")[2] for name in found}
     assert names == {"values", "bias"}
@@ -53,14 +53,14 @@ def test_where_a_basis_lies_and_how_wide_it_is_stays_free(generator):
 
 def test_names_are_patterns_of_themselves_alone(generator):
     layer = Relaxed({"f[3]": factored(generator), "conv": Conv(2, 3, generator=generator)})
-    prior = covary.Prior(layer, precision=begin_strict(layer, 0.1) | {"*": 1.0})
+    prior = covary.Prior(layer, precision=initialize_equivariant(layer, 0.1) | {"*": 1.0})
     assert prior.precision[prior.names.index("paths.f[3].read.weight")] > 100
 
 
 def test_frozen_tensors_have_no_prior_to_start_with(generator):
     network = nn.Sequential(Relaxed({"f-fc": factored(generator), "conv": Conv(2, 3, generator=generator)}))
     network[0].paths["f-fc"].read.requires_grad_(False)
-    found = begin_strict(network, 0.1)
+    found = initialize_equivariant(network, 0.1)
     assert set(found) == {"0.paths.f-fc.write.weight", "0.paths.f-fc.write.bias"}
     covary.Prior(network, precision=found | {"*": 1.0})  # a pattern that matches nothing would be refused
 
@@ -68,7 +68,7 @@ def test_frozen_tensors_have_no_prior_to_start_with(generator):
 def test_layers_of_one_path_stay_as_they_are(generator):
     network = relaxed_network("conv", 1, (1, 8, 8), 3, generator=generator)
     before = {name: tensor.detach().clone() for name, tensor in network.named_parameters()}
-    assert begin_strict(network, 0.1) == {}
+    assert initialize_equivariant(network, 0.1) == {}
     assert all(torch.equal(before[name], tensor) for name, tensor in network.named_parameters())
 
 
@@ -80,7 +80,7 @@ def test_a_fit_starts_near_the_network_of_strict_paths_alone(variant, strict, ge
     for relaxation in (1e-2, 1e-6):
         network = relaxed_network(variant, 2, (1, 8, 8), 3, generator=torch.Generator().manual_seed(1))
         alone = relaxed_network(strict, 2, (1, 8, 8), 3)
-        prior = covary.Prior(network, precision=begin_strict(network, relaxation) | {"*": 1.0})
+        prior = covary.Prior(network, precision=initialize_equivariant(network, relaxation) | {"*": 1.0})
         start_within(Model(network, covary.Categorical(), prior.weights(network), 0), prior)
         last = variant.split("+")[-1]
         own = {
@@ -116,4 +116,4 @@ def test_a_tensor_that_is_nearly_off_grows_where_its_gradient_is_longer_than_cha
 @pytest.mark.parametrize("relaxation", [0.0, 1.0, -1.0, float("nan")])
 def test_a_relaxation_is_a_share(relaxation, generator):
     with pytest.raises(StructureError, match="between 0 and 1"):
-        begin_strict(relaxed_network("f-fc+conv", 1, (1, 8, 8), 3, generator=generator), relaxation)
+        initialize_equivariant(relaxed_network("f-fc+conv", 1, (1, 8, 8), 3, generator=generator), relaxation)

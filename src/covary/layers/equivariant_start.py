@@ -4,12 +4,12 @@ from glob import escape
 
 from torch import nn
 
-from .._errors import StructureError
+from ..errors import StructureError
 from .relaxed import Path, Relaxed
 from .sparse import AbstractSparse
 
 
-def begin_strict(network: nn.Module, relaxation: float) -> dict[str, float]:
+def initialize_equivariant(network: nn.Module, relaxation: float) -> dict[str, float]:
     r"""Initial precisions for a `Prior`, by patterns, under which relaxed layers start as their strict paths.
 
     The network is changed, so call this once. Leave out the patterns of weights that the prior excludes.

@@ -41,15 +41,15 @@ def test_noise_is_uniform_and_depends_on_seed_and_index_alone():
 def test_copies_do_not_depend_on_the_batch(generator):
     augment, index = Affine2d(initial_width=0.3), torch.arange(10) + 50
     x = torch.rand(10, 1, 6, 7, generator=generator)
-    whole = augment.apply(x, augment.sample_noise(index, 3, seed=0))
+    whole = augment.transform(x, augment.sample_noise(index, 3, seed=0))
     for part in torch.arange(10).flip(0).split(4):
-        assert torch.equal(augment.apply(x[part], augment.sample_noise(index[part], 3, seed=0)), whole[part])
+        assert torch.equal(augment.transform(x[part], augment.sample_noise(index[part], 3, seed=0)), whole[part])
 
 
 def test_quarter_turn_is_rot90(generator):
     x = torch.rand(2, 3, 8, 8, generator=generator)
     augment = Affine2d(("rotation",), initial_width=math.pi / 2)
-    turned = augment.apply(x, torch.ones(2, 1, 1))
+    turned = augment.transform(x, torch.ones(2, 1, 1))
     torch.testing.assert_close(turned[:, 0], torch.rot90(x, 1, (-2, -1)), rtol=0, atol=1e-12)
 
 
@@ -68,7 +68,7 @@ def test_whole_pixel_shifts_bring_in_what_the_padding_says(padding, generator):
     x = torch.rand(2, 3, 6, 8, generator=generator)
     augment = Affine2d(("shift_x", "shift_y"), initial_width=(2 * 3 / 8, 2 * 2 / 6), padding=padding)
     signs = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
-    shifted = augment.apply(x, signs.expand(2, 4, 2))
+    shifted = augment.transform(x, signs.expand(2, 4, 2))
     for copy, (left, up) in enumerate((signs * torch.tensor([3, 2])).int().tolist()):
         expected = surrounded(x, padding)[..., 6 + up : 12 + up, 8 + left : 16 + left]
         torch.testing.assert_close(shifted[:, copy], expected, rtol=0, atol=1e-12)
@@ -81,16 +81,16 @@ def test_copies_are_warps_by_the_exponential(generator):
         0.2 * noise[..., k, None, None] * affine_generators((name,), dtype=torch.float64)[0]
         for k, name in enumerate(augment.names)
     )
-    torch.testing.assert_close(augment.apply(x, noise), warp(x, torch.linalg.matrix_exp(algebra)))
+    torch.testing.assert_close(augment.transform(x, noise), warp(x, torch.linalg.matrix_exp(algebra)))
 
 
 def test_identity_at_width_zero(generator):
     x = torch.rand(3, 2, 5, 8, generator=generator)
     augment = Affine2d(initial_width=0.0)
-    copies = augment.apply(x, augment.sample_noise(torch.arange(3), 4, seed=0))
+    copies = augment.transform(x, augment.sample_noise(torch.arange(3), 4, seed=0))
     torch.testing.assert_close(copies, x[:, None].expand(3, 4, 2, 5, 8), rtol=0, atol=1e-12)
     wide = Affine2d(initial_width=0.5)
-    assert not torch.allclose(wide.apply(x, wide.sample_noise(torch.arange(3), 4, seed=0)), copies)
+    assert not torch.allclose(wide.transform(x, wide.sample_noise(torch.arange(3), 4, seed=0)), copies)
 
 
 @pytest.mark.parametrize("width", [1e-3, 0.05, 0.8])
@@ -101,7 +101,7 @@ def test_gradient_is_the_central_difference(width, size, generator):
     direction = torch.randn(2, 3, 1, *size, generator=generator)
 
     def value():
-        return (augment.apply(x, noise) * direction).sum()
+        return (augment.transform(x, noise) * direction).sum()
 
     (gradient,) = torch.autograd.grad(value(), augment.raw_widths)
     assert gradient.abs().min() > 0
@@ -119,8 +119,8 @@ def test_gradient_is_the_central_difference(width, size, generator):
 def test_follows_the_dtype_of_the_images(generator):
     x, augment = torch.rand(2, 1, 6, 6, generator=generator), Affine2d()
     noise = augment.sample_noise(torch.arange(2), 3, seed=0)
-    assert augment.apply(x.float(), noise).dtype == torch.float32
-    assert augment.float().apply(x, noise).dtype == torch.float64
+    assert augment.transform(x.float(), noise).dtype == torch.float32
+    assert augment.float().transform(x, noise).dtype == torch.float64
 
 
 @pytest.mark.parametrize(
@@ -175,14 +175,14 @@ class Copies(torch.nn.Module):
         self.augment = augment
 
     def forward(self, x):
-        return self.augment.apply(x, self.augment.sample_noise(torch.arange(len(x)), 3, seed=0))
+        return self.augment.transform(x, self.augment.sample_noise(torch.arange(len(x)), 3, seed=0))
 
 
 def test_bad_input(generator):
     augment = Affine2d()
     noise = augment.sample_noise(torch.arange(2), 3, seed=0)
     with pytest.raises(ShapeError, match=r"images \(N, C, H, W\); \(2, 36\) came"):
-        augment.apply(torch.zeros(2, 36), noise)
+        augment.transform(torch.zeros(2, 36), noise)
     with pytest.raises(StructureError, match="'wrap' came"):
         Affine2d(padding="wrap")
     with pytest.raises(DataError, match="finite and ≥ 0"):

@@ -30,14 +30,14 @@ def test_copies_go_through_every_part_in_order(generator):
     augment, x = Composed(group, affine), torch.rand(3, 1, 6, 6, generator=generator)
     noise = augment.sample_noise(torch.arange(3), 4, seed=0)
     assert noise.shape == (3, 4, 3)
-    copies = augment.apply(x, noise)
+    copies = augment.transform(x, noise)
     for n in range(3):
         for s in range(4):
             flipped = act(x[n : n + 1], group.elements[int(noise[n, s, 0])])
-            expected = affine.apply(flipped, noise[n : n + 1, s : s + 1, 1:])
+            expected = affine.transform(flipped, noise[n : n + 1, s : s + 1, 1:])
             torch.testing.assert_close(copies[n, s], expected[0, 0])
     swapped = Composed(affine, group)
-    assert not torch.allclose(swapped.apply(x, noise[..., [1, 2, 0]]), copies)
+    assert not torch.allclose(swapped.transform(x, noise[..., [1, 2, 0]]), copies)
 
 
 def test_correlations_of_parts_lie_in_an_identity():
@@ -59,7 +59,7 @@ def test_weights_are_those_of_the_parts(generator):
     plain = Composed(affine)
     torch.testing.assert_close(plain.sample_weights(noise[..., :2]), torch.full((3, 8), 1 / 8))
     x, network = torch.rand(3, 1, 6, 6, generator=generator), mlp(36, 5, 2, generator=generator).double()
-    rows = torch.stack([network(copy) for copy in augment.apply(x, noise)])
+    rows = torch.stack([network(copy) for copy in augment.transform(x, noise)])
     expected = (group.sample_weights(noise[..., 2:]).unsqueeze(-1) * rows).sum(1)
     torch.testing.assert_close(Averaged(network, augment, 8)(x), expected)
 
@@ -88,7 +88,7 @@ class FlatNoise(nn.Module):
     def sample_noise(self, index, num_samples, *, seed):
         return torch.zeros(len(index), num_samples)
 
-    def apply(self, x, noise):
+    def transform(self, x, noise):
         return x.unsqueeze(1).expand(-1, noise.shape[1], *x.shape[1:])
 
 

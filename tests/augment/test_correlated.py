@@ -27,7 +27,7 @@ def test_starts_as_its_base(generator):
     torch.testing.assert_close(augment.correlation, torch.eye(6))
     x, noise = torch.rand(2, 1, 6, 7, generator=generator), augment.sample_noise(torch.arange(2), 3, seed=0)
     assert torch.equal(noise, base.sample_noise(torch.arange(2), 3, seed=0))
-    torch.testing.assert_close(augment.apply(x, noise), base.apply(x, noise))
+    torch.testing.assert_close(augment.transform(x, noise), base.transform(x, noise))
     assert weights_of(augment) == {}
     assert list(hyperparameters_of(augment, {})) == ["raw_mix"]
     assert base.raw_widths.requires_grad
@@ -43,7 +43,7 @@ def test_coefficients_are_the_mix_of_the_noise(generator):
     torch.testing.assert_close(augment.correlation, mix @ mix.T / torch.outer(deviations, deviations))
     x, noise = torch.rand(2, 1, 6, 6, generator=generator), augment.sample_noise(torch.arange(2), 4, seed=0)
     coefficients = torch.stack([mix @ e for e in noise.flatten(0, 1)]).reshape(2, 4, 3)
-    torch.testing.assert_close(augment.apply(x, noise), base.transform(x, coefficients))
+    torch.testing.assert_close(augment.transform(x, noise), base.warp(x, coefficients))
 
 
 def test_rotation_is_capped_on_its_whole_row_and_keeps_a_slope():
@@ -88,11 +88,11 @@ def test_learns_that_both_scales_are_one_zoom():
     errors = []
     for augment in kinds:
         noise = augment.sample_noise(index, 64, seed=0)
-        target = zoom.apply(x, noise).mean(1).detach()
+        target = zoom.transform(x, noise).mean(1).detach()
         optimizer = torch.optim.Adam([p for p in augment.parameters() if p.requires_grad], lr=0.03)
         for _ in range(150):
             optimizer.zero_grad()
-            error = (augment.apply(x, noise).mean(1) - target).square().sum()
+            error = (augment.transform(x, noise).mean(1) - target).square().sum()
             error.backward()
             optimizer.step()
         errors.append(error.item())

@@ -39,7 +39,7 @@ def test_round_trip(kind, tmp_path, generator):
     noise = augment.sample_noise(torch.arange(3), 8, seed=2)
     torch.testing.assert_close(loaded.sample_noise(torch.arange(3), 8, seed=2), noise)
     x = torch.rand(3, 2, generator=generator) if kind == "rotation2d" else torch.rand(3, 1, 6, 6, generator=generator)
-    torch.testing.assert_close(loaded.apply(x, noise), augment.apply(x, noise))
+    torch.testing.assert_close(loaded.transform(x, noise), augment.transform(x, noise))
 
 
 def test_float32_survives():
@@ -129,7 +129,7 @@ class Mine(nn.Module):
     def sample_noise(self, index, num_samples, *, seed):
         raise AssertionError
 
-    def apply(self, x, noise):
+    def transform(self, x, noise):
         raise AssertionError
 
 

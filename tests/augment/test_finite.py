@@ -94,6 +94,6 @@ def test_bad_images():
     augment = FiniteGroup("quarter_turns")
     noise = augment.sample_noise(torch.arange(2), 4, seed=0)
     with pytest.raises(ShapeError, match="needs square images"):
-        augment.apply(torch.zeros(2, 1, 4, 5), noise)
+        augment.transform(torch.zeros(2, 1, 4, 5), noise)
     with pytest.raises(ShapeError, match=r"images \(N, C, H, W\); \(2, 25\) came"):
-        augment.apply(torch.zeros(2, 25), noise)
+        augment.transform(torch.zeros(2, 25), noise)

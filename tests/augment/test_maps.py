@@ -22,7 +22,7 @@ class Brightness(torch.nn.Module):
     def sample_noise(self, index, num_samples, *, seed):
         return torch.zeros(len(index), num_samples, 1)
 
-    def apply(self, x, noise):
+    def transform(self, x, noise):
         return x[:, None] + self.widths * noise[..., None, None]
 
 
@@ -44,7 +44,7 @@ def test_images_move_as_their_maps_say(augment, side, generator):
     augment = augment.double()
     x = torch.rand(3, 1, 8, side, generator=generator)
     noise = augment.sample_noise(torch.arange(3), 16, seed=0)
-    torch.testing.assert_close(warp_normalized(x, affine_maps(augment, noise, 8, side)), augment.apply(x, noise))
+    torch.testing.assert_close(warp_normalized(x, affine_maps(augment, noise, 8, side)), augment.transform(x, noise))
 
 
 @pytest.mark.parametrize("group_first", [True, False])
@@ -54,7 +54,7 @@ def test_parts_are_multiplied_in_their_order(group_first, generator):
     augment = Composed(*(parts if group_first else parts[::-1]))
     x = torch.rand(3, 1, 8, 6, generator=generator)
     noise = augment.sample_noise(torch.arange(3), 8, seed=0)
-    torch.testing.assert_close(warp_normalized(x, affine_maps(augment, noise, 8, 6)), augment.apply(x, noise))
+    torch.testing.assert_close(warp_normalized(x, affine_maps(augment, noise, 8, 6)), augment.transform(x, noise))
 
 
 def test_a_part_of_the_users_own_is_not_known_to_be_affine():

@@ -13,7 +13,7 @@ def seed_of(generator):
 
 
 def expected(augment, images, seed):
-    return augment.apply(images, augment.sample_noise(torch.arange(len(images)), 1, seed=seed))[:, 0]
+    return augment.transform(images, augment.sample_noise(torch.arange(len(images)), 1, seed=seed))[:, 0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

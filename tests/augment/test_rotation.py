@@ -20,12 +20,12 @@ def test_copies_are_complex_products(generator):
     x, augment = torch.randn(5, 2, generator=generator), Rotation2d(2.0)
     noise = augment.sample_noise(torch.arange(5), 7, seed=0)
     turned = torch.view_as_complex(x)[:, None] * torch.exp(2j * noise[..., 0])
-    torch.testing.assert_close(augment.apply(x, noise), torch.view_as_real(turned))
+    torch.testing.assert_close(augment.transform(x, noise), torch.view_as_real(turned))
 
 
 def test_counter_clockwise():
     augment = Rotation2d(math.pi / 2)
-    turned = augment.apply(torch.tensor([[1.0, 0.0]]), torch.ones(1, 1, 1))
+    turned = augment.transform(torch.tensor([[1.0, 0.0]]), torch.ones(1, 1, 1))
     torch.testing.assert_close(turned[0, 0], torch.tensor([0.0, 1.0]))
 
 
@@ -50,18 +50,18 @@ def test_samplers():
 def test_gradient_is_the_central_difference(width, generator):
     x, augment = torch.randn(5, 2, generator=generator), Rotation2d(width)
     noise = augment.sample_noise(torch.arange(5), 3, seed=0)
-    assert torch.autograd.gradcheck(lambda _: augment.apply(x, noise), augment.raw_widths)
+    assert torch.autograd.gradcheck(lambda _: augment.transform(x, noise), augment.raw_widths)
 
 
 def test_identity_at_width_zero(generator):
     x, augment = torch.randn(5, 2, generator=generator), Rotation2d(0.0)
-    copies = augment.apply(x, augment.sample_noise(torch.arange(5), 3, seed=0))
+    copies = augment.transform(x, augment.sample_noise(torch.arange(5), 3, seed=0))
     assert torch.equal(copies, x[:, None].expand(5, 3, 2))
 
 
 def test_bad_input():
     augment = Rotation2d()
     with pytest.raises(ShapeError, match=r"points \(N, 2\); \(4, 3\) came"):
-        augment.apply(torch.zeros(4, 3), augment.sample_noise(torch.arange(4), 2, seed=0))
+        augment.transform(torch.zeros(4, 3), augment.sample_noise(torch.arange(4), 2, seed=0))
     with pytest.raises(DataError, match="below π"):
         Rotation2d(3.2)

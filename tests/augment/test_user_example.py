@@ -36,10 +36,10 @@ def test_satisfies_the_protocol(color_jitter, generator):
     augment = color_jitter()
     assert isinstance(augment, Augmentation)
     x = torch.rand(2, 3, 4, 4, generator=generator)
-    assert augment.apply(x, augment.sample_noise(torch.arange(2), 5, seed=0)).shape == (2, 5, 3, 4, 4)
+    assert augment.transform(x, augment.sample_noise(torch.arange(2), 5, seed=0)).shape == (2, 5, 3, 4, 4)
     still = color_jitter(0.0)
-    torch.testing.assert_close(still.apply(x, torch.ones(2, 1, 3))[:, 0], x)
-    bright = color_jitter(0.2).apply(x, torch.tensor([[[1.0, 0.0, 0.0]]]).expand(2, 1, 3))[:, 0]
+    torch.testing.assert_close(still.transform(x, torch.ones(2, 1, 3))[:, 0], x)
+    bright = color_jitter(0.2).transform(x, torch.tensor([[[1.0, 0.0, 0.0]]]).expand(2, 1, 3))[:, 0]
     torch.testing.assert_close(bright, x + 0.2)
     assert to_json(augment)["kind"] == "custom"
 

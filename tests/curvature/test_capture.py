@@ -200,7 +200,7 @@ def test_an_averaged_network_equals_the_explicit_loop():
 
         def forward(self, images: torch.Tensor) -> torch.Tensor:
             noise = augment.sample_noise(torch.arange(len(images)), 5, seed=0)
-            copies = augment.apply(images, noise).detach()
+            copies = augment.transform(images, noise).detach()
             return sum(self.network(copies[:, s]) for s in range(5)) / 5
 
     ours = full(network, covary.Categorical(), (x, y)).to_dense()

@@ -56,7 +56,7 @@ def test_cross_products_are_those_of_the_two_means(images):
     with torch.no_grad():
         block = kfac(averaged, Categorical(), (x, y), seed=3).blocks["network.1.weight"]
         noise = torch.cat(averaged._noise(torch.arange(4), 3), dim=1)
-        copies = augment.apply(x, noise).flatten(2)
+        copies = augment.transform(x, noise).flatten(2)
     first, second = copies[:, :3].mean(1), copies[:, 3:].mean(1)
     assert isinstance(block, Kron)
     assert block.estimated

@@ -176,7 +176,7 @@ def test_padding_counts_the_same_for_any_number_of_identical_copies(approx):
         def sample_noise(self, index: torch.Tensor, num_samples: int, *, seed: int) -> torch.Tensor:
             return torch.zeros(len(index), num_samples)
 
-        def apply(self, x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        def transform(self, x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
             return x.unsqueeze(1).expand(-1, noise.shape[1], *x.shape[1:])
 
     torch.manual_seed(0)

@@ -141,7 +141,7 @@ def test_two_sets_are_the_cross_products_of_their_means():
     x, y = torch.randn(4, 1, 4, 4), targets("gaussian", 4)
     with torch.no_grad():
         block = tkfac(network, covary.Gaussian(1.0), (x, y), seed=3)["network.1.weight"]
-        copies = augment.apply(x, torch.cat(network._noise(torch.arange(4), 3), dim=1)).flatten(2)
+        copies = augment.transform(x, torch.cat(network._noise(torch.arange(4), 3), dim=1)).flatten(2)
     first, second = copies[:, :3].mean(1), copies[:, 3:].mean(1)
     # every column of the root is a unit vector: C of them have the squared length C
     cross = NUM_OUTPUTS * (first.T @ second + second.T @ first) / 2

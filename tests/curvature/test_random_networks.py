@@ -94,7 +94,7 @@ class Jitter(nn.Module):
     def sample_noise(self, index: Tensor, num_samples: int, *, seed: int) -> Tensor:
         return normal(seed, index, (num_samples, *self.shape), dtype=torch.float64)
 
-    def apply(self, x: Tensor, noise: Tensor) -> Tensor:
+    def transform(self, x: Tensor, noise: Tensor) -> Tensor:
         return x.unsqueeze(1) + self.widths * noise
 
 
@@ -117,7 +117,7 @@ class Relabel(nn.Module):
     def sample_noise(self, index: Tensor, num_samples: int, *, seed: int) -> Tensor:
         return uniform(seed, index, (num_samples, *self.shape), dtype=torch.float64)
 
-    def apply(self, x: Tensor, noise: Tensor) -> Tensor:
+    def transform(self, x: Tensor, noise: Tensor) -> Tensor:
         return (x.unsqueeze(1) + (VOCABULARY * noise).floor()) % VOCABULARY
 
 

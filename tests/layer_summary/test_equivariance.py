@@ -150,7 +150,7 @@ def test_of_an_averaged_network_each_datum_counts_with_one_copy():
     augment = covary.augment.Affine2d(("rotation",), initial_width=0.3)
     network, (x, y) = covary.Averaged(relaxed_pair(), augment, 3), noise()
     seen = layer_inputs(network, next(iter(as_batches((x, y)))), relaxed_layers(network), 0)
-    copies = augment.apply(x, augment.sample_noise(torch.arange(len(x)), 3, seed=0))
+    copies = augment.transform(x, augment.sample_noise(torch.arange(len(x)), 3, seed=0))
     assert torch.equal(seen["network.0"], copies[:, 0])
     assert seen["network.2"].shape[0] == len(x)
 

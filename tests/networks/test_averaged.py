@@ -18,7 +18,7 @@ class QuarterTurns(nn.Module):
     def sample_noise(self, index, num_samples, *, seed):
         return torch.arange(num_samples, dtype=torch.float64).expand(len(index), num_samples)
 
-    def apply(self, x, noise):
+    def transform(self, x, noise):
         return torch.stack([torch.rot90(x, s, (-2, -1)) for s in range(noise.shape[1])], dim=1)
 
 
@@ -35,8 +35,8 @@ class WrongWeights(Uneven):
 
 
 class Wrong(QuarterTurns):
-    def apply(self, x, noise):
-        return super().apply(x, noise).transpose(0, 1)
+    def transform(self, x, noise):
+        return super().transform(x, noise).transpose(0, 1)
 
 
 def network(generator):
@@ -59,7 +59,7 @@ def test_is_the_mean_of_an_explicit_loop(generator):
     x, index = torch.randn(4, 2, generator=generator), torch.tensor([7, 2, 9, 4])
     noise = augment.sample_noise(index, 5, seed=3)
     expected = torch.stack(
-        [sum(inner(augment.apply(x[n : n + 1], noise[n : n + 1])[:, s]) for s in range(5))[0] / 5 for n in range(4)]
+        [sum(inner(augment.transform(x[n : n + 1], noise[n : n + 1])[:, s]) for s in range(5))[0] / 5 for n in range(4)]
     )
     torch.testing.assert_close(Averaged(inner, augment, 5)(x, index, seed=3), expected)
 
@@ -119,13 +119,6 @@ def test_another_number_of_samples_shares_the_modules(generator):
     assert other.augment is averaged.augment
     assert other.training
     assert not other.network[1].training
-
-
-def test_a_function_can_visit_the_modules(generator):
-    visited = []
-    averaged = Averaged(network(generator), Rotation2d(), 2)
-    assert averaged.apply(visited.append) is averaged
-    assert visited == [*averaged.network.children(), averaged.network, averaged]
 
 
 def test_bad_input(generator):

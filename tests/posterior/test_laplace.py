@@ -39,7 +39,7 @@ class Jitter(nn.Module):
     def sample_noise(self, index: Tensor, num_samples: int, *, seed: int) -> Tensor:
         return covary.noise.normal(seed, index, (num_samples, 1), dtype=self.width.dtype)
 
-    def apply(self, x: Tensor, noise: Tensor) -> Tensor:
+    def transform(self, x: Tensor, noise: Tensor) -> Tensor:
         scale = 1 + self.width * noise.view(*noise.shape[:2], *[1] * (x.ndim - 1))
         return x[:, None] * scale
 

@@ -80,18 +80,15 @@ class Affine2d(nn.Module):
         """Noise ε in [−1, 1) per datum, sample and generator."""
         return SAMPLERS[self.sampler](seed, index, num_samples, len(self.names), self.raw_widths.dtype)
 
-    # The word of the public contract; it hides Module.apply(fn), which would have no submodule to visit.
-    def apply(  # type: ignore[override]
-        self, x: Tensor, noise: Float[Tensor, "N S K"]
-    ) -> Float[Tensor, "N S C H W"]:
+    def transform(self, x: Tensor, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S C H W"]:
         """Transformed copies of images x of shape (N, C, H, W); T maps output to input coordinates."""
-        return self.transform(x, self.coefficients(noise.to(x)))
+        return self.warp(x, self.coefficients(noise.to(x)))
 
     def coefficients(self, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S K"]:
         """Coefficients c = w ε of the generators, in the units of `units`."""
         return noise * self.widths.to(noise)
 
-    def transform(self, x: Tensor, coefficients: Float[Tensor, "N S K"]) -> Float[Tensor, "N S C H W"]:
+    def warp(self, x: Tensor, coefficients: Float[Tensor, "N S K"]) -> Float[Tensor, "N S C H W"]:
         r"""Images under :math:`\exp(\sum_i c_i G_i)`, with coefficients c in the units of `units`."""
         if x.ndim != 4:
             raise ShapeError(f"Affine2d acts on images (N, C, H, W); {tuple(x.shape)} came. Reshape x to images.")

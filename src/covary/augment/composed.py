@@ -81,15 +81,12 @@ class Composed(nn.Module):
                 weights = weights * part.sample_weights(own)
         return weights / weights.sum(1, keepdim=True)
 
-    # The word of the public contract; it hides Module.apply(fn).
-    def apply(  # type: ignore[override]
-        self, x: Tensor, noise: Float[Tensor, "N S K"]
-    ) -> Float[Tensor, "N S ..."]:
+    def transform(self, x: Tensor, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S ..."]:
         """Copies of the data x of shape (N, ...), each through every part."""
         first, *others = noise.split(self.noise_sizes, dim=-1)
-        copies = self.parts[0].apply(x, first)
+        copies = self.parts[0].transform(x, first)
         for part, own in zip(self.parts[1:], others, strict=True):
-            single = part.apply(copies.flatten(0, 1), own.flatten(0, 1).unsqueeze(1))
+            single = part.transform(copies.flatten(0, 1), own.flatten(0, 1).unsqueeze(1))
             copies = single.squeeze(1).unflatten(0, noise.shape[:2])
         return copies
 

@@ -65,12 +65,9 @@ class Correlated(nn.Module):
         """Noise of the base."""
         return self.base.sample_noise(index, num_samples, seed=seed)
 
-    # The word of the public contract; it hides Module.apply(fn).
-    def apply(  # type: ignore[override]
-        self, x: Tensor, noise: Float[Tensor, "N S K"]
-    ) -> Float[Tensor, "N S C H W"]:
+    def transform(self, x: Tensor, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S C H W"]:
         """Transformed copies of images x of shape (N, C, H, W)."""
-        return self.base.transform(x, self.coefficients(noise.to(x)))
+        return self.base.warp(x, self.coefficients(noise.to(x)))
 
     def coefficients(self, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S K"]:
         """Coefficients c = L ε of the generators, in the units of `units`."""

@@ -83,10 +83,7 @@ class FiniteGroup(nn.Module):
         """Probabilities of the samples' elements, normalized over the samples of a datum."""
         return self.logits[noise.squeeze(-1).long()].softmax(1)
 
-    # The word of the public contract; it hides Module.apply(fn), which would have no submodule to visit.
-    def apply(  # type: ignore[override]
-        self, x: Tensor, noise: Float[Tensor, "N S 1"]
-    ) -> Float[Tensor, "N S C H W"]:
+    def transform(self, x: Tensor, noise: Float[Tensor, "N S 1"]) -> Float[Tensor, "N S C H W"]:
         """Copies of images x of shape (N, C, H, W) under the samples' elements."""
         if x.ndim != 4:
             raise ShapeError(f"FiniteGroup acts on images (N, C, H, W); {tuple(x.shape)} came. Reshape x to images.")

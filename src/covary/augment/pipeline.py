@@ -42,10 +42,10 @@ class RandomTransform(nn.Module):
         batch = images if images.ndim == 4 else images.unsqueeze(0)
         noise = self._noise(len(batch), batch.device)
         if batch.dtype == torch.uint8:
-            copies = self.augment.apply(batch.to(torch.get_default_dtype()) / 255, noise)
+            copies = self.augment.transform(batch.to(torch.get_default_dtype()) / 255, noise)
             copies = (255 * copies).round().clamp(0, 255).to(torch.uint8)
         else:
-            copies = self.augment.apply(batch, noise)
+            copies = self.augment.transform(batch, noise)
         return copies[:, 0].reshape(images.shape)
 
     def _noise(self, num_images: int, device: torch.device) -> Tensor:

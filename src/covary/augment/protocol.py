@@ -8,7 +8,7 @@ from torch import Tensor
 
 @runtime_checkable
 class Augmentation(Protocol):
-    """A distribution p(x' | x, η) as noise and a map: x' = apply(x, ε), differentiable in the widths η."""
+    """A distribution p(x' | x, η) as noise and a map: x' = transform(x, ε), differentiable in the widths η."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ class Augmentation(Protocol):
         """Noise ε of S samples of each datum, a function of (seed, index) alone."""
         ...
 
-    def apply(self, x: Float[Tensor, "N ..."], noise: Float[Tensor, "N S ..."]) -> Float[Tensor, "N S ..."]:
+    def transform(self, x: Float[Tensor, "N ..."], noise: Float[Tensor, "N S ..."]) -> Float[Tensor, "N S ..."]:
         """Transformed copies of each datum, in the dtype and on the device of x."""
         ...
 

@@ -41,10 +41,7 @@ class Rotation2d(nn.Module):
         """Noise ε in [−1, 1) per datum and sample."""
         return SAMPLERS[self.sampler](seed, index, num_samples, 1, self.raw_widths.dtype)
 
-    # The word of the public contract; it hides Module.apply(fn), which would have no submodule to visit.
-    def apply(  # type: ignore[override]
-        self, x: Tensor, noise: Float[Tensor, "N S 1"]
-    ) -> Float[Tensor, "N S 2"]:
+    def transform(self, x: Tensor, noise: Float[Tensor, "N S 1"]) -> Float[Tensor, "N S 2"]:
         """Rotated copies of points x of shape (N, 2)."""
         if x.ndim != 2 or x.shape[1] != 2:
             raise ShapeError(f"Rotation2d acts on points (N, 2); {tuple(x.shape)} came. Use Affine2d for images.")

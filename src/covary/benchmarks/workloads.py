@@ -45,7 +45,7 @@ def training_pass(workload: Workload) -> None:
     for index in torch.arange(len(workload.x)).split(workload.batch_size):
         with torch.no_grad():
             noise = network.augment.sample_noise(index, num_samples, seed=0)
-            copies = network.augment.apply(workload.x[index], noise)
+            copies = network.augment.transform(workload.x[index], noise)
         outputs = network.network(copies.flatten(0, 1)).unflatten(0, (-1, num_samples)).mean(1)
         torch.autograd.grad(nn.functional.cross_entropy(outputs, workload.y[index], reduction="sum"), weights)
 

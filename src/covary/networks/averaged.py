@@ -1,7 +1,5 @@
 """The average of a network over transformed copies of its input."""
 
-from collections.abc import Callable
-
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
@@ -57,11 +55,11 @@ class Averaged(nn.Module):
                 "Pass the positions of this batch in the data set."
             )
         noise = torch.cat(self._noise(index, seed), dim=1)
-        copies = self.augment.apply(x, noise)
+        copies = self.augment.transform(x, noise)
         if copies.shape[:2] != (num_data, num_samples):
             raise ShapeError(
                 f"The augmentation must return copies of shape ({num_data}, {num_samples}, ...); {tuple(copies.shape)} "
-                "came. Keep the leading axes (N, S) of the noise in `apply`."
+                "came. Keep the leading axes (N, S) of the noise in `transform`."
             )
         outputs: Tensor = self.network(copies.flatten(0, 1))
         if outputs.ndim != 2 or len(outputs) != num_data * num_samples:
@@ -85,15 +83,6 @@ class Averaged(nn.Module):
         other = Averaged(self.network, self.augment, num_samples, num_sets=num_sets)
         other.training = self.training  # not other.train(): that would reset modes set by hand in shared modules
         return other
-
-    def apply(self, fn: Callable[[nn.Module], None]) -> "Averaged":
-        """The network itself, after `fn` has visited it and the modules of the inner network, as for any module.
-
-        The augmentation is left out: its `apply` is the transform of a datum.
-        """
-        self.network.apply(fn)
-        fn(self)
-        return self
 
     def _noise(self, index: Int[Tensor, "N"], seed: int) -> list[Tensor]:
         """Noise of each set, from a seed of its own."""

@@ -25,7 +25,7 @@ def pictures_of(augment: Augmentation, batch: IndexedBatch, seed: int) -> Pictur
     if x.ndim != 4 or x.shape[1] not in (1, 3) or not x.is_floating_point():
         return None
     noise = drawn_noise(augment, batch.identity[:NUM_PICTURES], NUM_VERSIONS, seed=seed_for(seed, SAMPLES))
-    images = torch.cat([x[:, None], augment.apply(x, noise)], 1)
+    images = torch.cat([x[:, None], augment.transform(x, noise)], 1)
     low, high = min(float(x.min()), 0.0), max(float(x.max()), 1.0)
     pixels = ((images - low) / (high - low)).clamp(0, 1).mul(255).round().to(torch.uint8).cpu()
     return Pictures(

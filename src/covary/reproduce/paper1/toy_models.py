@@ -128,4 +128,4 @@ def copies(points: Points, num_samples: int, seed: int) -> Points:
     """S rotated copies of each point by up to the true ±60°, N·S of them, those of one point together."""
     rotation = Rotation2d(math.radians(TRUE_DEGREES)).to(points.x)
     noise = rotation.sample_noise(torch.arange(len(points.x)), num_samples, seed=seed)
-    return Points(rotation.apply(points.x, noise).flatten(0, 1), points.y.repeat_interleave(num_samples))
+    return Points(rotation.transform(points.x, noise).flatten(0, 1), points.y.repeat_interleave(num_samples))

@@ -9,7 +9,7 @@ from cases import NUM_OUTPUTS, diagonal_blocks, targets
 from covary.augment import Affine2d, Composed, FiniteGroup
 from covary.curvature import diag, full, kfac
 from covary.curvature.capture import capture
-from covary.curvature.jacobian_factors import Lookup, Outer
+from covary.curvature.jacobian_factors import LookupFactors, OuterFactors
 from covary.hypergrad import direct, two_pass
 from covary.priors import weights_of
 from oracles.curvature import ggn, loss_of
@@ -52,8 +52,8 @@ def test_kfac_of_a_deep_linear_network_is_exact_under_unequal_weights():
         torch.testing.assert_close(ours[name].to_dense(), dense, rtol=1e-9, atol=1e-12)
     # The control: the plain mean of the inputs makes another block.
     captured = capture(network, x, dict(weights_of(network)))
-    share = captured.shares["network.1.weight"][0].share
-    plain, weighted = (share.averaged_inputs(w)[:, 0, 0] for w in (None, captured.sample_weights))
+    factors = captured.factors["network.1.weight"][0].factors
+    plain, weighted = (factors.averaged_inputs(w)[:, 0, 0] for w in (None, captured.sample_weights))
     assert (plain.T @ plain - weighted.T @ weighted).norm() > 0.1 * (weighted.T @ weighted).norm()
 
 
@@ -96,8 +96,8 @@ def test_the_kernel_has_the_determinant_of_the_full_curvature():
 
 def test_folded_rows_share_the_weights_of_their_datum():
     inputs, weights = torch.randn(6, 3, 2), torch.rand(2, 3).softmax(1)  # N = 2, F = 3, S = 3
-    share = Outer(inputs, lambda a: a[:, :, None, None], lambda g: g, fold=3)
-    ours = share.averaged_inputs(weights)[:, :, 0]
+    factors = OuterFactors(inputs, lambda a: a[:, :, None, None], lambda g: g, fold=3)
+    ours = factors.averaged_inputs(weights)[:, :, 0]
     for n in range(2):
         for f in range(3):
             expected = sum(weights[n, s] * inputs[3 * n + f, s] for s in range(3))
@@ -106,5 +106,5 @@ def test_folded_rows_share_the_weights_of_their_datum():
 
 def test_lookups_are_weighted_too():
     index, weights = torch.tensor([[[0], [2]], [[1], [1]]]), torch.tensor([[0.3, 0.7], [0.4, 0.6]])
-    average = Lookup(index, 3, torch.float64).averaged_inputs(weights)[:, 0, 0]
+    average = LookupFactors(index, 3, torch.float64).averaged_inputs(weights)[:, 0, 0]
     torch.testing.assert_close(average, torch.tensor([[0.3, 0.0, 0.7], [0.0, 1.0, 0.0]]))

@@ -155,7 +155,7 @@ def test_several_prior_steps_follow_one_pass():
 def test_priors_alone_need_no_second_pass(monkeypatch):
     network = nn.Linear(4, 3)
     data = (torch.randn(5, 4), targets("categorical", 5))
-    monkeypatch.setattr(import_module("covary.hypergrad.two_pass"), "captured_parts", None)
+    monkeypatch.setattr(import_module("covary.hypergrad.two_pass"), "captured_chunks", None)
     gradient = two_pass(network, covary.Categorical(), covary.Prior(network), data)
     assert set(gradient) == {"prior.log_precision"}
 

@@ -2,15 +2,15 @@
 
 network + likelihood + batch -> a structured matrix: the generalized Gauss–Newton H = Σ_n Ĵ_nᵀ Λ_n Ĵ_n of the (averaged)
 network's outputs, positive semi-definite, summed over data, without the prior. `full`, `diag`, `kfac` and `tkfac` share
-one signature. The tensor layout, ``a: (N, S, R, Q, D)`` and ``g: (N, S, R, Q, G)``, is defined in `shares.py`; how a
-pass is captured, in `capture.py`. As everywhere in torch, the result carries a graph unless it is computed under
-`torch.no_grad()`.
+one signature. The tensor layout, ``a: (N, S, R, Q, D)`` and ``g: (N, S, R, Q, G)``, is defined in
+`jacobian_factors.py`; how a pass is captured, in `capture.py`. As everywhere in torch,
+the result carries a graph unless it is computed under `torch.no_grad()`.
 """
 
 from .coverage import Coverage, CoverageRow, coverage
 from .diag import diag
 from .full import full
-from .jacobian_factors import Exact, Lookup, Merged, Outer
+from .jacobian_factors import DirectVJP, LookupFactors, MergedFactors, OuterFactors
 from .kron import kfac
 from .kron_traced import tkfac
 from .rules import register_rule
@@ -18,10 +18,10 @@ from .rules import register_rule
 __all__ = [
     "Coverage",
     "CoverageRow",
-    "Exact",
-    "Lookup",
-    "Merged",
-    "Outer",
+    "DirectVJP",
+    "LookupFactors",
+    "MergedFactors",
+    "OuterFactors",
     "coverage",
     "diag",
     "full",

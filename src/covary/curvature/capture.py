@@ -25,10 +25,10 @@ from .._types import IndependentSets, SampleAveraging, SampleWeighting
 from ..errors import CaptureError, ShapeError
 from ..priors import hyperparameters_of
 from .coverage import Structure, find_uses, structure_of
-from .jacobian_factors import Share
+from .jacobian_factors import JacobianFactors
 from .rules import attend, rule_for
 
-RuleFunction = Callable[[Any, Tensor], Mapping[str, Share]]
+RuleFunction = Callable[[Any, Tensor], Mapping[str, JacobianFactors]]
 
 
 class Call(NamedTuple):
@@ -43,16 +43,16 @@ class Call(NamedTuple):
     shape: torch.Size
 
 
-class PlacedShare(NamedTuple):
-    """A share and the call whose output gradient it takes."""
+class CallFactors(NamedTuple):
+    """The factors of one call, and the number of the call whose output gradient they take."""
 
     call: int
-    share: Share
+    factors: JacobianFactors
 
 
 @dataclass(frozen=True)
 class Captured:
-    """A forward pass whose layers can be asked for their shares.
+    """A forward pass and the factors of the Jacobian of each layer in it.
 
     Arguments:
         outputs: The network's outputs f̂, shape (N, C).
@@ -61,7 +61,7 @@ class Captured:
         sample_weights: How much each copy counts in f̂, shape (N, S), rows summing to 1; None where each is 1/S.
         weights: The weights that are covered, by name.
         structures: The structure of each weight's block in a Kronecker-factored curvature.
-        shares: For each weight its shares, one per call.
+        factors: For each weight its factors, one per call.
         edges: The gradient edge of each call's output.
         shapes: The shape of each call's output.
         folds: How many further rows of the inner batch belong to one datum and sample, for each call.
@@ -74,7 +74,7 @@ class Captured:
     sample_weights: Tensor | None
     weights: Mapping[str, nn.Parameter]
     structures: Mapping[str, Structure]
-    shares: Mapping[str, list[PlacedShare]]
+    factors: Mapping[str, list[CallFactors]]
     edges: list[GradientEdge]
     shapes: list[torch.Size]
     folds: list[int]
@@ -140,12 +140,12 @@ def capture(
     _check_outputs(outputs, x)
     folds = [_fold(network, call, x.shape[0] * num_samples) for call in calls]
     with torch.set_grad_enabled(differentiable):
-        shares = _shares(network, weights, calls, num_samples, folds)
+        factors = _factors(network, weights, calls, num_samples, folds)
         sample_weights = _sample_weights(network, x, index, seed)
     structures = {n: structure_of(weights[n], uses) for n, uses in find_uses(network, weights).items()}
     edges, shapes = [call.edge for call in calls], [call.shape for call in calls]
     samples = num_samples, num_sets, sample_weights
-    return Captured(outputs, *samples, weights, structures, shares, edges, shapes, folds, differentiable)
+    return Captured(outputs, *samples, weights, structures, factors, edges, shapes, folds, differentiable)
 
 
 def _forward(
@@ -213,26 +213,26 @@ def _exchanged_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterat
             module.__dict__["forward"] = before
 
 
-def _shares(
+def _factors(
     network: nn.Module,
     weights: Mapping[str, nn.Parameter],
     calls: list[Call],
     num_samples: int,
     folds: list[int],
-) -> dict[str, list[PlacedShare]]:
+) -> dict[str, list[CallFactors]]:
     places = {(use.module, use.parameter): name for name, uses in find_uses(network, weights).items() for use in uses}
-    shares: dict[str, list[PlacedShare]] = {name: [] for name in weights}
+    found: dict[str, list[CallFactors]] = {name: [] for name in weights}
     for number, (call, fold) in enumerate(zip(calls, folds, strict=True)):
         if call.inputs._version != call.version:
             raise CaptureError(
                 f"The input of module '{call.name}' ({type(call.module).__name__}) was changed in place after the "
                 "module read it. Use the out-of-place operation there (x = x + y instead of x += y)."
             )
-        for parameter, share in call.rule(call.module, _split(call.inputs, num_samples, fold)).items():
+        for parameter, factors in call.rule(call.module, _split(call.inputs, num_samples, fold)).items():
             name = places.get((call.module, parameter))
             if name is not None:
-                shares[name].append(PlacedShare(number, replace(share, fold=fold)))
-    return shares
+                found[name].append(CallFactors(number, replace(factors, fold=fold)))
+    return found
 
 
 def _split(rows: Tensor, num_samples: int, fold: int) -> Tensor:

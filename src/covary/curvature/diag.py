@@ -13,7 +13,7 @@ from .accumulate import as_block
 from .capture import Captured
 from .coverage import select_weights
 from .evaluate import evaluate, summed_blocks
-from .jacobian import row_slices, weight_columns
+from .jacobian import row_slices, weight_vjp
 
 
 def diag(
@@ -49,7 +49,7 @@ def diagonal_blocks(captured: Captured, columns: Iterable[Float[Tensor, "N C"]])
     blocks: dict[str, Diagonal] = {}
     for gradients in captured.pull_all(columns):
         for name in captured.weights:
-            if captured.shares[name]:
+            if captured.factors[name]:
                 block = diagonal_block(captured, name, gradients)
                 blocks[name] = block if name not in blocks else blocks[name].accumulate(block)
     return blocks
@@ -59,7 +59,7 @@ def diagonal_block(captured: Captured, name: str, gradients: Sequence[Tensor]) -
     """The sum over data of one column's squared Jacobian products for one weight."""
     values: Tensor | None = None
     for rows in row_slices(len(captured.outputs), captured.weights[name].numel()):
-        part = weight_columns(captured, name, gradients, rows).square().sum(0)
+        part = weight_vjp(captured, name, gradients, rows).square().sum(0)
         values = part if values is None else values + part
     assert values is not None, "a batch has at least one datum"
     return Diagonal(values, name=name)

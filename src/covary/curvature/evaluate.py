@@ -13,7 +13,7 @@ from ..linalg import AbstractPSD
 from .accumulate import accumulate
 from .capture import Captured, capture
 from .coverage import require_coverage, select_weights
-from .jacobian import weight_columns
+from .jacobian import weight_vjp
 from .probes import draw_signs, root_columns
 
 ROWS_AT_ONCE = 2048  # rows of the inner batch in one pass without graph
@@ -37,9 +37,9 @@ def evaluate(
         raise DataError("The batch is empty; curvature needs at least one datum.")
     selected = select_weights(network, weights)
     require_coverage(network, selected)
-    check_shares(network, x, selected)
+    check_jacobian_factors(network, x, selected)
     index = torch.arange(len(x), device=x.device) if index is None else index
-    for rows in [slice(0, len(x))] if torch.is_grad_enabled() else part_slices(network, len(x)):
+    for rows in [slice(0, len(x))] if torch.is_grad_enabled() else chunk_slices(network, len(x)):
         captured = capture(network, x[rows], selected, index=index[rows], seed=seed)
         likelihood.check(captured.outputs, y[rows])
         yield captured
@@ -68,7 +68,7 @@ def summed_blocks(
     return blocks
 
 
-def part_slices(network: nn.Module, num_data: int) -> list[slice]:
+def chunk_slices(network: nn.Module, num_data: int) -> list[slice]:
     """Slices of a batch that bound the rows of the inner batch; one slice for a batch with one datum."""
     num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1
     parts = min(num_data, math.ceil(num_data * num_samples / ROWS_AT_ONCE))
@@ -76,10 +76,10 @@ def part_slices(network: nn.Module, num_data: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, num_data, step)]
 
 
-def check_shares(network: nn.Module, x: Tensor, weights: Mapping[str, nn.Parameter]) -> None:
-    r"""Nothing, or the weight whose captured shares do not add up to autograd's gradient.
+def check_jacobian_factors(network: nn.Module, x: Tensor, weights: Mapping[str, nn.Parameter]) -> None:
+    r"""Nothing, or the weight whose captured factors do not add up to autograd's gradient.
 
-    On the first two data, :math:`\sum_n \hat J_n^\top v` from the shares must be the gradient of
+    On the first two data, :math:`\sum_n \hat J_n^\top v` from the factors must be the gradient of
     :math:`\sum_n v^\top\hat f_n`: a weight that is also used outside its module, or a wrong rule, is found here and
     not in a wrong evidence. Passes with one and with two data also tell a layer that is called once for the whole
     batch from one that sees every datum.
@@ -97,7 +97,7 @@ def check_shares(network: nn.Module, x: Tensor, weights: Mapping[str, nn.Paramet
             }
             largest = max((float(gradient.norm()) for gradient in expected.values()), default=0.0)
             for name, theirs in expected.items():
-                ours = weight_columns(captured, name, gradients, slice(0, num_data)).sum(0)
+                ours = weight_vjp(captured, name, gradients, slice(0, num_data)).sum(0)
                 _require_equal(name, ours, theirs, largest)
 
 

@@ -11,7 +11,7 @@ from ..likelihoods import Likelihood
 from ..linalg import Dense
 from .capture import Captured
 from .evaluate import evaluate, summed_blocks
-from .jacobian import row_slices, weight_columns
+from .jacobian import row_slices, weight_vjp
 
 FULL = "all weights"  # the name of the one block of a full GGN
 
@@ -60,7 +60,7 @@ def dense_block(captured: Captured, names: Sequence[str], gradients: Sequence[Te
     num_params = sum(captured.weights[name].numel() for name in names)
     matrix: Tensor | None = None
     for rows in row_slices(len(captured.outputs), num_params):
-        columns = torch.cat([weight_columns(captured, name, gradients, rows) for name in names], 1)
+        columns = torch.cat([weight_vjp(captured, name, gradients, rows) for name in names], 1)
         part = columns.T @ columns
         matrix = part if matrix is None else matrix + part
     assert matrix is not None, "a batch has at least one datum"

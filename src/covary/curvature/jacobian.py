@@ -10,7 +10,7 @@ from .capture import Captured
 CHUNK_ENTRIES = 2**24  # entries of the largest block of columns held at once
 
 
-def weight_columns(captured: Captured, name: str, gradients: Sequence[Tensor], rows: slice) -> Float[Tensor, "n P"]:
+def weight_vjp(captured: Captured, name: str, gradients: Sequence[Tensor], rows: slice) -> Float[Tensor, "n P"]:
     r"""The columns :math:`\hat J_n^\top v` of the data in `rows` for the weight `name`: the sum over its calls.
 
     Arguments:
@@ -19,7 +19,7 @@ def weight_columns(captured: Captured, name: str, gradients: Sequence[Tensor], r
         gradients: The gradients of one column at each call, as `captured.pull` gives them.
         rows: The data.
     """
-    parts = [share.columns(gradients[call], rows) for call, share in captured.shares[name]]
+    parts = [factors.vjp(gradients[call], rows) for call, factors in captured.factors[name]]
     if not parts:
         return captured.outputs.new_zeros(rows.stop - rows.start, captured.weights[name].numel())
     total = parts[0]

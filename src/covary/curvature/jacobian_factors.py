@@ -1,21 +1,21 @@
-r"""One call's share in the gradient of one parameter: the form that every curvature is made from.
+r"""The factors (a, g) of a layer's Jacobian: the form from which every curvature is computed.
 
-For datum n and one column :math:`v` of a root of :math:`\Lambda`, the part of :math:`\hat J_n^\top v` that belongs to
-one parameter and one call of its layer is
+For datum n and one probe :math:`v`, a column of a root of :math:`\Lambda`, one call of a layer contributes to the
+vector–Jacobian product :math:`\hat J_n^\top v` of each of its parameters
 
 .. math:: \sum_{s,r} a[n,s,r] \otimes g[n,s,r],
 
-with the layout ``a: (N, S, R, Q, D)`` and ``g: (N, S, R, Q, G)``: data, augmentation samples, whatever shares the
-weight inside one datum (positions, tokens), diagonal blocks of the weight (groups of a convolution), features. ``a``
-comes from the forward pass, ``g`` from the gradient of the outputs with respect to the layer's output; both are linear
-in what they are made from, so a sum over S may be taken before or after.
+with the layout ``a: (N, S, R, Q, D)`` and ``g: (N, S, R, Q, G)``: data, augmentation samples, places that share the
+weight inside one datum (positions, tokens), diagonal blocks of the weight (groups of a convolution), features. ``a`` is
+computed from the layer's input, ``g`` from the gradient of the outputs with respect to the layer's output; both maps
+are linear, so that a sum over S may be taken before or after.
 
-A rule returns `Outer` for a weight that multiplies its input, `Lookup` for a table indexed by its input, and `Exact`
-for a small parameter whose columns it can write down directly (a bias is the case a ≡ 1).
+A rule returns `OuterFactors` for a weight that multiplies its input, `LookupFactors` for a table indexed by its input,
+and `DirectVJP` for a small parameter whose products :math:`\hat J_n^\top v` it computes directly (a bias: a ≡ 1).
 
-Where a layer keeps further copies of a datum beside its samples, as a group convolution does with one slice of features
-per group element h, R runs over pairs of element and position. `Merged` then tells how the mean of ``a`` and the sum of
-``g`` over h are made before patches are unfolded, so that the copies count like samples and cost like one of them.
+A layer may hold several slices of features per datum, as a group convolution does with one per group element h; R then
+runs over pairs of element and position. `MergedFactors` computes the mean of ``a`` and the sum of ``g`` over h before
+patches are unfolded, so that group elements are treated like samples and all of them cost as much as one.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ ALL = slice(None)
 
 @dataclass(frozen=True)
 class Shortcut:
-    r"""The Gram matrix of the rows ``a`` by a shorter way than by the rows.
+    r"""A faster way to the Gram matrix of the rows ``a`` than by forming the rows.
 
     Arguments:
         gram: Map from inputs (N, 1, ...) to :math:`\sum_{n,r} a a^\top`, (Q, D, D).
@@ -42,13 +42,13 @@ class Shortcut:
 
 
 @dataclass(frozen=True)
-class Merged:
-    r"""The rows of an `Outer` share with its copies of one datum brought together, R' = R / copies of them.
+class MergedFactors:
+    r"""The rows of `OuterFactors` reduced over the M group elements of one datum to R' = R / M rows.
 
     Arguments:
-        unfold: Linear map from inputs (N, S, ...) to the mean of ``a`` over the copies, (N, S, R', Q, D).
-        arrange: Linear map from output gradients (N, S, ...) to the sum of ``g`` over the copies, (N, S, R', Q, G).
-        shortcut: The Gram matrix of these rows, where there is a shorter way to it.
+        unfold: Linear map from inputs (N, S, ...) to the mean of ``a`` over the elements, (N, S, R', Q, D).
+        arrange: Linear map from output gradients (N, S, ...) to the sum of ``g`` over the elements, (N, S, R', Q, G).
+        shortcut: A faster way to the Gram matrix of these rows, if there is one.
     """
 
     unfold: Callable[[Tensor], Tensor]
@@ -57,18 +57,18 @@ class Merged:
 
 
 @dataclass(frozen=True)
-class Outer:
-    r"""The share :math:`\sum_{s,r} g \otimes a` of a weight, or :math:`\sum_{s,r} a \otimes g` if `input_rows`.
+class OuterFactors:
+    r"""The factors :math:`\sum_{s,r} g \otimes a` of a weight, or :math:`\sum_{s,r} a \otimes g` if `input_rows`.
 
     Arguments:
         inputs: The layer's input with its sample axis, shape (N, S, ...).
         unfold: Linear map from inputs (N, S, ...) to ``a`` (N, S, R, Q, D).
         arrange: Linear map from output gradients (N, S, ...) to ``g`` (N, S, R, Q, G).
         input_rows: Whether the weight's rows are indexed by the input (transposed convolution), not by the output.
-        block: Which of how many equal blocks of rows of the parameter this share fills; (0, 1) is the whole of it.
-        fold: How many rows of the inner batch belong to one datum and sample besides S; they join R.
-        merged: The same rows with copies of one datum, such as group elements, brought together; None without copies.
-        shortcut: The Gram matrix of the rows ``a``, where there is a shorter way to it.
+        block: (position, number): the block, among equal blocks of the parameter's rows, that this call uses.
+        fold: Number of rows of the inner batch per datum and sample; they join R.
+        merged: The same rows reduced over group elements; None for a layer without them.
+        shortcut: A faster way to the Gram matrix of the rows ``a``, if there is one.
     """
 
     inputs: Float[Tensor, "NF S *features"]
@@ -77,11 +77,11 @@ class Outer:
     input_rows: bool = False
     block: tuple[int, int] = (0, 1)
     fold: int = 1
-    merged: Merged | None = None
+    merged: MergedFactors | None = None
     shortcut: Shortcut | None = None
 
     def input_shortcut(self, *, merge: bool = True) -> Shortcut | None:
-        """The shorter way to the Gram matrix of the rows ``a``, merged or not, where there is one."""
+        """The faster way to the Gram matrix of the rows ``a``, merged or not; None if there is none."""
         return self.merged.shortcut if self.merged is not None and merge else self.shortcut
 
     def input_gram(self, shortcut: Shortcut, weights: Float[Tensor, "N S"] | None = None) -> Float[Tensor, "Q D D"]:
@@ -94,9 +94,9 @@ class Outer:
         r"""The mean over samples :math:`\bar a`, taken before unfolding: memory does not grow with S.
 
         Arguments:
-            weights: How much each sample counts, rows summing to 1; 1/S by default.
-            samples: Which samples the mean is over.
-            merge: Whether the mean is also over copies, where the share has some.
+            weights: The weight of each sample, rows summing to 1; 1/S by default.
+            samples: The samples that the mean is over.
+            merge: Whether the mean is also over group elements, for a layer that has them.
         """
         inputs = _sample_mean(self.inputs, weights, samples)
         unfold = self.merged.unfold if self.merged is not None and merge else self.unfold
@@ -105,14 +105,14 @@ class Outer:
     def summed_gradients(
         self, gradient: Float[Tensor, "NF S *outputs"], *, samples: slice = ALL, merge: bool = True
     ) -> Float[Tensor, "N R Q G"]:
-        r"""The sum over samples :math:`\bar g`, and over copies; each sample's gradient carries its weight already."""
+        r"""The sum over samples :math:`\bar g`, and over group elements; sample weights are in the gradient already."""
         chosen = gradient[:, samples]
         total = chosen if chosen.shape[1] == 1 else chosen.sum(1, keepdim=True)
         arrange = self.merged.arrange if self.merged is not None and merge else self.arrange
         return _join_fold(arrange(total), self.fold).squeeze(1)
 
-    def columns(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
-        r"""The exact columns :math:`\hat J_n^\top v` of the data in `rows`."""
+    def vjp(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
+        r"""The vector–Jacobian products :math:`\hat J_n^\top v` of the data in `rows`."""
         rows = _fold_rows(rows, self.fold)
         a = _join_fold(self.unfold(self.inputs[rows]), self.fold)
         g = _join_fold(self.arrange(gradient[rows]), self.fold)
@@ -121,14 +121,14 @@ class Outer:
 
 
 @dataclass(frozen=True)
-class Lookup:
-    r"""The share of a table (V, D) whose row ``index`` is the layer's output: ``a`` is one-hot, rows are inputs.
+class LookupFactors:
+    r"""The factors of a table (V, D) whose row ``index`` is the layer's output: ``a`` is one-hot, rows are inputs.
 
     Arguments:
         index: The rows looked up, shape (N, S, R); a negative index marks a position without gradient.
         num_rows: The number V of rows of the table.
-        dtype: The type of the table, in which its factors are made.
-        fold: As in `Outer`.
+        dtype: The dtype of the table and its factors.
+        fold: As in `OuterFactors`.
     """
 
     index: Int[Tensor, "NF S R"]
@@ -139,7 +139,7 @@ class Lookup:
     def averaged_inputs(
         self, weights: Float[Tensor, "N S"] | None = None, *, samples: slice = ALL
     ) -> Float[Tensor, "N R 1 V"]:
-        r"""The mean over samples of the one-hot vectors, dense; arguments as in `Outer`."""
+        r"""The mean over samples of the one-hot vectors, dense; arguments as in `OuterFactors`."""
         one_hot = torch.nn.functional.one_hot(self.index.clamp(min=0), self.num_rows)
         one_hot = one_hot * (self.index >= 0).unsqueeze(-1)
         average = _sample_mean(one_hot.to(self.dtype), weights, samples)
@@ -154,14 +154,14 @@ class Lookup:
 
     @property
     def num_used(self) -> int:
-        """The number of pairs (n, r) that look a row up in at least one sample."""
+        """Number of pairs (n, r) that select a row in at least one sample."""
         return int((self.index >= 0).any(1).sum())
 
     def counts(self, weights: Float[Tensor, "N FR 1"] | None = None) -> Float[Tensor, " V"]:
-        """How often each row was looked up: the diagonal of the input factor where S = 1.
+        """Number of times that each row was selected: the diagonal of the input factor where S = 1.
 
         Arguments:
-            weights: How often each position counts; once by default.
+            weights: The weight of each position; 1 by default.
         """
         used = self.index >= 0
         seen = self.index[used]
@@ -170,8 +170,8 @@ class Lookup:
         counted = weights.reshape(self.index.shape)[used]
         return counted.new_zeros(self.num_rows).index_add(0, seen, counted)
 
-    def columns(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
-        r"""The exact columns :math:`\hat J_n^\top v` of the data in `rows`."""
+    def vjp(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
+        r"""The vector–Jacobian products :math:`\hat J_n^\top v` of the data in `rows`."""
         rows = _fold_rows(rows, self.fold)
         index = self.index[rows].clamp(min=0).flatten(1)
         values = self._arrange(gradient)[rows].flatten(1, 2)
@@ -185,30 +185,30 @@ class Lookup:
 
 
 @dataclass(frozen=True)
-class Exact:
-    r"""The share of a small parameter, by its columns.
+class DirectVJP:
+    r"""The vector–Jacobian product of a small parameter, computed directly.
 
     Arguments:
-        sum_columns: Linear map from output gradients (N, S, ...) to :math:`\hat J_n^\top v`, shape (N, P), summed over
-            s, r.
-        additive: Whether the parameter is added to the layer's output, so that its columns are sums of the weight's
-            rows g; where there is one row per datum its block is the weight's factor, and is not computed again.
-        block: As in `Outer`.
-        fold: As in `Outer`.
+        function: Linear map from output gradients (N, S, ...) to :math:`\hat J_n^\top v`, shape (N, P), summed
+            over s, r.
+        additive: Whether the parameter is added to the layer's output, so that its product is the sum of the
+            weight's rows g; with one row per datum its block is the weight's factor and is not computed again.
+        block: As in `OuterFactors`.
+        fold: As in `OuterFactors`.
     """
 
-    sum_columns: Callable[[Tensor], Tensor]
+    function: Callable[[Tensor], Tensor]
     additive: bool = False
     block: tuple[int, int] = (0, 1)
     fold: int = 1
 
-    def columns(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
-        r"""The exact columns :math:`\hat J_n^\top v` of the data in `rows`."""
-        columns = self.sum_columns(gradient).unflatten(0, (-1, self.fold)).sum(1)
-        return _place(columns[rows], self.block)
+    def vjp(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
+        r"""The vector–Jacobian products :math:`\hat J_n^\top v` of the data in `rows`."""
+        products = self.function(gradient).unflatten(0, (-1, self.fold)).sum(1)
+        return _place(products[rows], self.block)
 
 
-Share = Outer | Lookup | Exact
+JacobianFactors = OuterFactors | LookupFactors | DirectVJP
 
 
 def _sample_mean(
@@ -238,8 +238,8 @@ def _fold_rows(rows: slice, fold: int) -> slice:
     return slice(rows.start * fold, rows.stop * fold)
 
 
-def _place(columns: Float[Tensor, "N p"], block: tuple[int, int]) -> Float[Tensor, "N P"]:
-    """The columns of the whole parameter when only one block of its rows is given."""
+def _place(products: Float[Tensor, "N p"], block: tuple[int, int]) -> Float[Tensor, "N P"]:
+    """The products of the whole parameter, zero outside the given block of its rows."""
     position, number = block
-    width = columns.shape[1]
-    return torch.nn.functional.pad(columns, (position * width, (number - 1 - position) * width))
+    width = products.shape[1]
+    return torch.nn.functional.pad(products, (position * width, (number - 1 - position) * width))

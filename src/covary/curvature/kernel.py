@@ -5,7 +5,7 @@ r"""The tangent kernel: the full GGN by its dual, as large as the data instead o
 
 One row per datum and column of the root of Λ, column-major: row k·N + n. K is a sum over weights, and each weight's
 part has two forms: the Gram matrix of explicit *columns* :math:`\hat J^\top v`, as long as the weight, or, from the
-*rows* of its shares, :math:`\delta^{-1} \sum_{t,t'} (a_t \cdot a'_{t'})(g_t \cdot g'_{t'})` with t counting samples,
+*rows* of its factors, :math:`\delta^{-1} \sum_{t,t'} (a_t \cdot a'_{t'})(g_t \cdot g'_{t'})` with t counting samples,
 positions and calls, where nothing as long as the weight is formed. `rows_are_cheaper` chooses.
 """
 
@@ -18,9 +18,9 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from .capture import Captured, PlacedShare
-from .jacobian import row_slices, weight_columns
-from .jacobian_factors import Exact, Lookup, Outer
+from .capture import CallFactors, Captured
+from .jacobian import row_slices, weight_vjp
+from .jacobian_factors import DirectVJP, LookupFactors, OuterFactors
 
 Gradients = Sequence[Sequence[Tensor]]  # K columns, each with the gradient at every call's output
 
@@ -37,7 +37,7 @@ class RowSizes(NamedTuple):
 class Family(NamedTuple):
     """The calls that fill one block of a weight's rows, and the sizes of all of them together."""
 
-    calls: tuple[tuple[int, Outer | Lookup], ...]
+    calls: tuple[tuple[int, OuterFactors | LookupFactors], ...]
     sizes: RowSizes
 
 
@@ -58,7 +58,7 @@ def tangent_kernel(
     size = len(gradients) * len(captured.outputs)
     kernel = captured.outputs.new_zeros(size, size)
     for name in captured.weights:
-        if captured.shares[name]:
+        if captured.factors[name]:
             part = partial(_weight_kernel, captured, name, gradients, shifts[name])
             kernel = kernel + checkpoint(part, use_reentrant=False, preserve_rng_state=False)
     return kernel
@@ -77,7 +77,7 @@ def weight_kernels(captured: Captured, columns: Iterable[Float[Tensor, "N C"]]) 
     size, one = len(gradients) * len(captured.outputs), captured.outputs.new_ones(())
     kernels = captured.outputs.new_zeros(len(captured.weights), size, size)
     for number, name in enumerate(captured.weights):
-        if captured.shares[name]:
+        if captured.factors[name]:
             kernels[number] = _weight_kernel(captured, name, gradients, one)
     return kernels
 
@@ -108,7 +108,7 @@ def rows_are_cheaper(num_data: int, num_columns: int, families: Sequence[RowSize
 
 def _weight_kernel(captured: Captured, name: str, gradients: Gradients, shift: Tensor) -> Float[Tensor, "KN KN"]:
     """One weight's part of the kernel, in the cheaper of the forms that it has."""
-    families = _families(captured.shares[name], gradients[0]) if shift.ndim == 0 else None
+    families = _families(captured.factors[name], gradients[0]) if shift.ndim == 0 else None
     if families is not None and rows_are_cheaper(len(captured.outputs), len(gradients), [f.sizes for f in families]):
         return torch.stack([_by_rows(family, gradients) for family in families]).sum(0) / shift
     return _by_columns(captured, name, gradients, shift)
@@ -117,7 +117,7 @@ def _weight_kernel(captured: Captured, name: str, gradients: Gradients, shift: T
 def _by_columns(captured: Captured, name: str, gradients: Gradients, shift: Tensor) -> Float[Tensor, "KN KN"]:
     r"""The Gram matrix of explicit columns :math:`\hat J^\top v`."""
     everything = slice(0, len(captured.outputs))
-    jacobian = torch.cat([weight_columns(captured, name, column, everything) for column in gradients])
+    jacobian = torch.cat([weight_vjp(captured, name, column, everything) for column in gradients])
     if shift.ndim == 0:
         return (jacobian @ jacobian.T) / shift
     scaled = jacobian * shift.rsqrt()
@@ -126,8 +126,8 @@ def _by_columns(captured: Captured, name: str, gradients: Gradients, shift: Tens
 
 def _by_rows(family: Family, gradients: Gradients) -> Float[Tensor, "KN KN"]:
     r"""The sum over rows of :math:`(a \cdot a')(g \cdot g')`."""
-    a = _flat([_input_rows(share) for _, share in family.calls])
-    g = [_flat([_gradient_rows(share, column[call]) for call, share in family.calls]) for column in gradients]
+    a = _flat([_input_rows(factors) for _, factors in family.calls])
+    g = [_flat([_gradient_rows(factors, column[call]) for call, factors in family.calls]) for column in gradients]
     num_rows = family.sizes.num_rows
     num_data = a.shape[1] // num_rows
     order = range(len(g))
@@ -142,48 +142,48 @@ def _by_rows(family: Family, gradients: Gradients) -> Float[Tensor, "KN KN"]:
     return torch.cat([torch.cat([upper[i, j] if i <= j else upper[j, i].T for j in order], 1) for i in order])
 
 
-def _families(shares: Sequence[PlacedShare], gradients: Sequence[Tensor]) -> list[Family] | None:
+def _families(calls: Sequence[CallFactors], gradients: Sequence[Tensor]) -> list[Family] | None:
     """A weight's calls by the block of its rows that they fill; None where they are not sums of equal products."""
     found: dict[int, Family] = {}
     layouts = set()
-    for call, share in shares:
-        if isinstance(share, Exact):
+    for call, factors in calls:
+        if isinstance(factors, DirectVJP):
             return None
-        sizes = _sizes(share, gradients[call])
+        sizes = _sizes(factors, gradients[call])
         position, number, transposed = 0, 1, True
-        if isinstance(share, Outer):
-            (position, number), transposed = share.block, share.input_rows
-        layouts.add((type(share), number, transposed, *sizes[1:]))
+        if isinstance(factors, OuterFactors):
+            (position, number), transposed = factors.block, factors.input_rows
+        layouts.add((type(factors), number, transposed, *sizes[1:]))
         before = found.get(position, Family((), sizes._replace(num_rows=0)))
         num_rows = before.sizes.num_rows + sizes.num_rows
-        found[position] = Family((*before.calls, (call, share)), sizes._replace(num_rows=num_rows))
+        found[position] = Family((*before.calls, (call, factors)), sizes._replace(num_rows=num_rows))
     return list(found.values()) if len(layouts) == 1 else None
 
 
-def _sizes(share: Outer | Lookup, gradient: Tensor) -> RowSizes:
+def _sizes(factors: OuterFactors | LookupFactors, gradient: Tensor) -> RowSizes:
     """The sizes of one call, from its first datum."""
-    if isinstance(share, Lookup):
-        num_rows = share.index[: share.fold].numel()
-        return RowSizes(num_rows, 1, share.num_rows, gradient[: share.fold].numel() // num_rows)
-    _, num_rows, num_blocks, num_inputs = _of_data(share.unfold(share.inputs[: share.fold]), share.fold).shape
-    num_outputs = share.arrange(gradient[: share.fold]).shape[-1]
+    if isinstance(factors, LookupFactors):
+        num_rows = factors.index[: factors.fold].numel()
+        return RowSizes(num_rows, 1, factors.num_rows, gradient[: factors.fold].numel() // num_rows)
+    _, num_rows, num_blocks, num_inputs = _of_data(factors.unfold(factors.inputs[: factors.fold]), factors.fold).shape
+    num_outputs = factors.arrange(gradient[: factors.fold]).shape[-1]
     return RowSizes(num_rows, num_blocks, num_inputs, num_outputs)
 
 
-def _input_rows(share: Outer | Lookup) -> Float[Tensor, "N T Q D"] | Int[Tensor, "N T 1 1"]:
+def _input_rows(factors: OuterFactors | LookupFactors) -> Float[Tensor, "N T Q D"] | Int[Tensor, "N T 1 1"]:
     """The rows a; of a table, the indices of what are one-hot rows."""
-    if isinstance(share, Outer):
-        return _of_data(share.unfold(share.inputs), share.fold)
-    return _of_data(share.index[..., None, None], share.fold)
+    if isinstance(factors, OuterFactors):
+        return _of_data(factors.unfold(factors.inputs), factors.fold)
+    return _of_data(factors.index[..., None, None], factors.fold)
 
 
-def _gradient_rows(share: Outer | Lookup, gradient: Tensor) -> Float[Tensor, "N T Q G"]:
+def _gradient_rows(factors: OuterFactors | LookupFactors, gradient: Tensor) -> Float[Tensor, "N T Q G"]:
     """The rows g of one column."""
-    if isinstance(share, Outer):
-        return _of_data(share.arrange(gradient), share.fold)
+    if isinstance(factors, OuterFactors):
+        return _of_data(factors.arrange(gradient), factors.fold)
     # a negative index marks a position without gradient
-    seen = (share.index >= 0)[..., None, None]
-    return _of_data(gradient.reshape(*share.index.shape, 1, -1) * seen, share.fold)
+    seen = (factors.index >= 0)[..., None, None]
+    return _of_data(gradient.reshape(*factors.index.shape, 1, -1) * seen, factors.fold)
 
 
 def _of_data(rows: Shaped[Tensor, "NF S R Q D"], fold: int) -> Shaped[Tensor, "N T Q D"]:

@@ -34,7 +34,7 @@ from .coverage import select_weights
 from .diag import diagonal_block
 from .evaluate import evaluate, summed_blocks
 from .full import dense_block
-from .jacobian_factors import Exact, Lookup, Outer
+from .jacobian_factors import DirectVJP, LookupFactors, OuterFactors
 from .rows import DEFAULT, KfacApprox, Sharing, called, gradient_rows, input_rows, products, stack
 
 
@@ -113,8 +113,8 @@ def exact_blocks(
 
 def kron_product(captured: Captured, name: str, inputs: Gram, gradients: Gram, count: Tensor | None) -> Kron:
     """The product of both factors of a weight, in the order of `weight.flatten()`; the count as `Kron` takes it."""
-    share = captured.shares[name][0].share
-    rows_are_inputs = isinstance(share, Lookup) or (isinstance(share, Outer) and share.input_rows)
+    factors = captured.factors[name][0].factors
+    rows_are_inputs = isinstance(factors, LookupFactors) or (isinstance(factors, OuterFactors) and factors.input_rows)
     # torch.kron(left, right) follows weight.flatten(): left indexes the weight's rows
     left, right = (inputs, gradients) if rows_are_inputs else (gradients, inputs)
     return Kron(right, left, count, estimated=captured.num_sets > 1)
@@ -131,8 +131,8 @@ def _partners(captured: Captured, inputs: dict[str, InputFactor]) -> dict[str, s
     """For each bias whose exact block is the gradient factor of its layer's weight, that weight."""
     weights = {}
     for name, factor in inputs.items():
-        call, share = captured.shares[name][0]
-        single = len(captured.shares[name]) == 1 and isinstance(share, Outer) and not share.input_rows
+        call, factors = captured.factors[name][0]
+        single = len(captured.factors[name]) == 1 and isinstance(factors, OuterFactors) and not factors.input_rows
         # as many rows as data: nothing is shared inside a datum, and no groups part the factor
         if (
             single
@@ -143,23 +143,23 @@ def _partners(captured: Captured, inputs: dict[str, InputFactor]) -> dict[str, s
             weights[call] = name
     biases = {}
     for name in called(captured, "dense"):
-        call, share = captured.shares[name][0]
-        if len(captured.shares[name]) == 1 and isinstance(share, Exact) and share.additive and call in weights:
+        call, factors = captured.factors[name][0]
+        if len(captured.factors[name]) == 1 and isinstance(factors, DirectVJP) and factors.additive and call in weights:
             biases[name] = weights[call]
     return biases
 
 
 def _input_factor(captured: Captured, name: str, sharing: Sharing) -> InputFactor:
-    lookups = [share for _, share in captured.shares[name] if isinstance(share, Lookup)]
+    lookups = [factors for _, factors in captured.factors[name] if isinstance(factors, LookupFactors)]
     if lookups and captured.num_samples == 1 and sharing.rows == "expand":
         # one-hot rows have a diagonal Gram matrix: blocks of size one
-        counts = torch.stack([share.counts() for share in lookups]).sum(0)
-        return InputFactor(Gram(counts[:, None, None]), _count([sum(share.num_used for share in lookups)], counts))
+        counts = torch.stack([factors.counts() for factors in lookups]).sum(0)
+        return InputFactor(Gram(counts[:, None, None]), _count([sum(factors.num_used for factors in lookups)], counts))
     if (short := _short_input_factor(captured, name, sharing)) is not None:
         return short
     rows = input_rows(captured, name, sharing)
     if lookups and sharing.rows == "expand":  # positions without lookup are no rows
-        num_rows = [sum(share.num_used for share in lookups)]
+        num_rows = [sum(factors.num_used for factors in lookups)]
     else:
         num_rows = [sum(part.shape[1] * part.shape[2] for part in rows[key]) for key in sorted(rows)]
     gram = stack([products(rows[key]) for key in sorted(rows)])
@@ -170,13 +170,13 @@ def _input_factor(captured: Captured, name: str, sharing: Sharing) -> InputFacto
 
 def _short_input_factor(captured: Captured, name: str, sharing: Sharing) -> InputFactor | None:
     """The factor of a weight that is called once and has a shortcut to the products of all rows; else None."""
-    (_, share), *others = captured.shares[name]
-    if others or not isinstance(share, Outer) or sharing.rows == "reduce" or captured.num_sets > 1:
+    (_, factors), *others = captured.factors[name]
+    if others or not isinstance(factors, OuterFactors) or sharing.rows == "reduce" or captured.num_sets > 1:
         return None
-    shortcut = share.input_shortcut(merge=sharing.elements == "reduce")
+    shortcut = factors.input_shortcut(merge=sharing.elements == "reduce")
     if shortcut is None:
         return None
-    matrix = share.input_gram(shortcut, captured.sample_weights)
+    matrix = factors.input_gram(shortcut, captured.sample_weights)
     num_rows = shortcut.num_rows * (len(matrix) if sharing.common_gradients else 1)
     return InputFactor(Gram(matrix if len(matrix) > 1 else matrix[0]), _count([num_rows], matrix))
 

@@ -29,7 +29,7 @@ from .accumulate import accumulate, as_block
 from .capture import Captured
 from .coverage import select_weights
 from .evaluate import evaluate, summed_blocks
-from .jacobian_factors import Lookup
+from .jacobian_factors import LookupFactors
 from .kron import exact_blocks, kron_product
 from .rows import DEFAULT, KfacApprox, Rows, Sharing, called, gradient_rows, input_rows, products, stack
 
@@ -84,11 +84,11 @@ def traced_blocks(
     return {name: blocks[name] for name in captured.weights if name in blocks}
 
 
-def _one_hot(captured: Captured, name: str, sharing: Sharing) -> list[Lookup]:
+def _one_hot(captured: Captured, name: str, sharing: Sharing) -> list[LookupFactors]:
     """The calls of a table whose rows are one-hot: their products are counts, and need not be written out."""
     if captured.num_samples > 1 or sharing.rows == "reduce":
         return []
-    return [share for _, share in captured.shares[name] if isinstance(share, Lookup)]
+    return [factors for _, factors in captured.factors[name] if isinstance(factors, LookupFactors)]
 
 
 def _inputs(captured: Captured, name: str, sharing: Sharing) -> Rows:
@@ -96,7 +96,7 @@ def _inputs(captured: Captured, name: str, sharing: Sharing) -> Rows:
     lookups = _one_hot(captured, name, sharing)
     if not lookups:
         return input_rows(captured, name, sharing)
-    used = [(share.index >= 0).to(share.dtype) for share in lookups]
+    used = [(factors.index >= 0).to(factors.dtype) for factors in lookups]
     return {0: [part.reshape(1, len(captured.outputs), -1, 1, 1) for part in used]}
 
 
@@ -104,7 +104,7 @@ def _input_factor(captured: Captured, name: str, squares: Squares, sharing: Shar
     lookups = _one_hot(captured, name, sharing)
     if not lookups:
         return _factor(_inputs(captured, name, sharing), squares)
-    counts = [share.counts(weights) for share, weights in zip(lookups, squares[0], strict=True)]
+    counts = [factors.counts(weights) for factors, weights in zip(lookups, squares[0], strict=True)]
     return Gram(torch.stack(counts).sum(0)[:, None, None])
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..linalg import Gram
 from .capture import Captured
-from .jacobian_factors import Exact, Lookup, Outer, Share
+from .jacobian_factors import DirectVJP, JacobianFactors, LookupFactors, OuterFactors
 
 KfacApprox = Literal["expand", "reduce"]
 # The rows of each call of a weight, by the block of the parameter that the call fills.
@@ -35,14 +35,14 @@ DEFAULT = Sharing()
 
 def called(captured: Captured, structure: str) -> list[str]:
     """The weights that were called and whose blocks have this structure."""
-    return [n for n in captured.weights if captured.structures[n] == structure and captured.shares[n]]
+    return [n for n in captured.weights if captured.structures[n] == structure and captured.factors[n]]
 
 
 def input_rows(captured: Captured, name: str, sharing: Sharing) -> Rows:
     r"""The rows :math:`\bar a` of a weight; reduced, their mean over all that shares it in one datum."""
     rows: Rows = {}
-    for _, share in captured.shares[name]:
-        rows.setdefault(_position(share), []).append(_input_rows(captured, share, sharing))
+    for _, factors in captured.factors[name]:
+        rows.setdefault(_position(factors), []).append(_input_rows(captured, factors, sharing))
     if sharing.rows == "reduce":
         return {key: [_reduce(parts) / sum(part.shape[2] for part in parts)] for key, parts in rows.items()}
     return rows
@@ -51,8 +51,8 @@ def input_rows(captured: Captured, name: str, sharing: Sharing) -> Rows:
 def gradient_rows(captured: Captured, name: str, gradients: Sequence[Tensor], sharing: Sharing) -> Rows:
     r"""The rows :math:`\bar g` of a weight for one column; reduced, their sum over all that shares it in one datum."""
     rows: Rows = {}
-    for call, share in captured.shares[name]:
-        rows.setdefault(_position(share), []).append(_gradient_rows(captured, share, gradients[call], sharing))
+    for call, factors in captured.factors[name]:
+        rows.setdefault(_position(factors), []).append(_gradient_rows(captured, factors, gradients[call], sharing))
     return {key: [_reduce(parts)] for key, parts in rows.items()} if sharing.rows == "reduce" else rows
 
 
@@ -80,8 +80,8 @@ def stack(grams: Sequence[Gram]) -> Gram:
     return grams[0] if len(grams) == 1 else Gram(torch.stack([gram.matrix for gram in grams]))
 
 
-def _position(share: Share) -> int:
-    return share.block[0] if isinstance(share, Outer) else 0
+def _position(factors: JacobianFactors) -> int:
+    return factors.block[0] if isinstance(factors, OuterFactors) else 0
 
 
 def _sets(captured: Captured) -> list[slice]:
@@ -90,24 +90,26 @@ def _sets(captured: Captured) -> list[slice]:
     return [slice(number * size, (number + 1) * size) for number in range(captured.num_sets)]
 
 
-def _input_rows(captured: Captured, share: Share, sharing: Sharing) -> Float[Tensor, "T N R Q D"]:
+def _input_rows(captured: Captured, factors: JacobianFactors, sharing: Sharing) -> Float[Tensor, "T N R Q D"]:
     r"""The means :math:`\bar a` of each set of samples."""
-    assert not isinstance(share, Exact), "exact shares have no factors"
+    assert not isinstance(factors, DirectVJP), "a direct product has no factors a, g"
     weights = captured.sample_weights
-    if isinstance(share, Lookup):
-        return _stacked([share.averaged_inputs(weights, samples=samples) for samples in _sets(captured)])
+    if isinstance(factors, LookupFactors):
+        return _stacked([factors.averaged_inputs(weights, samples=samples) for samples in _sets(captured)])
     merge = sharing.elements == "reduce"
-    return _stacked([share.averaged_inputs(weights, samples=samples, merge=merge) for samples in _sets(captured)])
+    return _stacked([factors.averaged_inputs(weights, samples=samples, merge=merge) for samples in _sets(captured)])
 
 
-def _gradient_rows(captured: Captured, share: Share, gradient: Tensor, sharing: Sharing) -> Float[Tensor, "T N R Q G"]:
+def _gradient_rows(
+    captured: Captured, factors: JacobianFactors, gradient: Tensor, sharing: Sharing
+) -> Float[Tensor, "T N R Q G"]:
     r"""The sums :math:`\bar g` of each set of samples, as if it were all of them."""
-    assert not isinstance(share, Exact), "exact shares have no factors"
-    if isinstance(share, Lookup):
-        sums = [share.summed_gradients(gradient, samples=samples) for samples in _sets(captured)]
+    assert not isinstance(factors, DirectVJP), "a direct product has no factors a, g"
+    if isinstance(factors, LookupFactors):
+        sums = [factors.summed_gradients(gradient, samples=samples) for samples in _sets(captured)]
     else:
         merge = sharing.elements == "reduce"
-        sums = [share.summed_gradients(gradient, samples=samples, merge=merge) for samples in _sets(captured)]
+        sums = [factors.summed_gradients(gradient, samples=samples, merge=merge) for samples in _sets(captured)]
     return _stacked(sums) if captured.num_sets == 1 else captured.num_sets * _stacked(sums)
 
 

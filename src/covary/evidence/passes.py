@@ -12,7 +12,7 @@ from ..batches import Batches, IndexedBatch
 from ..curvature.accumulate import accumulate
 from ..curvature.capture import Captured, capture
 from ..curvature.coverage import require_coverage
-from ..curvature.evaluate import check_shares, part_slices
+from ..curvature.evaluate import check_jacobian_factors, chunk_slices
 from ..curvature.probes import root_columns
 from ..curvature.registry import BlocksFunction, joined
 from ..distributed import all_sum, all_sum_number
@@ -49,7 +49,7 @@ class Factors(NamedTuple):
 def check_model(model: Model, batches: Batches) -> None:
     """Nothing, or the first mistake that would make the evidence wrong, found on the first batch."""
     require_coverage(model.network, model.weights)
-    check_shares(model.network, next(iter(batches)).x, model.weights)
+    check_jacobian_factors(model.network, next(iter(batches)).x, model.weights)
 
 
 @torch.no_grad()
@@ -75,7 +75,7 @@ def factor_pass(
     blocks: dict[str, AbstractPSD] = {}
     gradient = {name: torch.zeros_like(weight) for name, weight in model.weights.items()}
     log_likelihoods, num_data = [], 0
-    for captured, batch in captured_parts(model, batches):
+    for captured, batch in captured_chunks(model, batches):
         if with_gradient:
             _add_gradient(gradient, model, captured, batch)
         log_likelihoods.append(model.likelihood.log_prob(captured.outputs, batch.y).double())
@@ -90,10 +90,10 @@ def factor_pass(
     )
 
 
-def captured_parts(model: Model, batches: Batches) -> Iterator[tuple[Captured, IndexedBatch]]:
+def captured_chunks(model: Model, batches: Batches) -> Iterator[tuple[Captured, IndexedBatch]]:
     """Captured passes over the data, in parts with a bounded number of rows: a sum over data is a sum over parts."""
     for batch in batches:
-        for rows in part_slices(model.network, len(batch.x)):
+        for rows in chunk_slices(model.network, len(batch.x)):
             part = IndexedBatch(*(tensor[rows] for tensor in batch))
             captured = capture(model.network, part.x, model.weights, index=part.identity, seed=model.seed)
             model.likelihood.check(captured.outputs, part.y)

@@ -17,7 +17,7 @@ from ..curvature import coverage
 from ..curvature.capture import capture
 from ..curvature.coverage import require_coverage
 from ..curvature.evaluate import ROWS_AT_ONCE
-from ..curvature.jacobian_factors import Outer
+from ..curvature.jacobian_factors import OuterFactors
 from ..curvature.registry import KRON
 from ..errors import StructureError
 from ..layer_summary import relaxed_layers
@@ -182,14 +182,14 @@ def _factors(network: nn.Module, x: torch.Tensor, curvature: str) -> list[dict[s
     if curvature == "diag":
         return [_factor(row.name, "diagonal", 1, [math.prod(row.shape)], x.element_size()) for row in rows]
     require_coverage(network, weights)
-    shares = capture(network, x, weights).shares
+    factors = capture(network, x, weights).factors
     found = []
     for row in rows:
-        entries, first = math.prod(row.shape), next(iter(shares[row.name]), None)
+        entries, first = math.prod(row.shape), next(iter(factors[row.name]), None)
         num_blocks, sides = 1, [row.shape[0], entries // row.shape[0]] if row.structure == "kron" else [entries]
-        if row.structure == "kron" and first is not None and isinstance(first.share, Outer):
-            per_call, inputs = first.share.averaged_inputs().shape[2:]
-            num_blocks = per_call * first.share.block[1]
+        if row.structure == "kron" and first is not None and isinstance(first.factors, OuterFactors):
+            per_call, inputs = first.factors.averaged_inputs().shape[2:]
+            num_blocks = per_call * first.factors.block[1]
             sides = [entries // (num_blocks * inputs), inputs]
         found.append(_factor(row.name, row.structure, num_blocks, sides, x.element_size()))
     return found
@@ -204,14 +204,14 @@ def _patches(network: nn.Module, x: torch.Tensor, curvature: str) -> int:
     """
     if curvature not in KRON:
         return 0
-    found = capture(network, x, weights_of(network)).shares.values()
-    shares = [part.share for calls in found for part in calls if isinstance(part.share, Outer)]
+    found = capture(network, x, weights_of(network)).factors.values()
+    outer = [call.factors for calls in found for call in calls if isinstance(call.factors, OuterFactors)]
     traced = curvature == "kron-traced"
     unfolded = [
         number
-        for share in shares
-        if (traced or share.input_shortcut() is None)
-        and (number := share.averaged_inputs().numel()) > share.inputs.numel()
+        for factors in outer
+        if (traced or factors.input_shortcut() is None)
+        and (number := factors.averaged_inputs().numel()) > factors.inputs.numel()
     ]
     return (2 if traced else 1) * max(unfolded, default=0)
 

@@ -9,7 +9,7 @@ from ..curvature.accumulate import accumulate
 from ..curvature.registry import CurvatureName, blocks_function, check_choice, joined
 from ..distributed import all_sum, all_sum_number
 from ..evidence import Factors, Model, evidence_terms
-from ..evidence.passes import captured_parts, check_model, draw_columns
+from ..evidence.passes import captured_chunks, check_model, draw_columns
 from ..likelihoods import Likelihood
 from ..linalg import AbstractPSD
 from ..noise import Stream
@@ -49,7 +49,7 @@ def direct(
     check_model(model, batches)
     blocks: dict[str, AbstractPSD] = {}
     log_likelihoods, num_data = [], 0
-    for captured, batch in captured_parts(model, batches):
+    for captured, batch in captured_chunks(model, batches):
         log_likelihoods.append(likelihood.log_prob(captured.outputs, batch.y).double())
         vectors = draw_columns(model, captured, batch, columns, Stream.SKETCH)
         blocks = accumulate(blocks, blocks_function(curvature)(captured, vectors))

@@ -19,7 +19,7 @@ from ..batches import Batches, Data, as_batches
 from ..curvature.registry import CurvatureName, blocks_function, check_choice, joined_shifts
 from ..distributed import all_sum_number
 from ..evidence import Factors, Model, evidence_terms, factor_pass
-from ..evidence.passes import captured_parts, check_model, draw_columns
+from ..evidence.passes import captured_chunks, check_model, draw_columns
 from ..likelihoods import Likelihood
 from ..linalg import AbstractPSD, Block
 from ..noise import Stream
@@ -126,7 +126,7 @@ def model_gradient(
     curvature, columns = choice
     blocks_of = blocks_function(curvature)
     total, num_read = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}, 0
-    for captured, batch in captured_parts(model, batches):
+    for captured, batch in captured_chunks(model, batches):
         vectors = draw_columns(model, captured, batch, columns, stream)
         part = blocks_of(captured, vectors)
         objective = model.likelihood.log_prob(captured.outputs, batch.y) - _inner_product(cotangents, part)

@@ -24,8 +24,8 @@ from ..batches import as_batches
 from ..curvature.capture import Captured, capture
 from ..curvature.evaluate import ROWS_AT_ONCE
 from ..curvature.full import FULL
-from ..curvature.jacobian import weight_columns
-from ..curvature.jacobian_factors import Outer
+from ..curvature.jacobian import weight_vjp
+from ..curvature.jacobian_factors import OuterFactors
 from ..evidence import Model
 from ..linalg import AbstractPSD, Block, Dense, Diagonal, Kron
 from ..linalg.eigen import decompose
@@ -147,7 +147,7 @@ def _forms(captured: Captured, curvature: Block) -> dict[str, Form]:
     probe = send_probe(captured)
     forms: dict[str, Form] = {}
     for name, block in curvature.blocks.items():
-        if not captured.shares[name]:
+        if not captured.factors[name]:
             continue
         if is_head(captured, name, probe) and _head_has_form(captured, name, block):
             forms[name] = "head"
@@ -157,25 +157,25 @@ def _forms(captured: Captured, curvature: Block) -> dict[str, Form]:
 
 
 def _head_has_form(captured: Captured, name: str, block: AbstractPSD) -> bool:
-    outer = isinstance(captured.shares[name][0].share, Outer)
+    outer = isinstance(captured.factors[name][0].factors, OuterFactors)
     return isinstance(block, Kron | Diagonal) if outer else isinstance(block, Dense | Diagonal)
 
 
 def _rows_are_cheaper(captured: Captured, name: str, block: AbstractPSD) -> bool:
     """Whether T² products of rows in the eigenbasis cost less than rotating C columns."""
-    shares = captured.shares[name]
+    factors = captured.factors[name]
     if not (isinstance(block, Kron) and block.input_cov.ndim == block.grad_cov.ndim == 2):
         return False
-    if len(shares) != 1 or not is_plain(shares[0].share):
+    if len(factors) != 1 or not is_plain(factors[0].factors):
         return False
     sizes = block.grad_cov.shape[-1] + block.input_cov.shape[-1]
     return _num_rows(captured, name) ** 2 <= captured.outputs.shape[1] * sizes
 
 
 def _num_rows(captured: Captured, name: str) -> int:
-    share = captured.shares[name][0].share
-    assert isinstance(share, Outer), "only outer products have rows"
-    unfolded = share.unfold(share.inputs[:1])
+    factors = captured.factors[name][0].factors
+    assert isinstance(factors, OuterFactors), "only outer products have rows"
+    unfolded = factors.unfold(factors.inputs[:1])
     return unfolded.shape[1] * unfolded.shape[2]
 
 
@@ -202,7 +202,7 @@ def _pair(
         return _rows_pair(captured, name, gradients, block, shift)
     names = captured.weights if name == FULL else (name,)
     everything = slice(0, len(captured.outputs))
-    per_output = [torch.cat([weight_columns(captured, n, g, everything) for n in names], 1) for g in gradients]
+    per_output = [torch.cat([weight_vjp(captured, n, g, everything) for n in names], 1) for g in gradients]
     columns = torch.stack(per_output, 1)
     return Pair(block.solve(columns, shift), columns)
 
@@ -211,11 +211,11 @@ def _rows_pair(
     captured: Captured, name: str, gradients: Sequence[Sequence[Tensor]], block: Kron, shift: Tensor
 ) -> Pair:
     r"""With rows in the eigenbasis, :math:`\Sigma_{cd} = \sum_{tuj} g_{ctj} g_{duj} \sum_i a_{ti} a_{ui} R_{ji}`."""
-    call, share = captured.shares[name][0]
-    assert isinstance(share, Outer), "only outer products have rows"
+    call, factors = captured.factors[name][0]
+    assert isinstance(factors, OuterFactors), "only outer products have rows"
     a, b = block.factors.spectra(name)
-    features = share.unfold(share.inputs).flatten(1, 3) @ a.vectors[0]  # (n, T, D)
-    rows = torch.stack([share.arrange(g[call]).flatten(1, 3) for g in gradients], 1) @ b.vectors[0]  # (n, c, T, G)
+    features = factors.unfold(factors.inputs).flatten(1, 3) @ a.vectors[0]  # (n, T, D)
+    rows = torch.stack([factors.arrange(g[call]).flatten(1, 3) for g in gradients], 1) @ b.vectors[0]  # (n, c, T, G)
     products = features[:, :, None] * features[:, None]  # (n, T, T, D)
     mixing = products @ _inverse_values(block, shift).T  # (n, T, T, G)
     left = torch.einsum("nctj,ntuj->ncuj", rows, mixing)
@@ -229,7 +229,7 @@ def _inverse_values(block: Kron, shift: Tensor) -> Float[Tensor, "G D"]:
 
 
 def _head_variance(captured: Captured, name: str, block: AbstractPSD, shift: Tensor) -> Float[Tensor, "n C"]:
-    if isinstance(captured.shares[name][0].share, Outer):
+    if isinstance(captured.factors[name][0].factors, OuterFactors):
         weights = _head_weights(captured, name, block, shift)
         return weights @ block.factors.spectra(name)[1].vectors[0].square().T if isinstance(block, Kron) else weights
     if isinstance(block, Dense):

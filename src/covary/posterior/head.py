@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..curvature.capture import Captured
-from ..curvature.jacobian_factors import Exact, Outer
+from ..curvature.jacobian_factors import DirectVJP, OuterFactors
 from ..curvature.kron import kron_blocks
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from ..linalg import AbstractPSD, Dense, Kron
@@ -38,13 +38,13 @@ def send_probe(captured: Captured) -> Probe:
 
 def is_head(captured: Captured, name: str, probe: Probe) -> bool:
     r"""Whether the columns are :math:`\phi_n \otimes e_c`, or for a bias :math:`e_c` itself, for every datum."""
-    if len(captured.shares[name]) != 1:
+    if len(captured.factors[name]) != 1:
         return False
-    call, share = captured.shares[name][0]
-    if isinstance(share, Exact):
-        found, expected = share.columns(probe.gradients[call]), probe.column
-    elif isinstance(share, Outer) and is_plain(share):
-        found = share.arrange(probe.gradients[call]) * captured.num_samples
+    call, factors = captured.factors[name][0]
+    if isinstance(factors, DirectVJP):
+        found, expected = factors.vjp(probe.gradients[call]), probe.column
+    elif isinstance(factors, OuterFactors) and is_plain(factors):
+        found = factors.arrange(probe.gradients[call]) * captured.num_samples
         expected = probe.column[:, None, None, None].expand(-1, captured.num_samples, -1, -1, -1)
     else:
         return False
@@ -52,16 +52,18 @@ def is_head(captured: Captured, name: str, probe: Probe) -> bool:
     return found.shape == expected.shape and torch.allclose(found, expected, rtol=tolerance, atol=0)
 
 
-def is_plain(share: object) -> bool:
-    """Whether a share is that of a whole weight whose rows are outputs, without folded rows."""
-    return isinstance(share, Outer) and not share.input_rows and share.block == (0, 1) and share.fold == 1
+def is_plain(factors: object) -> bool:
+    """Whether these are the factors of a whole weight whose rows are outputs, without folded rows."""
+    return (
+        isinstance(factors, OuterFactors) and not factors.input_rows and factors.block == (0, 1) and factors.fold == 1
+    )
 
 
 def head_features(captured: Captured, name: str) -> Float[Tensor, "N D"]:
     r"""The input :math:`\phi` of the head, the mean over samples."""
-    share = captured.shares[name][0].share
-    assert isinstance(share, Outer), "a head's weight is an outer product"
-    return share.averaged_inputs()[:, 0, 0]
+    factors = captured.factors[name][0].factors
+    assert isinstance(factors, OuterFactors), "a head's weight is an outer product"
+    return factors.averaged_inputs()[:, 0, 0]
 
 
 def head_kron_blocks(
@@ -81,8 +83,8 @@ def head_kron_blocks(
     if total is None or not all(is_head(captured, name, probe) for name in captured.weights):
         return kron_blocks(captured, columns)
     blocks: dict[str, AbstractPSD] = {}
-    for name, ((_, share),) in captured.shares.items():
-        if isinstance(share, Exact):
+    for name, ((_, factors),) in captured.factors.items():
+        if isinstance(factors, DirectVJP):
             blocks[name] = Dense(total)
         else:
             features = head_features(captured, name)

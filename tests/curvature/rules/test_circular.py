@@ -90,7 +90,9 @@ def test_factors_do_not_depend_on_the_way(name: str, options: dict, monkeypatch:
     with torch.no_grad():
         short = kfac(network, covary.Categorical(), batch, **options)
         assert bool(calls) == (name in SHORT)
-        monkeypatch.setattr("covary.curvature.jacobian_factors.Outer.input_shortcut", lambda self, *, merge=True: None)
+        monkeypatch.setattr(
+            "covary.curvature.jacobian_factors.OuterFactors.input_shortcut", lambda self, *, merge=True: None
+        )
         long = kfac(network, covary.Categorical(), batch, **options)
     for block in short.blocks:
         for ours, theirs in zip(short.tensors[block], long.tensors[block], strict=True):

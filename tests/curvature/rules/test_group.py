@@ -94,13 +94,13 @@ def test_factors_by_loops_over_elements(factorization, generator):
     for stage in layer.stages:
         features = torch.randn(2, 3, stage.filter.in_channels * 8, 4, 4, generator=generator)
         gradient = torch.randn(2, 3, stage.filter.out_channels * 8, 4, 4, generator=generator)
-        share = group_stage(stage, features)["weight"]
-        rows, sums = share.averaged_inputs(merge=False), share.summed_gradients(gradient, merge=False)
+        factors = group_stage(stage, features)["weight"]
+        rows, sums = factors.averaged_inputs(merge=False), factors.summed_gradients(gradient, merge=False)
         assert rows.shape[1] == sums.shape[1] == 8 * 16
         mean = torch.stack([rows[:, 16 * h : 16 * h + 16] for h in range(8)]).mean(0)
         total = torch.stack([sums[:, 16 * h : 16 * h + 16] for h in range(8)]).sum(0)
-        torch.testing.assert_close(share.averaged_inputs(), mean, rtol=0, atol=1e-12)
-        torch.testing.assert_close(share.summed_gradients(gradient), total, rtol=0, atol=1e-12)
+        torch.testing.assert_close(factors.averaged_inputs(), mean, rtol=0, atol=1e-12)
+        torch.testing.assert_close(factors.summed_gradients(gradient), total, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("factorization", FACTORIZATIONS)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 import covary
 from cases import NUM_OUTPUTS, targets
-from covary.curvature import Exact, Outer, full, kfac, register_rule
+from covary.curvature import DirectVJP, OuterFactors, full, kfac, register_rule
 from covary.curvature.rules import registry
 from covary.errors import UnsupportedLayerError
 from oracles.curvature import ggn, loss_of
@@ -17,10 +17,10 @@ def _own_table(monkeypatch):
     monkeypatch.setattr(registry, "_RULES", dict(registry._RULES))
 
 
-def prelu(module: nn.PReLU, inputs: Tensor) -> dict[str, Exact]:
+def prelu(module: nn.PReLU, inputs: Tensor) -> dict[str, DirectVJP]:
     """One slope for all features: its derivative is the negative part of the input."""
     del module
-    return {"weight": Exact(lambda gradient: (gradient * inputs.clamp(max=0)).flatten(1).sum(1, keepdim=True))}
+    return {"weight": DirectVJP(lambda gradient: (gradient * inputs.clamp(max=0)).flatten(1).sum(1, keepdim=True))}
 
 
 def network() -> nn.Module:
@@ -38,7 +38,7 @@ def test_a_registered_rule_is_used_and_exact():
 
 def test_a_wrong_rule_is_found_before_it_is_used():
     register_rule(
-        nn.PReLU, lambda m, x: {"weight": Exact(lambda g: g.flatten(1).sum(1, keepdim=True))}, {"weight": "exact"}
+        nn.PReLU, lambda m, x: {"weight": DirectVJP(lambda g: g.flatten(1).sum(1, keepdim=True))}, {"weight": "exact"}
     )
     with pytest.raises(UnsupportedLayerError, match=r"'1.weight' only in part.*its rule is wrong"):
         kfac(network(), covary.Categorical(), (torch.randn(3, 4), targets("categorical", 3)))
@@ -59,7 +59,7 @@ def test_a_registered_outer_rule_gives_kronecker_blocks():
     def halves(x: Tensor) -> Tensor:
         return x.unflatten(2, (2, 2)).unsqueeze(3)
 
-    register_rule(Mixer, lambda m, x: {"weight": Outer(x, halves, lambda g: g.unsqueeze(3))}, {"weight": "kron"})
+    register_rule(Mixer, lambda m, x: {"weight": OuterFactors(x, halves, lambda g: g.unsqueeze(3))}, {"weight": "kron"})
     torch.manual_seed(0)
     net = nn.Sequential(Mixer(), nn.Tanh(), nn.Flatten(), nn.Linear(6, NUM_OUTPUTS))
     x, y = torch.randn(3, 4), targets("categorical", 3)

@@ -1,7 +1,7 @@
 """How does one layer type yield its factors?
 
-One function per layer type, `(module, inputs) -> {parameter: share}`, with inputs of shape (N, S, ...); the shares and
-their layout are defined in `curvature/shares.py`.
+One function per layer type, `(module, inputs) -> {parameter: factors}`, with inputs of shape (N, S, ...); the factors
+and their layout are defined in `curvature/jacobian_factors.py`.
 """
 
 from .attention import attend

@@ -15,21 +15,23 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ...errors import UnsupportedLayerError
-from ..jacobian_factors import Exact, Outer, Share
+from ..jacobian_factors import DirectVJP, JacobianFactors, OuterFactors
 from .linear import sum_tokens, tokens
 
-RuleFunction = Callable[[nn.Module, Tensor], dict[str, Share]]
+RuleFunction = Callable[[nn.Module, Tensor], dict[str, JacobianFactors]]
 Report = Callable[[nn.Module, RuleFunction, Tensor, Tensor], None]  # module, rule, input (N·S, ...), output (N·S, ...)
 PROJECTIONS = ("q", "k", "v")
 
 
-def projection(position: int, module: nn.MultiheadAttention, inputs: Float[Tensor, "N S T D"]) -> dict[str, Share]:
-    """The shares of the query (0), key (1) or value (2) projection: a linear layer in its block of rows."""
+def projection(
+    position: int, module: nn.MultiheadAttention, inputs: Float[Tensor, "N S T D"]
+) -> dict[str, JacobianFactors]:
+    """The factors of the query (0), key (1) or value (2) projection: a linear layer in its block of rows."""
     block = (position, 3)
-    shares: dict[str, Share] = {"in_proj_bias": Exact(sum_tokens, block=block)}
+    factors: dict[str, JacobianFactors] = {"in_proj_bias": DirectVJP(sum_tokens, block=block)}
     if module.in_proj_weight is not None:
-        return shares | {"in_proj_weight": Outer(inputs, tokens, tokens, block=block)}
-    return shares | {f"{PROJECTIONS[position]}_proj_weight": Outer(inputs, tokens, tokens)}
+        return factors | {"in_proj_weight": OuterFactors(inputs, tokens, tokens, block=block)}
+    return factors | {f"{PROJECTIONS[position]}_proj_weight": OuterFactors(inputs, tokens, tokens)}
 
 
 def attend(

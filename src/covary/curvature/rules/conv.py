@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..jacobian_factors import Exact, Outer, Share, Shortcut
+from ..jacobian_factors import DirectVJP, JacobianFactors, OuterFactors, Shortcut
 from .circular import circular_shortcut
 
 Conv = nn.Conv1d | nn.Conv2d | nn.Conv3d
@@ -28,23 +28,25 @@ class Window(NamedTuple):
     dilation: tuple[int, int, int]
 
 
-def conv(module: Conv, inputs: Float[Tensor, "N S C *space"]) -> dict[str, Share]:
-    """The shares of a convolution: a = the padded patch under the kernel, g = the gradient at its position."""
+def conv(module: Conv, inputs: Float[Tensor, "N S C *space"]) -> dict[str, JacobianFactors]:
+    """The factors of a convolution: a = the padded patch under the kernel, g = the gradient at its position."""
     arrange = partial(_positions, module.groups)
     return {
-        "weight": Outer(inputs, partial(_input_patches, module), arrange, shortcut=_shortcut(module, inputs.shape)),
-        "bias": Exact(sum_positions, additive=True),
+        "weight": OuterFactors(
+            inputs, partial(_input_patches, module), arrange, shortcut=_shortcut(module, inputs.shape)
+        ),
+        "bias": DirectVJP(sum_positions, additive=True),
     }
 
 
-def conv_transpose(module: ConvTranspose, inputs: Float[Tensor, "N S C *space"]) -> dict[str, Share]:
-    """The shares of a transposed convolution: a = the input at a position, g = the patch of gradients it writes to.
+def conv_transpose(module: ConvTranspose, inputs: Float[Tensor, "N S C *space"]) -> dict[str, JacobianFactors]:
+    """The factors of a transposed convolution: a = the input at a position, g = the patch of gradients it writes to.
 
     The weight's rows are the input channels, so the roles of rows and columns are exchanged.
     """
     unfold = partial(_positions, module.groups)
     arrange = partial(_gradient_patches, module, inputs.shape[3:])
-    return {"weight": Outer(inputs, unfold, arrange, input_rows=True), "bias": Exact(sum_positions)}
+    return {"weight": OuterFactors(inputs, unfold, arrange, input_rows=True), "bias": DirectVJP(sum_positions)}
 
 
 def sum_positions(gradient: Float[Tensor, "N S G *space"]) -> Float[Tensor, "N G"]:

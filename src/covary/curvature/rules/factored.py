@@ -9,25 +9,28 @@ from torch import Tensor
 
 from ...layers.dense import Dense
 from ...layers.factored import FactoredRead, FactoredWrite
-from ..jacobian_factors import Exact, Outer, Share
+from ..jacobian_factors import DirectVJP, JacobianFactors, OuterFactors
 
 
-def dense(module: Dense, inputs: Float[Tensor, "N S C H W"]) -> dict[str, Share]:
-    r"""The shares of :math:`y = W x + b`: a = the whole of x and g = the whole gradient of y, one row per datum."""
+def dense(module: Dense, inputs: Float[Tensor, "N S C H W"]) -> dict[str, JacobianFactors]:
+    r"""The factors of :math:`y = W x + b`: a = the whole of x and g = the whole gradient of y, one row per datum."""
     del module
-    return {"weight": Outer(inputs, _whole, _whole), "bias": Exact(lambda g: g.flatten(2).sum(1), additive=True)}
+    return {
+        "weight": OuterFactors(inputs, _whole, _whole),
+        "bias": DirectVJP(lambda g: g.flatten(2).sum(1), additive=True),
+    }
 
 
-def factored_read(module: FactoredRead, inputs: Float[Tensor, "N S C H W"]) -> dict[str, Share]:
-    r"""The shares of :math:`z_{c'c} = \theta_{cc'} \cdot x_c + b_{c'}`: in block c, a = x_c, g = ∂z_c."""
+def factored_read(module: FactoredRead, inputs: Float[Tensor, "N S C H W"]) -> dict[str, JacobianFactors]:
+    r"""The factors of :math:`z_{c'c} = \theta_{cc'} \cdot x_c + b_{c'}`: in block c, a = x_c, g = ∂z_c."""
     del module
-    return {"weight": Outer(inputs, by_channel, by_input), "bias": Exact(sum_inputs, additive=True)}
+    return {"weight": OuterFactors(inputs, by_channel, by_input), "bias": DirectVJP(sum_inputs, additive=True)}
 
 
-def factored_write(module: FactoredWrite, inputs: Float[Tensor, "N S G C"]) -> dict[str, Share]:
-    r"""The shares of :math:`y_{c'x} = \theta_{c'x} \cdot z_{c'} + b_x`: in block c', a = z_c', g = ∂y_c'."""
+def factored_write(module: FactoredWrite, inputs: Float[Tensor, "N S G C"]) -> dict[str, JacobianFactors]:
+    r"""The factors of :math:`y_{c'x} = \theta_{c'x} \cdot z_{c'} + b_x`: in block c', a = z_c', g = ∂y_c'."""
     del module
-    return {"weight": Outer(inputs, by_channel, by_channel), "bias": Exact(_sum_channels, additive=True)}
+    return {"weight": OuterFactors(inputs, by_channel, by_channel), "bias": DirectVJP(_sum_channels, additive=True)}
 
 
 def by_channel(features: Float[Tensor, "N S C *space"]) -> Float[Tensor, "N S 1 C D"]:

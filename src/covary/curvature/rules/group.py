@@ -14,27 +14,27 @@ from torch.nn import functional
 
 from ...layers.dense import pad_circular
 from ...layers.group import GroupStage
-from ..jacobian_factors import Exact, Merged, Outer, Share, Shortcut
+from ..jacobian_factors import DirectVJP, JacobianFactors, MergedFactors, OuterFactors, Shortcut
 from .circular import circular_shortcut
 from .conv import sum_positions
 
 
-def group_stage(module: GroupStage, inputs: Float[Tensor, "N S _ H W"]) -> dict[str, Share]:
-    """The shares of one stage of a group convolution; a bias is shared by slices and positions."""
+def group_stage(module: GroupStage, inputs: Float[Tensor, "N S _ H W"]) -> dict[str, JacobianFactors]:
+    """The factors of one stage of a group convolution; a bias is shared by slices and positions."""
     size = module.group.size
-    merged = Merged(
+    merged = MergedFactors(
         lambda features: _patches(module, module.seen_on_average(features)),
         lambda gradient: _positions(module, _slices(size, gradient).sum(2, keepdim=True)),
         _shortcut(module, module.seen_on_average, len(inputs), inputs.shape[3:]),
     )
-    weight = Outer(
+    weight = OuterFactors(
         inputs,
         lambda features: _patches(module, module.seen(features)),
         lambda gradient: _positions(module, _slices(size, gradient)),
         merged=merged,
         shortcut=_shortcut(module, module.seen, len(inputs) * size, inputs.shape[3:]),
     )
-    return {"weight": weight, "bias": Exact(partial(_sum_slices, size), additive=True)}
+    return {"weight": weight, "bias": DirectVJP(partial(_sum_slices, size), additive=True)}
 
 
 def _shortcut(

@@ -3,13 +3,13 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..jacobian_factors import Exact, Outer, Share
+from ..jacobian_factors import DirectVJP, JacobianFactors, OuterFactors
 
 
-def linear(module: nn.Linear, inputs: Float[Tensor, "N S *tokens D"]) -> dict[str, Share]:
-    r"""The shares of :math:`y = W x + b`: a = x and g = the gradient of y, one row per token."""
+def linear(module: nn.Linear, inputs: Float[Tensor, "N S *tokens D"]) -> dict[str, JacobianFactors]:
+    r"""The factors of :math:`y = W x + b`: a = x and g = the gradient of y, one row per token."""
     del module
-    return {"weight": Outer(inputs, tokens, tokens), "bias": Exact(sum_tokens, additive=True)}
+    return {"weight": OuterFactors(inputs, tokens, tokens), "bias": DirectVJP(sum_tokens, additive=True)}
 
 
 def tokens(features: Float[Tensor, "N S *tokens D"]) -> Float[Tensor, "N S R 1 D"]:

@@ -6,46 +6,49 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..jacobian_factors import Exact, Share
+from ..jacobian_factors import DirectVJP, JacobianFactors
 from .conv import sum_positions
 
 BatchNorm = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
 
 
-def layer_norm(module: nn.LayerNorm, inputs: Float[Tensor, "N S *features"]) -> dict[str, Share]:
-    r"""The shares of :math:`y = w \odot \hat x + b` with one entry per normalized feature."""
+def layer_norm(module: nn.LayerNorm, inputs: Float[Tensor, "N S *features"]) -> dict[str, JacobianFactors]:
+    r"""The factors of :math:`y = w \odot \hat x + b` with one entry per normalized feature."""
     normalized = functional.layer_norm(inputs, module.normalized_shape, eps=module.eps)
     return _per_feature(normalized, len(module.normalized_shape))
 
 
-def rms_norm(module: nn.RMSNorm, inputs: Float[Tensor, "N S *features"]) -> dict[str, Share]:
-    r"""The share of :math:`y = w \odot \hat x` with one entry per normalized feature."""
+def rms_norm(module: nn.RMSNorm, inputs: Float[Tensor, "N S *features"]) -> dict[str, JacobianFactors]:
+    r"""The factors of :math:`y = w \odot \hat x` with one entry per normalized feature."""
     normalized = functional.rms_norm(inputs, module.normalized_shape, eps=module.eps)
     return _per_feature(normalized, len(module.normalized_shape))
 
 
-def group_norm(module: nn.GroupNorm, inputs: Float[Tensor, "N S C *space"]) -> dict[str, Share]:
-    r"""The shares of :math:`y = w_c \hat x + b_c` with one entry per channel."""
+def group_norm(module: nn.GroupNorm, inputs: Float[Tensor, "N S C *space"]) -> dict[str, JacobianFactors]:
+    r"""The factors of :math:`y = w_c \hat x + b_c` with one entry per channel."""
     normalized = functional.group_norm(inputs.flatten(0, 1), module.num_groups, eps=module.eps)
     return _per_channel(normalized.view_as(inputs))
 
 
-def batch_norm(module: BatchNorm, inputs: Float[Tensor, "N S C *space"]) -> dict[str, Share]:
-    r"""The shares of :math:`y = w_c \hat x + b_c` with the running statistics of evaluation mode."""
+def batch_norm(module: BatchNorm, inputs: Float[Tensor, "N S C *space"]) -> dict[str, JacobianFactors]:
+    r"""The factors of :math:`y = w_c \hat x + b_c` with the running statistics of evaluation mode."""
     flat = inputs.flatten(0, 1)
     normalized = functional.batch_norm(flat, module.running_mean, module.running_var, eps=module.eps)
     return _per_channel(normalized.view_as(inputs))
 
 
-def _per_feature(normalized: Float[Tensor, "N S *features"], rank: int) -> dict[str, Share]:
+def _per_feature(normalized: Float[Tensor, "N S *features"], rank: int) -> dict[str, JacobianFactors]:
     return {
-        "weight": Exact(lambda gradient: _sum_leading(rank, gradient * normalized)),
-        "bias": Exact(partial(_sum_leading, rank)),
+        "weight": DirectVJP(lambda gradient: _sum_leading(rank, gradient * normalized)),
+        "bias": DirectVJP(partial(_sum_leading, rank)),
     }
 
 
-def _per_channel(normalized: Float[Tensor, "N S C *space"]) -> dict[str, Share]:
-    return {"weight": Exact(lambda gradient: sum_positions(gradient * normalized)), "bias": Exact(sum_positions)}
+def _per_channel(normalized: Float[Tensor, "N S C *space"]) -> dict[str, JacobianFactors]:
+    return {
+        "weight": DirectVJP(lambda g: sum_positions(g * normalized)),
+        "bias": DirectVJP(sum_positions),
+    }
 
 
 def _sum_leading(rank: int, gradient: Float[Tensor, "N S *features"]) -> Float[Tensor, "N P"]:

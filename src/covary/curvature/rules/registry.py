@@ -11,7 +11,7 @@ from ...layers import Bias, Dense, Scale, SparseConv
 from ...layers.factored import FactoredRead, FactoredWrite
 from ...layers.group import GroupStage
 from ...layers.sparse import SparseRead, SparseWrite
-from ..jacobian_factors import Share
+from ..jacobian_factors import JacobianFactors
 from .attention import projection
 from .conv import conv, conv_transpose
 from .embedding import embedding
@@ -32,11 +32,11 @@ class Rule:
     """How one type of module enters the curvature.
 
     Arguments:
-        function: From the module and its input (N, S, ...) to one share per parameter.
+        function: From the module and its input (N, S, ...) to the factors of each parameter.
         forms: The form of each parameter that the rule covers.
     """
 
-    function: Callable[[Any, Tensor], Mapping[str, Share]]
+    function: Callable[[Any, Tensor], Mapping[str, JacobianFactors]]
     forms: Mapping[str, Form]
 
 
@@ -81,7 +81,7 @@ _RULES: dict[type[nn.Module], Rule] = {
 
 def register_rule(
     module_type: type[nn.Module],
-    function: Callable[[Any, Tensor], Mapping[str, Share]],
+    function: Callable[[Any, Tensor], Mapping[str, JacobianFactors]],
     forms: Mapping[str, Form],
 ) -> None:
     """The entry of a user's layer in the table of rules.
@@ -91,8 +91,8 @@ def register_rule(
 
     Arguments:
         module_type: The layer's class.
-        function: From the module and its input with the sample axis, shape (N, S, ...), to a share (`Outer`, `Lookup`,
-            `Exact`) per parameter, by the parameter's name in the module.
+        function: From the module and its input with the sample axis, shape (N, S, ...), to the factors
+            (`OuterFactors`, `LookupFactors`, `DirectVJP`) of each parameter, by the parameter's name in the module.
         forms: For each parameter the form of its block: "kron" (or "kron_rows" if the weight's rows are inputs),
             "dense",
             or "exact".

@@ -4,16 +4,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ...layers import Bias, Scale
-from ..jacobian_factors import Exact, Share
+from ..jacobian_factors import DirectVJP, JacobianFactors
 
 
-def scale(module: Scale, inputs: Float[Tensor, "N S *features"]) -> dict[str, Share]:
-    r"""The share of :math:`y = w x`: the sum of :math:`x \odot g` over everything."""
+def scale(module: Scale, inputs: Float[Tensor, "N S *features"]) -> dict[str, JacobianFactors]:
+    r"""The factors of :math:`y = w x`: the sum of :math:`x \odot g` over everything."""
     del module
-    return {"weight": Exact(lambda gradient: (gradient * inputs).flatten(1).sum(1, keepdim=True))}
+    return {"weight": DirectVJP(lambda gradient: (gradient * inputs).flatten(1).sum(1, keepdim=True))}
 
 
-def bias(module: Bias, inputs: Float[Tensor, "N S *features"]) -> dict[str, Share]:
-    r"""The share of :math:`y = x + b`: the sum of g over everything."""
+def bias(module: Bias, inputs: Float[Tensor, "N S *features"]) -> dict[str, JacobianFactors]:
+    r"""The factors of :math:`y = x + b`: the sum of g over everything."""
     del module, inputs
-    return {"bias": Exact(lambda gradient: gradient.flatten(1).sum(1, keepdim=True))}
+    return {"bias": DirectVJP(lambda gradient: gradient.flatten(1).sum(1, keepdim=True))}

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from ...layers.dense import pad_circular
 from ...layers.sparse import AbstractSparse, SparseConv, SparseRead, SparseWrite
-from ..jacobian_factors import Exact, Outer, Share
+from ..jacobian_factors import DirectVJP, JacobianFactors, OuterFactors
 from .conv import sum_positions
 from .factored import by_channel, by_input, sum_inputs
 
@@ -23,40 +23,40 @@ from .factored import by_channel, by_input, sum_inputs
 Response = Callable[[Tensor, Tensor], Tensor]
 
 
-def sparse_conv(module: SparseConv, inputs: Float[Tensor, "N S C H W"]) -> dict[str, Share]:
-    r"""The shares of a sparse convolution: a = :math:`\phi` times the patch under the filter, for every channel."""
+def sparse_conv(module: SparseConv, inputs: Float[Tensor, "N S C H W"]) -> dict[str, JacobianFactors]:
+    r"""The factors of a sparse convolution: a = :math:`\phi` times the patch under the filter, for every channel."""
     phi = module.basis()
-    shares: dict[str, Share] = {
-        "values": Outer(inputs, lambda x: _positions(_filtered(x, phi).flatten(2, 3)), _positions),
-        "bias": Exact(sum_positions, additive=True),
+    factors: dict[str, JacobianFactors] = {
+        "values": OuterFactors(inputs, lambda x: _positions(_filtered(x, phi).flatten(2, 3)), _positions),
+        "bias": DirectVJP(sum_positions, additive=True),
     }
-    return shares | _basis_shares(module, partial(_conv_response, module, inputs))
+    return factors | _basis_factors(module, partial(_conv_response, module, inputs))
 
 
-def sparse_read(module: SparseRead, inputs: Float[Tensor, "N S C H W"]) -> dict[str, Share]:
-    r"""The shares of a reading stage: for block c, a = :math:`\phi x_c`."""
+def sparse_read(module: SparseRead, inputs: Float[Tensor, "N S C H W"]) -> dict[str, JacobianFactors]:
+    r"""The factors of a reading stage: for block c, a = :math:`\phi x_c`."""
     phi = module.basis()
-    shares: dict[str, Share] = {
-        "values": Outer(inputs, lambda x: by_channel(x.flatten(3) @ phi.T), by_input),
-        "bias": Exact(sum_inputs, additive=True),
+    factors: dict[str, JacobianFactors] = {
+        "values": OuterFactors(inputs, lambda x: by_channel(x.flatten(3) @ phi.T), by_input),
+        "bias": DirectVJP(sum_inputs, additive=True),
     }
-    return shares | _basis_shares(module, partial(_read_response, module, inputs))
+    return factors | _basis_factors(module, partial(_read_response, module, inputs))
 
 
-def sparse_write(module: SparseWrite, inputs: Float[Tensor, "N S G C"]) -> dict[str, Share]:
-    r"""The shares of a writing stage: for block c', g = :math:`\phi` times the gradient of y_c'."""
+def sparse_write(module: SparseWrite, inputs: Float[Tensor, "N S G C"]) -> dict[str, JacobianFactors]:
+    r"""The factors of a writing stage: for block c', g = :math:`\phi` times the gradient of y_c'."""
     phi = module.basis()
-    shares: dict[str, Share] = {
-        "values": Outer(inputs, by_channel, lambda gradient: by_channel(gradient.flatten(3) @ phi.T))
+    factors: dict[str, JacobianFactors] = {
+        "values": OuterFactors(inputs, by_channel, lambda gradient: by_channel(gradient.flatten(3) @ phi.T))
     }
-    return shares | _basis_shares(module, partial(_write_response, module, inputs))
+    return factors | _basis_factors(module, partial(_write_response, module, inputs))
 
 
-def _basis_shares(module: AbstractSparse, response: Response) -> dict[str, Share]:
-    """The shares of what the basis is made from."""
+def _basis_factors(module: AbstractSparse, response: Response) -> dict[str, JacobianFactors]:
+    """The factors of what the basis is made from."""
     return {
-        "offsets": Exact(lambda gradient: response(module.anchor_slopes(), gradient).flatten(1)),
-        "omega": Exact(lambda gradient: response(module.omega_slopes()[:, None], gradient).sum(1)),
+        "offsets": DirectVJP(lambda gradient: response(module.anchor_slopes(), gradient).flatten(1)),
+        "omega": DirectVJP(lambda gradient: response(module.omega_slopes()[:, None], gradient).sum(1)),
     }
 
 

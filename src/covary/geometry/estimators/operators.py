@@ -18,7 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from ..._types import SampleAveraging, Weights
 from ...batches import Batches, Data, IndexedBatch, as_batches
 from ...curvature.coverage import require_coverage, select_weights
-from ...curvature.evaluate import part_slices
+from ...curvature.evaluate import chunk_slices
 from ...errors import NumericalError, StructureError
 from ...likelihoods import Likelihood
 from ...priors import hyperparameters_of
@@ -146,7 +146,7 @@ def _sum_over_data(
 ) -> Float[Tensor, "K P"]:
     total = torch.zeros_like(vectors)
     for batch in batches:
-        for rows in part_slices(model.network, len(batch.x)):
+        for rows in chunk_slices(model.network, len(batch.x)):
             part = IndexedBatch(*(tensor[rows] for tensor in batch))
             for row, product in zip(total, products(model, part, vectors), strict=True):
                 row += torch.cat([piece.flatten() for piece in product])

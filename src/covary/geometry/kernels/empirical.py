@@ -17,7 +17,7 @@ from torch.func import jacrev
 from ..._types import TensorMap
 from ...curvature.capture import Captured, capture
 from ...curvature.coverage import require_coverage, select_weights
-from ...curvature.evaluate import check_shares
+from ...curvature.evaluate import check_jacobian_factors
 from ...curvature.kernel import tangent_kernel
 from ...errors import DataError
 from ..metrics.optimizer import checked_metric
@@ -52,7 +52,7 @@ def empirical_ntk(
         raise DataError("There are no inputs; a kernel needs at least one.")
     selected = select_weights(network, weights)
     require_coverage(network, selected)
-    check_shares(network, x, selected)
+    check_jacobian_factors(network, x, selected)
     euclidean = {name: weight.new_ones(()) for name, weight in selected.items()}
     shifts = euclidean if metric is None else checked_metric(metric, selected)
     return captured_ntk(capture(network, x, selected, index=index, seed=seed), shifts)

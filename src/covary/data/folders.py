@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from .._types import Batch
@@ -46,6 +45,8 @@ def load_folder(path: Path) -> Dataset:
 
 def read_image(path: Path) -> UInt8[Tensor, "C H W"]:
     """The pixels of a PNG or JPEG file, gray (C = 1) or color (C = 3)."""
+    from PIL import Image, UnidentifiedImageError  # here: `import covary` imports nothing that reads pictures
+
     try:
         with warnings.catch_warnings():
             # Pillow only warns of an image that unpacks to far more than its file.

@@ -34,10 +34,10 @@ bench: $(READY) ## measure time and memory of the curvature
 	$(BIN)/covary bench curvature
 
 docs: $(DOCS) ## build the documentation into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees docs site
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site docs/_build docs/tutorials docs/examples docs/reference/api docs/reference/commands.md docs/reference/settings.md .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): pyproject.toml constraints.txt

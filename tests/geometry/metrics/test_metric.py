@@ -109,7 +109,7 @@ def test_a_diagonal_metric_must_be_positive():
 
 
 # Which metrics, computed by plain differentiation of the model in ψ, are the ones pulled back from θ? The table of
-# docs/geometry.md (paper 3, App. C).
+# docs/explanation/geometry.md (paper 3, App. C).
 
 
 def diagonal_fisher(outputs):

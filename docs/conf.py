@@ -1,0 +1,78 @@
+"""Settings of the documentation; `make docs` builds it into site/."""
+
+import sys
+import warnings
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "docs" / "_ext"), str(ROOT / "src")]
+
+import covary  # noqa: E402
+
+project = "covary"
+author = "The covary developers"
+copyright = author
+release = version = covary.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+    "mathml",
+    "reference",
+]
+exclude_patterns = [
+    "_build",
+    "**/GALLERY_HEADER.rst",
+    "**/*.ipynb",
+    "**/sg_execution_times.rst",
+    "sg_execution_times.rst",
+]
+suppress_warnings = ["config.cache"]
+
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_inline"]
+myst_heading_anchors = 3
+myst_dmath_double_inline = True
+
+html_theme = "furo"
+html_title = "covary"
+html_static_path = ["_static"]
+html_css_files = ["covary.css"]
+html_extra_path = ["../llms.txt"]
+html_math_renderer = "mathml"
+html_show_sourcelink = False
+html_theme_options = {"navigation_with_keys": True}
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+
+default_role = "py:obj"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 100
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+warnings.filterwarnings("ignore", message=".*non-interactive.*")
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples/tutorials", "../examples/guides"],
+    "gallery_dirs": ["tutorials", "examples"],
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "copyfile_regex": r".*\.(png|toml)",
+    "image_scrapers": ("matplotlib",),
+    "matplotlib_animations": False,
+    "min_reported_time": 5,
+    "plot_gallery": "True",
+}

@@ -38,7 +38,7 @@ def test_noise_is_uniform_and_depends_on_seed_and_index_alone():
     assert not torch.equal(augment.sample_noise(index, 4, seed=4), noise)
 
 
-def test_copies_do_not_depend_on_the_batch(generator):
+def test_samples_do_not_depend_on_the_batch(generator):
     augment, index = Affine2d(initial_width=0.3), torch.arange(10) + 50
     x = torch.rand(10, 1, 6, 7, generator=generator)
     whole = augment.transform(x, augment.sample_noise(index, 3, seed=0))
@@ -69,12 +69,12 @@ def test_whole_pixel_shifts_bring_in_what_the_padding_says(padding, generator):
     augment = Affine2d(("shift_x", "shift_y"), initial_width=(2 * 3 / 8, 2 * 2 / 6), padding=padding)
     signs = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
     shifted = augment.transform(x, signs.expand(2, 4, 2))
-    for copy, (left, up) in enumerate((signs * torch.tensor([3, 2])).int().tolist()):
+    for sample, (left, up) in enumerate((signs * torch.tensor([3, 2])).int().tolist()):
         expected = surrounded(x, padding)[..., 6 + up : 12 + up, 8 + left : 16 + left]
-        torch.testing.assert_close(shifted[:, copy], expected, rtol=0, atol=1e-12)
+        torch.testing.assert_close(shifted[:, sample], expected, rtol=0, atol=1e-12)
 
 
-def test_copies_are_warps_by_the_exponential(generator):
+def test_samples_are_warps_by_the_exponential(generator):
     x, augment = torch.rand(2, 1, 9, 9, generator=generator), Affine2d(("shear", "shift_x"), initial_width=0.2)
     noise = augment.sample_noise(torch.arange(2), 5, seed=0)
     algebra = sum(
@@ -87,10 +87,10 @@ def test_copies_are_warps_by_the_exponential(generator):
 def test_identity_at_width_zero(generator):
     x = torch.rand(3, 2, 5, 8, generator=generator)
     augment = Affine2d(initial_width=0.0)
-    copies = augment.transform(x, augment.sample_noise(torch.arange(3), 4, seed=0))
-    torch.testing.assert_close(copies, x[:, None].expand(3, 4, 2, 5, 8), rtol=0, atol=1e-12)
+    samples = augment.transform(x, augment.sample_noise(torch.arange(3), 4, seed=0))
+    torch.testing.assert_close(samples, x[:, None].expand(3, 4, 2, 5, 8), rtol=0, atol=1e-12)
     wide = Affine2d(initial_width=0.5)
-    assert not torch.allclose(wide.transform(x, wide.sample_noise(torch.arange(3), 4, seed=0)), copies)
+    assert not torch.allclose(wide.transform(x, wide.sample_noise(torch.arange(3), 4, seed=0)), samples)
 
 
 @pytest.mark.parametrize("width", [1e-3, 0.05, 0.8])
@@ -137,14 +137,14 @@ def test_bad_names(names, message):
         Affine2d(names)
 
 
-def test_widths_of_ones_own():
+def test_initial_widths_per_generator():
     by_name = Affine2d(("rotation", "shift_x"), initial_width={"shift_x": 0.2, "rotation": 1})
     torch.testing.assert_close(by_name.widths, torch.tensor([1.0, 0.2]))
     in_order = Affine2d(("rotation", "shift_x"), initial_width=(1, 0.2))
     torch.testing.assert_close(in_order.widths, by_name.widths)
-    with pytest.raises(StructureError, match="those of rotation, shift_x; rotation came"):
+    with pytest.raises(StructureError, match="each of rotation, shift_x, got rotation"):
         Affine2d(("rotation", "shift_x"), initial_width={"rotation": 1.0})
-    with pytest.raises(StructureError, match="in the order rotation, shift_x; 1 came"):
+    with pytest.raises(StructureError, match="in the order rotation, shift_x, got 1"):
         Affine2d(("rotation", "shift_x"), initial_width=[1.0])
 
 
@@ -154,7 +154,7 @@ def test_samplers(generator):
     expected = 2 * uniform(5, index, (4, 6), stream=Stream.AUGMENTATION, dtype=torch.float64) - 1
     assert torch.equal(independent.sample_noise(index, 4, seed=5), expected)
     assert not torch.equal(even.sample_noise(index, 4, seed=5), expected)
-    with pytest.raises(StructureError, match="one of sobol, random; 'grid' came"):
+    with pytest.raises(StructureError, match="among sobol, random, got 'grid'"):
         Affine2d(sampler="grid")
 
 
@@ -164,9 +164,9 @@ def test_works_inside_function_transforms(generator):
     def total(raw):
         return torch.func.functional_call(Copies(augment), {"augment.raw_widths": raw}, (x,)).square().sum()
 
-    slope = torch.func.jacrev(total)(augment.raw_widths.detach())
+    gradient = torch.func.jacrev(total)(augment.raw_widths.detach())
     (expected,) = torch.autograd.grad(Copies(augment)(x).square().sum(), augment.raw_widths)
-    torch.testing.assert_close(slope, expected)
+    torch.testing.assert_close(gradient, expected)
 
 
 class Copies(torch.nn.Module):
@@ -181,9 +181,9 @@ class Copies(torch.nn.Module):
 def test_bad_input(generator):
     augment = Affine2d()
     noise = augment.sample_noise(torch.arange(2), 3, seed=0)
-    with pytest.raises(ShapeError, match=r"images \(N, C, H, W\); \(2, 36\) came"):
+    with pytest.raises(ShapeError, match=r"images \(N, C, H, W\), got \(2, 36\)"):
         augment.transform(torch.zeros(2, 36), noise)
-    with pytest.raises(StructureError, match="'wrap' came"):
+    with pytest.raises(StructureError, match="got 'wrap'"):
         Affine2d(padding="wrap")
     with pytest.raises(DataError, match="finite and ≥ 0"):
         Affine2d(initial_width=-0.1)

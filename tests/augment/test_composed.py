@@ -25,22 +25,22 @@ def test_joins_names_and_widths():
     assert list(hyperparameters_of(augment, {})) == ["parts.0.logits", "parts.1.raw_widths"]
 
 
-def test_copies_go_through_every_part_in_order(generator):
+def test_samples_are_transformed_by_every_part_in_order(generator):
     group, affine = parts()
     augment, x = Composed(group, affine), torch.rand(3, 1, 6, 6, generator=generator)
     noise = augment.sample_noise(torch.arange(3), 4, seed=0)
     assert noise.shape == (3, 4, 3)
-    copies = augment.transform(x, noise)
+    samples = augment.transform(x, noise)
     for n in range(3):
         for s in range(4):
             flipped = act(x[n : n + 1], group.elements[int(noise[n, s, 0])])
             expected = affine.transform(flipped, noise[n : n + 1, s : s + 1, 1:])
-            torch.testing.assert_close(copies[n, s], expected[0, 0])
+            torch.testing.assert_close(samples[n, s], expected[0, 0])
     swapped = Composed(affine, group)
-    assert not torch.allclose(swapped.transform(x, noise[..., [1, 2, 0]]), copies)
+    assert not torch.allclose(swapped.transform(x, noise[..., [1, 2, 0]]), samples)
 
 
-def test_correlations_of_parts_lie_in_an_identity():
+def test_correlations_are_block_diagonal_over_the_parts():
     group, affine = parts()
     assert Composed(group, affine).correlation is None
     mixed = Correlated(affine, torch.tensor([[0.3, 0.0], [0.4, 0.3]]))
@@ -59,7 +59,7 @@ def test_weights_are_those_of_the_parts(generator):
     plain = Composed(affine)
     torch.testing.assert_close(plain.sample_weights(noise[..., :2]), torch.full((3, 8), 1 / 8))
     x, network = torch.rand(3, 1, 6, 6, generator=generator), mlp(36, 5, 2, generator=generator).double()
-    rows = torch.stack([network(copy) for copy in augment.transform(x, noise)])
+    rows = torch.stack([network(sample) for sample in augment.transform(x, noise)])
     expected = (group.sample_weights(noise[..., 2:]).unsqueeze(-1) * rows).sum(1)
     torch.testing.assert_close(Averaged(network, augment, 8)(x), expected)
 
@@ -72,7 +72,7 @@ def test_noise_depends_on_seed_and_index_alone():
     assert not torch.equal(augment.sample_noise(index, 4, seed=2), noise)
 
 
-def test_parts_do_not_move_in_step():
+def test_samples_of_different_parts_are_independent():
     """The mean of a product of two parts' noise converges for every datum; without a new order it would not."""
     first, second = Affine2d(("rotation",)), Affine2d(("shift_x",))
     index = torch.arange(50)
@@ -93,9 +93,9 @@ class FlatNoise(nn.Module):
 
 
 def test_errors():
-    with pytest.raises(StructureError, match="without a common name; rotation, rotation came"):
+    with pytest.raises(StructureError, match="without a common name, got rotation, rotation"):
         Composed(Affine2d(("rotation",)), Affine2d(("rotation",)))
-    with pytest.raises(StructureError, match="one or more parts"):
+    with pytest.raises(StructureError, match="one or more augmentations"):
         Composed()
-    with pytest.raises(ShapeError, match=r"must be \(N, S, K_i\); \(1, 1\) came"):
+    with pytest.raises(ShapeError, match=r"shape \(N, S, K_i\), got \(1, 1\)"):
         Composed(FlatNoise())

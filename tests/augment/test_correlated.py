@@ -46,38 +46,38 @@ def test_coefficients_are_the_mix_of_the_noise(generator):
     torch.testing.assert_close(augment.transform(x, noise), base.warp(x, coefficients))
 
 
-def test_rotation_is_capped_on_its_whole_row_and_keeps_a_slope():
+def test_rotation_is_capped_on_its_whole_row_and_keeps_a_gradient():
     augment = Correlated(Affine2d(("shift_x", "rotation")))
     with torch.no_grad():
         augment.raw_mix.copy_(torch.tensor([[9.0, 0.0], [6.0, 8.0]]))
     assert augment.widths[0] == 9
     assert augment.widths[1].item() == pytest.approx(math.pi * math.tanh(10 / math.pi))
     torch.testing.assert_close(augment.mix[1, 0] / augment.mix[1, 1], torch.tensor(6 / 8))
-    (slope,) = torch.autograd.grad(augment.mix.sum(), augment.raw_mix)
-    assert slope[1].abs().min() > 1e-3
+    (gradient,) = torch.autograd.grad(augment.mix.sum(), augment.raw_mix)
+    assert gradient[1].abs().min() > 1e-3
 
 
-def test_slopes_at_zero_are_finite():
+def test_gradients_at_zero_are_finite():
     augment = Correlated(Affine2d(("rotation", "scale_x"), initial_width=0.0))
     assert torch.autograd.gradcheck(lambda _: augment.mix, augment.raw_mix)
-    (slope,) = torch.autograd.grad(augment.widths.sum(), augment.raw_mix)
-    assert slope.isfinite().all()
+    (gradient,) = torch.autograd.grad(augment.widths.sum(), augment.raw_mix)
+    assert gradient.isfinite().all()
 
 
-def test_evidence_has_a_slope_off_the_diagonal_at_the_start(generator):
+def test_evidence_has_a_gradient_off_the_diagonal_initially(generator):
     """Zero is no stationary point of the entries off the diagonal: they need no start of their own."""
     network = covary.networks.mlp(100, 6, 2, generator=generator).double()
     augment = Correlated(Affine2d(SCALES))
     averaged = covary.Averaged(network, augment, 256)
     data = (bumps(10).repeat(5, 1, 1, 1), torch.arange(10) % 2)
     likelihood, prior = covary.Categorical(), covary.Prior(averaged)
-    slopes = [
+    gradients = [
         covary.hypergrad.direct(averaged, likelihood, prior, data, seed=seed)["augment.raw_mix"] for seed in (0, 1)
     ]
-    assert slopes[0][1, 0].abs() > 0.005
-    # A slope that came from lopsided noise alone would change with the seed.
-    torch.testing.assert_close(slopes[0][1, 0], slopes[1][1, 0], rtol=0.1, atol=0)
-    assert slopes[0][0, 1] == 0
+    assert gradients[0][1, 0].abs() > 0.005
+    # A gradient due to asymmetric noise alone would change with the seed.
+    torch.testing.assert_close(gradients[0][1, 0], gradients[1][1, 0], rtol=0.1, atol=0)
+    assert gradients[0][0, 1] == 0
 
 
 def test_learns_that_both_scales_are_one_zoom():

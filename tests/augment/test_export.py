@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from covary.augment import Affine2d, Composed, Correlated, FiniteGroup, Rotation2d, from_json, load, save, to_json
+from covary.augment import Affine2d, Composed, Correlated, FiniteGroup, Rotation2d, load, save
+from covary.augment.export import from_json, to_json
 from covary.errors import DataError
 
 NAMES = ("rotation", "shift_x")
@@ -60,11 +61,11 @@ def test_a_saturated_rotation_survives(make, dtype):
 
 
 def test_a_rotation_beyond_a_half_turn_is_refused():
-    with pytest.raises(DataError, match="of a rotation below π; 3.15 came"):
+    with pytest.raises(DataError, match="of a rotation below π, got 3.15"):
         from_json(to_json(Rotation2d()) | {"widths": [3.15]})
 
 
-def test_record_says_what_the_numbers_mean():
+def test_record_has_units_and_signs():
     record = to_json(Affine2d(NAMES, initial_width=(2.5, 0.1)))
     assert record["widths"] == pytest.approx([2.5, 0.1])
     assert record["units"] == ["radians", "half-widths"]
@@ -83,8 +84,8 @@ SPOILT = [
     ("affine2d", {"widths": [0.1]}, "widths"),
     ("affine2d", {"widths": [0.1, -0.1]}, "widths"),
     ("affine2d", {"widths": [0.1, float("nan")]}, "widths"),
-    ("affine2d", {"widths": [0.1, float("inf")]}, "Field 'widths' must be 2 finite numbers"),
-    ("affine2d", {"widths": [0.1, 10**400]}, "Field 'widths' must be 2 finite numbers"),
+    ("affine2d", {"widths": [0.1, float("inf")]}, "field 'widths' to be 2 finite numbers"),
+    ("affine2d", {"widths": [0.1, 10**400]}, "field 'widths' to be 2 finite numbers"),
     ("affine2d", {"widths": [0.1, "0.1"]}, "widths"),
     ("affine2d", {"widths": [0.1, True]}, "widths"),
     ("affine2d", {"widths": [3.5, 0.1]}, "width"),
@@ -96,12 +97,12 @@ SPOILT = [
     ("rotation2d", {"names": ["shift_x"]}, "names"),
     ("correlated", {"mix": [[1.0, 0.0]]}, "mix"),
     ("correlated", {"mix": [[1.0, 1.0], [0.0, 1.0]]}, "mix"),
-    ("correlated", {"mix": [[1.0, 0.0], [-(10**400), 1.0]]}, "Field 'mix' must be 2 rows of 2 finite numbers"),
+    ("correlated", {"mix": [[1.0, 0.0], [-(10**400), 1.0]]}, "field 'mix' to be 2 rows of 2 finite numbers"),
     ("correlated", {"widths": [1.0, 1.0]}, "widths"),
     ("correlated", {"base": to_json(FiniteGroup())}, "base"),
     ("correlated", {"base": "affine2d"}, "record"),
     ("finite_group", {"names": ["quarter_turn", "half_turn"], "widths": [0.1, 0.1]}, "three_quarter_turn"),
-    ("finite_group", {"widths": [0.5, 0.5, 0.5]}, "together below 1"),
+    ("finite_group", {"widths": [0.5, 0.5, 0.5]}, "a sum below 1"),
     ("composed", {"parts": []}, "parts"),
     ("composed", {"names": ["flip_x"]}, "names"),
 ]
@@ -133,11 +134,11 @@ class Mine(nn.Module):
         raise AssertionError
 
 
-def test_a_users_own_distribution_can_be_read_but_not_loaded():
+def test_a_custom_distribution_can_be_read_but_not_loaded():
     record = to_json(Mine())
     assert (record["kind"], record["names"], record["widths"]) == ("custom", ["brightness"], [0.25])
     assert record["units"] == ["gray levels"]
-    with pytest.raises(DataError, match="distribution of the user's own"):
+    with pytest.raises(DataError, match="a class that covary does not know"):
         from_json(record)
 
 
@@ -154,21 +155,21 @@ def test_a_disk_that_fills_up_leaves_the_record_that_was_there(tmp_path, monkeyp
     assert float(load(path).widths) == pytest.approx(1.3)
 
 
-def test_files_that_are_no_records(tmp_path):
-    with pytest.raises(DataError, match="no readable JSON file"):
+def test_files_without_a_record(tmp_path):
+    with pytest.raises(DataError, match="Expected a JSON file that `save` wrote"):
         load(tmp_path / "absent.json")
     (tmp_path / "augment.json").write_text("__import__('os')")
-    with pytest.raises(DataError, match="no readable JSON file"):
+    with pytest.raises(DataError, match="Expected a JSON file that `save` wrote"):
         load(tmp_path / "augment.json")
     (tmp_path / "augment.json").write_text("[" * 100_000)
-    with pytest.raises(DataError, match="no readable JSON file"):
+    with pytest.raises(DataError, match="Expected a JSON file that `save` wrote"):
         load(tmp_path / "augment.json")
     (tmp_path / "augment.json").write_text("[1, 2]")
     with pytest.raises(DataError, match="an object of fields"):
         load(tmp_path / "augment.json")
 
 
-def test_records_of_records_without_end():
+def test_endlessly_nested_records():
     record = to_json(Composed(Rotation2d()))
     for _ in range(sys.getrecursionlimit()):
         record = record | {"parts": [record]}

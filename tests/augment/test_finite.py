@@ -48,7 +48,7 @@ def test_equal_probabilities_over_the_whole_orbit_make_the_outputs_invariant(gro
         assert not torch.allclose(even.with_samples(1)(act(x, name)), even.with_samples(1)(x), rtol=1e-3)
 
 
-def test_samples_run_through_all_elements_in_an_order_of_each_datum():
+def test_samples_cycle_through_all_elements_in_a_random_order_per_datum():
     augment, index = FiniteGroup("dihedral"), torch.arange(400)
     noise = augment.sample_noise(index, 16, seed=0)
     assert noise.shape == (400, 16, 1)
@@ -76,13 +76,13 @@ def test_weights_sum_to_one_and_follow_the_probabilities(num_samples):
 @pytest.mark.parametrize(
     ("elements", "probability", "error", "message"),
     [
-        ("spins", 0.05, StructureError, "one of flips, quarter_turns, dihedral, .*'spins' came"),
+        ("spins", 0.05, StructureError, "one of flips, quarter_turns, dihedral, .*got 'spins'"),
         (("identity",), 0.05, StructureError, "two or more different elements"),
-        (("identity", "flip_x", "flip_y"), 0.05, StructureError, "products half_turn are missing"),
+        (("identity", "flip_x", "flip_y"), 0.05, StructureError, "without their products half_turn"),
         (("identity", "twist"), 0.05, StructureError, "'twist' is no symmetry"),
         ("flips", 0.0, DataError, "above 0"),
-        ("flips", 0.4, DataError, "together below 1"),
-        ("flips", {"flip_x": 0.1}, StructureError, "those of flip_x, flip_y, half_turn; flip_x came"),
+        ("flips", 0.4, DataError, "a sum below 1"),
+        ("flips", {"flip_x": 0.1}, StructureError, "each of flip_x, flip_y, half_turn, got flip_x"),
     ],
 )
 def test_bad_groups(elements, probability, error, message):
@@ -95,5 +95,5 @@ def test_bad_images():
     noise = augment.sample_noise(torch.arange(2), 4, seed=0)
     with pytest.raises(ShapeError, match="needs square images"):
         augment.transform(torch.zeros(2, 1, 4, 5), noise)
-    with pytest.raises(ShapeError, match=r"images \(N, C, H, W\); \(2, 25\) came"):
+    with pytest.raises(ShapeError, match=r"images \(N, C, H, W\), got \(2, 25\)"):
         augment.transform(torch.zeros(2, 25), noise)

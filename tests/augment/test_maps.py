@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from covary.augment import Affine2d, Composed, Correlated, FiniteGroup
-from covary.augment.maps import affine_maps
+from covary.augment.composed import affine_maps
 from covary.groups import warp_normalized
 
 
@@ -40,7 +40,7 @@ def affine():
         (Composed(FiniteGroup("quarter_turns", 0.1), FiniteGroup(("identity", "flip_x"))), 8),
     ],
 )
-def test_images_move_as_their_maps_say(augment, side, generator):
+def test_maps_agree_with_the_transformed_images(augment, side, generator):
     augment = augment.double()
     x = torch.rand(3, 1, 8, side, generator=generator)
     noise = augment.sample_noise(torch.arange(3), 16, seed=0)
@@ -57,6 +57,6 @@ def test_parts_are_multiplied_in_their_order(group_first, generator):
     torch.testing.assert_close(warp_normalized(x, affine_maps(augment, noise, 8, 6)), augment.transform(x, noise))
 
 
-def test_a_part_of_the_users_own_is_not_known_to_be_affine():
+def test_a_custom_part_is_not_known_to_be_affine():
     augment = Composed(affine(), Brightness())
     assert affine_maps(augment, augment.sample_noise(torch.arange(2), 3, seed=0), 6, 6) is None

@@ -44,7 +44,7 @@ def test_one_image_is_a_batch_of_one(generator):
     image = torch.rand(3, 6, 7, generator=generator)
     alone, batch = (RandomTransform(Affine2d(), torch.Generator().manual_seed(1)) for _ in range(2))
     assert torch.equal(alone(image), batch(image[None])[0])
-    with pytest.raises(ShapeError, match=r"\(C, H, W\) or \(N, C, H, W\); \(6, 7\) came"):
+    with pytest.raises(ShapeError, match=r"\(C, H, W\) or \(N, C, H, W\), got \(6, 7\)"):
         alone(image[0])
 
 
@@ -59,7 +59,7 @@ def test_default_randomness_is_the_global_generator(generator):
     assert not torch.equal(first, second)
 
 
-def test_elements_come_with_their_probabilities(generator):
+def test_elements_are_drawn_with_their_probabilities(generator):
     image = torch.rand(1, 4, 4, generator=generator)
     group = FiniteGroup("flips", [0.5, 0.1, 0.15])
     moved = RandomTransform(group, generator)(image.expand(4000, 1, 4, 4))

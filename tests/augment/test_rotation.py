@@ -16,7 +16,7 @@ def test_is_an_augmentation():
     assert weights_of(augment) == {}
 
 
-def test_copies_are_complex_products(generator):
+def test_rotated_points_are_complex_products(generator):
     x, augment = torch.randn(5, 2, generator=generator), Rotation2d(2.0)
     noise = augment.sample_noise(torch.arange(5), 7, seed=0)
     turned = torch.view_as_complex(x)[:, None] * torch.exp(2j * noise[..., 0])
@@ -42,7 +42,7 @@ def test_samplers():
     index = torch.arange(50)
     assert Rotation2d(sampler="random").sample_noise(index, 64, seed=0).mean(1).abs().max() > 0.1
     assert Rotation2d(sampler="sobol").sample_noise(index, 64, seed=0).mean(1).abs().max() < 0.1
-    with pytest.raises(StructureError, match="'grid' came"):
+    with pytest.raises(StructureError, match="got 'grid'"):
         Rotation2d(sampler="grid")
 
 
@@ -55,13 +55,13 @@ def test_gradient_is_the_central_difference(width, generator):
 
 def test_identity_at_width_zero(generator):
     x, augment = torch.randn(5, 2, generator=generator), Rotation2d(0.0)
-    copies = augment.transform(x, augment.sample_noise(torch.arange(5), 3, seed=0))
-    assert torch.equal(copies, x[:, None].expand(5, 3, 2))
+    samples = augment.transform(x, augment.sample_noise(torch.arange(5), 3, seed=0))
+    assert torch.equal(samples, x[:, None].expand(5, 3, 2))
 
 
 def test_bad_input():
     augment = Rotation2d()
-    with pytest.raises(ShapeError, match=r"points \(N, 2\); \(4, 3\) came"):
+    with pytest.raises(ShapeError, match=r"points \(N, 2\), got \(4, 3\)"):
         augment.transform(torch.zeros(4, 3), augment.sample_noise(torch.arange(4), 2, seed=0))
     with pytest.raises(DataError, match="below π"):
         Rotation2d(3.2)

@@ -77,9 +77,9 @@ def errors(sampler, sizes, num_axes):
 @pytest.mark.parametrize("num_axes", [1, 2, 3])
 def test_error_falls_faster_than_the_root_of_s_for_sobol_only(num_axes):
     even, independent = (errors(s, (8, 512), num_axes) for s in ("sobol", "random"))
-    slopes = [float((e[1] / e[0]).log() / math.log(512 / 8)) for e in (even, independent)]
-    assert slopes[0] < -0.9
-    assert slopes[1] == pytest.approx(-0.5, abs=0.07)
+    gradients = [float((e[1] / e[0]).log() / math.log(512 / 8)) for e in (even, independent)]
+    assert gradients[0] < -0.9
+    assert gradients[1] == pytest.approx(-0.5, abs=0.07)
 
 
 def test_few_even_samples_beat_many_independent_ones():
@@ -88,7 +88,7 @@ def test_few_even_samples_beat_many_independent_ones():
 
 
 def test_errors():
-    with pytest.raises(StructureError, match="one of sobol, random; 'halton' came"):
+    with pytest.raises(StructureError, match="among sobol, random, got 'halton'"):
         check_sampler("halton")
-    with pytest.raises(StructureError, match="at most 64 axes; 65 were asked"):
+    with pytest.raises(StructureError, match="at most 64 axes of Sobol points, got 65"):
         sobol_points(2, 65)

@@ -1,4 +1,4 @@
-"""The documented example of a user's own augmentation, as it stands on the page."""
+"""The documented example of a custom augmentation, as it is on the page."""
 
 import json
 import re
@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import covary
-from covary.augment import Augmentation, to_json
+from covary.augment import Augmentation
+from covary.augment.export import to_json
 from covary.config import FitConfig
 from covary.networks import mlp
 from training_models import everything
@@ -56,7 +57,7 @@ def test_evidence_has_the_gradient_of_central_differences(curvature, color_jitte
             ends.append(covary.log_evidence(network, likelihood, prior, data, curvature).log_evidence)
             augment.raw_widths.data[k] -= step
         expected = float(ends[0] - ends[1]) / 2e-5
-        assert abs(expected) > 1e-4, f"the test needs a slope of {name} to see"
+        assert abs(expected) > 1e-4, f"the test needs a gradient of {name} to see"
         assert float(gradient[k]) == pytest.approx(expected, rel=1e-5)
 
 

@@ -1,17 +1,15 @@
-"""Augmentations: which transforms p(x' | x, η) of a datum should the network ignore, and how far?
+"""Augmentations: learnable distributions p(x' | x, η) over transforms of a datum.
 
-Layout: data (N, ...), noise (N, S, ...), transformed copies (N, S, ...). Widths are non-negative; noise is a function
-of (seed, index) and of nothing else.
+Layout: data (N, ...), noise (N, S, ...), transformed samples (N, S, ...). Widths are non-negative; noise is a function
+of (seed, index) alone.
 """
 
-from .affine import Affine2d
+from .affine import Affine2d, Correlated, Rotation2d
 from .composed import Composed
-from .correlated import Correlated
-from .export import from_json, load, save, to_json
+from .export import load, save
 from .finite import FiniteGroup
 from .pipeline import RandomTransform
 from .protocol import Augmentation, WeightedAugmentation
-from .rotation import Rotation2d
 
 __all__ = [
     "Affine2d",
@@ -22,8 +20,6 @@ __all__ = [
     "RandomTransform",
     "Rotation2d",
     "WeightedAugmentation",
-    "from_json",
     "load",
     "save",
-    "to_json",
 ]

@@ -1,16 +1,22 @@
-"""Uniform distributions over affine transforms of images."""
+r"""Distributions over affine transforms of images, and over rotations of points.
 
-from collections.abc import Sequence
+Widths are :math:`|r|` of a raw parameter r, and :math:`\pi \tanh(|r| / \pi)` of an angle: a width beyond π repeats
+itself, and a clamp would have no gradient.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from ..errors import ShapeError, StructureError
+from ..errors import DataError, ShapeError, StructureError
 from ..groups import AFFINE_NAMES, PADDINGS, affine_generators, exponential, to_normalized, warp_normalized
 from .sampling import SAMPLERS, check_sampler
-from .widths import InitialWidth, initial_values, raw_from_widths, widths_from_raw
 
+InitialWidth = float | int | Mapping[str, float | int] | Sequence[float | int]
 UNITS = {
     "shift_x": "half-widths",
     "shift_y": "half-heights",
@@ -38,10 +44,18 @@ class Affine2d(nn.Module):
 
     Arguments:
         names: The generators, by default all six of `AFFINE_NAMES`.
-        initial_width: The width that each starts with, or one per generator as a sequence or by name; 0 is a
-            stationary point that no gradient leaves.
-        padding: What lies outside of an image: "zeros", "border" or "reflection".
-        sampler: How noise is drawn: "sobol", evenly over the samples of a datum, or "random", independently.
+        initial_width: The initial width of all generators, or one per generator as a sequence or by name; 0 is a
+            stationary point at which the gradient vanishes.
+        padding: The pixels outside of an image: "zeros", "border" or "reflection".
+        sampler: How noise is sampled: "sobol", evenly over the samples of a datum, or "random", independently.
+
+    Example:
+        >>> import torch
+        >>> from covary.augment import Affine2d
+        >>> augment = Affine2d(("rotation", "shift_x"), initial_width={"rotation": 0.3, "shift_x": 0.1})
+        >>> noise = augment.sample_noise(torch.arange(2), num_samples=5, seed=0)
+        >>> augment.transform(torch.rand(2, 1, 8, 8), noise).shape
+        torch.Size([2, 5, 1, 8, 8])
     """
 
     hyperparameters = ("raw_widths",)
@@ -59,13 +73,13 @@ class Affine2d(nn.Module):
         super().__init__()
         if isinstance(names, str) or not names or len(set(names)) < len(names):
             raise StructureError(
-                f"Affine2d needs one or more different names among {', '.join(AFFINE_NAMES)}; {names!r} came. "
+                f"Expected one or more different names among {', '.join(AFFINE_NAMES)}, got {names!r}. "
                 "Pass a tuple, each name once."
             )
         if padding not in PADDINGS:
-            raise StructureError(f"Padding must be one of {', '.join(PADDINGS)}; {padding!r} came. Choose one.")
+            raise StructureError(f"Expected a padding among {', '.join(PADDINGS)}, got {padding!r}.")
         self.names, self.padding, self.sampler = tuple(names), padding, check_sampler(sampler)
-        # Constants of the algebra: they follow the module to a device, but are no state to save.
+        # Constants of the algebra: they follow the module to a device, but are not part of its state.
         self.register_buffer("generators", affine_generators(names, dtype=torch.get_default_dtype()), persistent=False)
         self.register_buffer("angular", torch.tensor([n == "rotation" for n in names]), persistent=False)
         self.units, self.signs = tuple(UNITS[name] for name in names), tuple(SIGNS[name] for name in names)
@@ -81,7 +95,7 @@ class Affine2d(nn.Module):
         return SAMPLERS[self.sampler](seed, index, num_samples, len(self.names), self.raw_widths.dtype)
 
     def transform(self, x: Tensor, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S C H W"]:
-        """Transformed copies of images x of shape (N, C, H, W); T maps output to input coordinates."""
+        """Transformed images x of shape (N, C, H, W); T maps output to input coordinates."""
         return self.warp(x, self.coefficients(noise.to(x)))
 
     def coefficients(self, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S K"]:
@@ -91,7 +105,7 @@ class Affine2d(nn.Module):
     def warp(self, x: Tensor, coefficients: Float[Tensor, "N S K"]) -> Float[Tensor, "N S C H W"]:
         r"""Images under :math:`\exp(\sum_i c_i G_i)`, with coefficients c in the units of `units`."""
         if x.ndim != 4:
-            raise ShapeError(f"Affine2d acts on images (N, C, H, W); {tuple(x.shape)} came. Reshape x to images.")
+            raise ShapeError(f"Expected images (N, C, H, W), got {tuple(x.shape)}. Reshape x to images.")
         return warp_normalized(x, self.matrices(coefficients, x.shape[-2], x.shape[-1]), self.padding)
 
     def matrices(self, coefficients: Float[Tensor, "N S K"], height: int, width: int) -> Float[Tensor, "N S 3 3"]:
@@ -103,3 +117,168 @@ class Affine2d(nn.Module):
         """Widths by name, for `print`."""
         widths = ", ".join(f"{n}={w:.3g}" for n, w in zip(self.names, self.widths.tolist(), strict=True))
         return f"{widths}, padding={self.padding!r}, sampler={self.sampler!r}"
+
+
+class Correlated(nn.Module):
+    r"""Affine transforms with coefficients :math:`c = L \epsilon`, L lower-triangular, ε the noise of a base.
+
+    L is the lower triangle of the parameter `raw_mix`, whose row of the rotation is shortened from length r to
+    :math:`\pi \tanh(r / \pi)`. Its entries are signed, so that one coefficient can follow another, for example both
+    scales as one zoom. The initial distribution is that of the base. The gradient in an off-diagonal entry at 0 is the
+    gradient in the covariance of two coefficients; unlike that in a width, it does not vanish by symmetry.
+
+    Arguments:
+        base: The initial distribution, of which a frozen copy is kept.
+        mix: The initial matrix L instead, shape (K, K), in the units of the base.
+
+    Example:
+        >>> from covary.augment import Affine2d, Correlated
+        >>> augment = Correlated(Affine2d(("scale_x", "scale_y"), initial_width=0.2))
+        >>> augment.correlation.tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    hyperparameters = ("raw_mix",)
+
+    def __init__(self, base: Affine2d, mix: Tensor | None = None) -> None:
+        super().__init__()
+        self.base = deepcopy(base).requires_grad_(False)
+        self.names, self.units, self.signs = base.names, base.units, base.signs
+        start = torch.diag(self.base.widths) if mix is None else mix.detach().to(self.base.raw_widths)
+        size = len(self.names)
+        if start.shape != (size, size) or not start.isfinite().all() or not start.equal(start.tril()):
+            raise DataError(
+                f"Expected mix to be a finite lower-triangular matrix ({size}, {size}), a row per name, got one of "
+                f"shape {tuple(start.shape)}. Pass for example a Cholesky factor of a covariance."
+            )
+        lengths = torch.linalg.vector_norm(start, dim=1)
+        stretch = torch.where(lengths > 0, raw_from_widths(lengths, self.base.angular) / lengths, 1.0)
+        self.raw_mix = nn.Parameter(start * stretch[:, None])
+
+    @property
+    def mix(self) -> Float[Tensor, "K K"]:
+        """Lower-triangular matrix L from noise to coefficients, rows in the order and units of `names`."""
+        raw = self.raw_mix.tril()
+        # tanh(r)/r is 1 with derivative 0 at r = 0, where the root has none: a floor far below rounding error
+        lengths = raw.square().sum(1).clamp(min=1e-24).sqrt()
+        return raw * (widths_from_raw(lengths, self.base.angular) / lengths)[:, None]
+
+    @property
+    def widths(self) -> Float[Tensor, "K"]:
+        r"""Widths :math:`\sqrt{\sum_j L_{ij}^2}`: those of uniform coefficients with the same standard deviation."""
+        return torch.linalg.vector_norm(self.mix, dim=1)
+
+    @property
+    def correlation(self) -> Float[Tensor, "K K"]:
+        """Correlation matrix of the coefficients; 0 in row and column of a width that is 0."""
+        rows = nn.functional.normalize(self.mix, dim=1)
+        return rows @ rows.T
+
+    def sample_noise(self, index: Int[Tensor, "N"], num_samples: int, *, seed: int) -> Float[Tensor, "N S K"]:
+        """Noise of the base."""
+        return self.base.sample_noise(index, num_samples, seed=seed)
+
+    def transform(self, x: Tensor, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S C H W"]:
+        """Transformed images x of shape (N, C, H, W)."""
+        return self.base.warp(x, self.coefficients(noise.to(x)))
+
+    def coefficients(self, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S K"]:
+        """Coefficients c = L ε of the generators, in the units of `units`."""
+        return noise @ self.mix.to(noise).T
+
+    def matrices(self, coefficients: Float[Tensor, "N S K"], height: int, width: int) -> Float[Tensor, "N S 3 3"]:
+        """Matrices from output to input coordinates on [−1, 1]², of images of that height and width."""
+        return self.base.matrices(coefficients, height, width)
+
+    def extra_repr(self) -> str:
+        """Widths by name, for `print`."""
+        return ", ".join(f"{n}={w:.3g}" for n, w in zip(self.names, self.widths.tolist(), strict=True))
+
+
+class Rotation2d(nn.Module):
+    r"""Rotations :math:`x' = R(\epsilon w) x` of points about the origin, :math:`\epsilon \sim U[-1, 1)`.
+
+    Counter-clockwise for positive angles, x to the right and y up. The width is
+    :math:`w = \pi \tanh(|r| / \pi)` in radians, with r the parameter `raw_widths`.
+
+    Arguments:
+        initial_width: The initial width; 0 is a stationary point at which the gradient vanishes.
+        sampler: How noise is sampled: "sobol", evenly over the samples of a datum, or "random", independently.
+
+    Example:
+        >>> import torch
+        >>> from covary.augment import Rotation2d
+        >>> augment = Rotation2d(initial_width=0.5)
+        >>> augment.transform(torch.tensor([[1.0, 0.0]]), torch.ones(1, 1, 1))
+        tensor([[[0.8776, 0.4794]]], grad_fn=<StackBackward0>)
+    """
+
+    hyperparameters = ("raw_widths",)
+    names = ("rotation",)
+    units = ("radians",)
+    signs = ("positive turns points counter-clockwise, x to the right and y up",)
+    angular: Tensor
+
+    def __init__(self, initial_width: float | int = 0.05, *, sampler: str = "sobol") -> None:
+        super().__init__()
+        self.sampler = check_sampler(sampler)
+        self.register_buffer("angular", torch.tensor([True]), persistent=False)
+        self.raw_widths = nn.Parameter(raw_from_widths(torch.tensor([float(initial_width)]), self.angular))
+
+    @property
+    def widths(self) -> Float[Tensor, "1"]:
+        """Width w in [0, π) of the rotation, in radians."""
+        return widths_from_raw(self.raw_widths, self.angular)
+
+    def sample_noise(self, index: Int[Tensor, "N"], num_samples: int, *, seed: int) -> Float[Tensor, "N S 1"]:
+        """Noise ε in [−1, 1) per datum and sample."""
+        return SAMPLERS[self.sampler](seed, index, num_samples, 1, self.raw_widths.dtype)
+
+    def transform(self, x: Tensor, noise: Float[Tensor, "N S 1"]) -> Float[Tensor, "N S 2"]:
+        """Rotated points x of shape (N, 2)."""
+        if x.ndim != 2 or x.shape[1] != 2:
+            raise ShapeError(f"Expected points (N, 2), got {tuple(x.shape)}. Use Affine2d for images.")
+        angles = (noise.to(x) * self.widths.to(x)).squeeze(-1)
+        cos, sin = angles.cos(), angles.sin()
+        first, second = x[:, :1], x[:, 1:]
+        return torch.stack([cos * first - sin * second, sin * first + cos * second], dim=-1)
+
+    def extra_repr(self) -> str:
+        """Width by name, for `print`."""
+        return f"rotation={self.widths.item():.3g}, sampler={self.sampler!r}"
+
+
+def widths_from_raw(raw: Float[Tensor, "K"], angular: Bool[Tensor, "K"]) -> Float[Tensor, "K"]:
+    r"""Widths :math:`|r|`, and :math:`\pi \tanh(|r| / \pi)` where angular."""
+    return torch.where(angular, math.pi * (raw.abs() / math.pi).tanh(), raw.abs())
+
+
+def raw_from_widths(widths: Float[Tensor, "K"], angular: Bool[Tensor, "K"]) -> Float[Tensor, "K"]:
+    """Raw parameters ≥ 0 of widths, the inverse of `widths_from_raw`."""
+    reachable = widths.isfinite() & (widths >= 0) & (~angular | (widths < math.pi))
+    if not reachable.all():
+        raise DataError(
+            f"Expected a width that is finite and ≥ 0, of a rotation below π, got {float(widths[~reachable][0]):g}. "
+            "Start small and positive, such as 0.05."
+        )
+    return torch.where(angular, math.pi * (widths / math.pi).atanh(), widths)
+
+
+def initial_values(names: Sequence[str], given: InitialWidth) -> Float[Tensor, "K"]:
+    """One value per name: the same for all, or one each in the order of `names`, or by name."""
+    if isinstance(given, Mapping):
+        if set(given) != set(names):
+            raise StructureError(
+                f"Expected one value for each of {', '.join(names)}, got {', '.join(given) or 'none'}. "
+                "Leave names out of the distribution that should not be transformed."
+            )
+        values = [given[name] for name in names]
+    elif isinstance(given, Sequence):
+        values = list(given)
+    else:
+        values = [given] * len(names)
+    if len(values) != len(names):
+        raise StructureError(
+            f"Expected {len(names)} values, one per name in the order {', '.join(names)}, got {len(values)}."
+        )
+    return torch.tensor([float(value) for value in values])

@@ -1,6 +1,7 @@
-"""Augmentations one after the other."""
+"""Augmentations one after the other, and the matrices of sampled transforms."""
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import cast
 
 import torch
@@ -9,19 +10,26 @@ from torch import Tensor, nn
 
 from ..errors import ShapeError, StructureError
 from ..noise import fold, uniform
+from .affine import Affine2d, Correlated
+from .finite import FiniteGroup
 from .protocol import Augmentation, WeightedAugmentation
 
 
 class Composed(nn.Module):
     r"""Augmentations applied in the order given, such as flips, then affine transforms, then color.
 
-    The noise of the parts lies side by side on the last axis. Samples of every part but the first come in a random
-    order per datum: even samples of one part, paired with those of another in their own order, would move in step, and
-    their joint mean would never converge. So here sample s depends on S. Weights of samples are multiplied, then
-    normalized.
+    The noise of the parts is concatenated along the last axis. Samples of every part but the first are in a random
+    order per datum: evenly spread samples of two parts, paired in their own order, would be correlated, and their joint
+    mean would never converge. So sample s depends on S here. Weights of samples are multiplied, then normalized.
 
     Arguments:
         parts: The augmentations, each with noise of shape (N, S, K_i) and names of its own.
+
+    Example:
+        >>> from covary.augment import Affine2d, Composed, FiniteGroup
+        >>> augment = Composed(FiniteGroup(("identity", "flip_x")), Affine2d(("rotation",)))
+        >>> augment.names
+        ('flip_x', 'rotation')
     """
 
     hyperparameters = ("parts",)
@@ -32,8 +40,8 @@ class Composed(nn.Module):
         self.names = tuple(name for part in parts for name in part.names)
         if not parts or len(set(self.names)) < len(self.names):
             raise StructureError(
-                f"Composed needs one or more parts without a common name; {', '.join(self.names) or 'none'} came. "
-                "Give a parameter to one part only."
+                f"Expected one or more augmentations without a common name, got {', '.join(self.names) or 'none'}. "
+                "Give each name to one augmentation only."
             )
         self.units = _joined(parts, "units")
         self.signs = _joined(parts, "signs")
@@ -41,7 +49,7 @@ class Composed(nn.Module):
         shapes = [part.sample_noise(probe, 1, seed=0).shape for part in parts]
         if any(len(shape) != 3 for shape in shapes):
             raise ShapeError(
-                f"The parts' noise must be (N, S, K_i); {', '.join(str(tuple(s)) for s in shapes)} came. "
+                f"Expected noise of shape (N, S, K_i), got {', '.join(str(tuple(s)) for s in shapes)}. "
                 "Flatten its last axes in `sample_noise`."
             )
         self.noise_sizes = [shape[2] for shape in shapes]
@@ -54,7 +62,7 @@ class Composed(nn.Module):
 
     @property
     def correlation(self) -> Float[Tensor, "K K"] | None:
-        """Correlation matrix of all parts' coefficients, which are independent from part to part; None without any."""
+        """Correlation matrix of the coefficients, block-diagonal over the parts; None if no part has one."""
         found = [getattr(part, "correlation", None) for part in self.parts]
         if not any(isinstance(matrix, Tensor) for matrix in found):
             return None
@@ -82,13 +90,33 @@ class Composed(nn.Module):
         return weights / weights.sum(1, keepdim=True)
 
     def transform(self, x: Tensor, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S ..."]:
-        """Copies of the data x of shape (N, ...), each through every part."""
+        """Samples of the data x of shape (N, ...), each transformed by every part."""
         first, *others = noise.split(self.noise_sizes, dim=-1)
-        copies = self.parts[0].transform(x, first)
+        samples = self.parts[0].transform(x, first)
         for part, own in zip(self.parts[1:], others, strict=True):
-            single = part.transform(copies.flatten(0, 1), own.flatten(0, 1).unsqueeze(1))
-            copies = single.squeeze(1).unflatten(0, noise.shape[:2])
-        return copies
+            single = part.transform(samples.flatten(0, 1), own.flatten(0, 1).unsqueeze(1))
+            samples = single.squeeze(1).unflatten(0, noise.shape[:2])
+        return samples
+
+
+def affine_maps(
+    augment: Augmentation, noise: Float[Tensor, "N S K"], height: int, width: int
+) -> Float[Tensor, "N S 3 3"] | None:
+    r"""Matrices from output to input coordinates on [−1, 1]² of sampled transforms; None where one is not affine.
+
+    The matrix of composed augmentations is the product :math:`T_1 T_2 \cdots` in their order. Augmentations other than
+    those of covary are not known to be affine. Images have that height and width.
+    """
+    if isinstance(augment, Affine2d | Correlated):
+        return augment.matrices(augment.coefficients(noise), height, width)
+    if isinstance(augment, FiniteGroup):
+        return augment.matrices(noise)
+    if isinstance(augment, Composed):
+        own = zip(augment.parts, noise.split(augment.noise_sizes, dim=-1), strict=True)
+        parts = [affine_maps(part, part_noise, height, width) for part, part_noise in own]
+        known = [part for part in parts if part is not None]
+        return reduce(torch.matmul, known) if len(known) == len(parts) else None
+    return None
 
 
 def _joined(parts: Sequence[Augmentation], attribute: str) -> tuple[str, ...]:

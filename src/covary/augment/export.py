@@ -12,25 +12,23 @@ import torch
 from .._files import write_text
 from ..errors import CovaryError, DataError
 from ..groups import AFFINE_NAMES, DIHEDRAL_NAMES, PADDINGS
-from .affine import Affine2d
+from .affine import Affine2d, Correlated, Rotation2d
 from .composed import Composed
-from .correlated import Correlated
 from .finite import FiniteGroup
 from .protocol import Augmentation
-from .rotation import Rotation2d
 from .sampling import SAMPLERS
 
 FORMAT, VERSION = "covary.augment", 1
 Record = dict[str, Any]
-# A saturated rotation is π to rounding, which no parameter reaches; it is read as the nearest that one does.
+# A saturated rotation is π to rounding, which no parameter reaches; it is read as a width just below.
 SATURATED = math.pi * (1 - 1e-6)
 LARGEST = sys.float_info.max
 
 
 def to_json(augment: Augmentation) -> Record:
-    """Record of a distribution, ready for `json.dumps`: kind, names, widths, units, signs, and what its kind adds.
+    """Record of a distribution, ready for `json.dumps`: kind, names, widths, units, signs, and fields of its kind.
 
-    A distribution of the user's own is of kind "custom": its widths can be read, but not loaded.
+    An augmentation of another class is of kind "custom": its widths can be read, but it cannot be loaded.
     """
     record: Record = {
         "format": FORMAT,
@@ -55,38 +53,61 @@ def to_json(augment: Augmentation) -> Record:
 
 
 def from_json(record: Any) -> Augmentation:
-    """Distribution of a record of `to_json`, in the default dtype; an error names the field that is wrong."""
+    """Distribution of a record of `to_json`, in the default dtype; raise `DataError` that names a wrong field."""
     try:
         return _made(record)
     except RecursionError as error:
-        raise DataError("The record is nested too deeply to be read. Pass a record that `to_json` made.") from error
+        raise DataError("The record is nested too deeply. Pass a record that `to_json` made.") from error
 
 
 def save(augment: Augmentation, path: str | Path) -> None:
-    """Nothing; the record of `to_json` is written to a file, such as augment.json."""
+    """Write the names, widths and settings of a distribution to a JSON file; `load` reads it.
+
+    Arguments:
+        augment: The distribution; one of another class than those of covary is written, but cannot be loaded.
+        path: The file, such as augment.json.
+
+    Example:
+        >>> import os, tempfile
+        >>> from covary.augment import Affine2d, save
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save(Affine2d(("rotation",)), f"{folder}/augment.json")
+        ...     os.listdir(folder)
+        ['augment.json']
+    """
     write_text(Path(path), json.dumps(to_json(augment), indent=2) + "\n")
 
 
 def load(path: str | Path) -> Augmentation:
-    """Distribution of a file that `save` wrote."""
+    """Distribution of a file that `save` wrote; every field is checked, and no code is executed.
+
+    Arguments:
+        path: The file.
+
+    Example:
+        >>> import tempfile
+        >>> from covary.augment import Affine2d, load, save
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save(Affine2d(("rotation",), initial_width=0.3), f"{folder}/augment.json")
+        ...     load(f"{folder}/augment.json")
+        Affine2d(rotation=0.3, padding='zeros', sampler='sobol')
+    """
     try:
         record = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"'{path}' is no readable JSON file ({error}). Pass a file that `save` wrote.") from error
+        raise DataError(f"Expected a JSON file that `save` wrote, got '{path}' ({error}).") from error
     return from_json(record)
 
 
 def _made(record: Any) -> Augmentation:
     _require(isinstance(record, dict), "record", "an object of fields", record)
     _require(_field(record, "format") == FORMAT, "format", f"'{FORMAT}'", record["format"])
-    _require(
-        _field(record, "version") == VERSION, "version", f"{VERSION}, the one that is read here", record["version"]
-    )
+    _require(_field(record, "version") == VERSION, "version", f"{VERSION}, the one of this release", record["version"])
     kind = _field(record, "kind")
     if kind == "custom":
         raise DataError(
-            "Field 'kind' is 'custom': a distribution of the user's own, of which only names, widths and units are "
-            "kept. Build it with its own class and set its widths from the record."
+            "Field 'kind' is 'custom': a class that covary does not know, of which only names, widths and units are "
+            "saved. Build it with its own class and set its widths from the record."
         )
     _require(isinstance(kind, str) and kind in BUILDERS, "kind", f"one of {', '.join(BUILDERS)}", kind)
     try:
@@ -114,7 +135,7 @@ def _rotation(record: Record) -> Rotation2d:
 def _correlated(record: Record) -> Correlated:
     base = _made(_field(record, "base"))
     if not isinstance(base, Affine2d):
-        raise DataError(f"Field 'base' must be of kind 'affine2d'; {record['base']['kind']!r} came.")
+        raise DataError(f"Expected field 'base' of kind 'affine2d', got {record['base']['kind']!r}.")
     rows = _field(record, "mix")
     size = len(base.names)
     square = isinstance(rows, list) and len(rows) == size and all(_are_numbers(row, size) for row in rows)
@@ -187,7 +208,7 @@ def _are_numbers(values: object, size: int) -> bool:
 
 
 def _compare(record: Record, expected: Record) -> None:
-    """Nothing, or the field that contradicts the distribution that the others make."""
+    """Raise `DataError` if a field contradicts the distribution that the others make."""
     for name in record.keys() - expected.keys():
         raise DataError(f"Field '{name}' is unknown to kind '{record['kind']}'. Remove it.")
     for name, value in expected.items():
@@ -199,6 +220,6 @@ def _compare(record: Record, expected: Record) -> None:
             _require(_field(record, name) == value, name, repr(value), record[name])
 
 
-def _require(holds: bool, name: str, expected: str, came: object) -> None:
+def _require(holds: bool, name: str, expected: str, got: object) -> None:
     if not holds:
-        raise DataError(f"Field '{name}' must be {expected}; {came!r} came. Pass a record that `to_json` made.")
+        raise DataError(f"Expected field '{name}' to be {expected}, got {got!r}. Pass a record that `to_json` made.")

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..errors import DataError, ShapeError, StructureError
 from ..groups import FINITE_GROUPS, act, element_matrix, missing_products
 from ..noise import Stream, uniform
-from .widths import InitialWidth, initial_values
+from .affine import InitialWidth, initial_values
 
 SIGNS = {
     "quarter_turn": "content turned counter-clockwise by a quarter",
@@ -25,14 +25,22 @@ SIGNS = {
 class FiniteGroup(nn.Module):
     r"""Symmetries g of the square with probabilities :math:`p = \mathrm{softmax}(\text{logits})`.
 
-    Samples of a datum run through all elements, in an order of its own, again and again; each counts with its
-    probability, normalized over the S samples. With S a multiple of the number of elements the average is exact,
-    :math:`\hat f(x) = \sum_g p_g f(g x)`; with fewer samples than elements it leaves some out.
+    Samples of a datum cycle through all elements, in a random order per datum; each is weighted by its probability,
+    normalized over the S samples. With S a multiple of the number of elements the average is exact,
+    :math:`\hat f(x) = \sum_g p_g f(g x)`; with fewer samples than elements it omits some.
 
     Arguments:
-        elements: "flips", "quarter_turns", "dihedral", or names of elements that make up a group.
-        initial_probability: The probability that each element but the identity starts with, above 0; or one per
-            element as a sequence or by name.
+        elements: "flips", "quarter_turns", "dihedral", or names of elements that form a group.
+        initial_probability: The initial probability of each element but the identity, above 0; or one per element as
+            a sequence or by name.
+
+    Example:
+        >>> from covary.augment import FiniteGroup
+        >>> augment = FiniteGroup("quarter_turns", initial_probability=0.1)
+        >>> augment.elements
+        ('identity', 'quarter_turn', 'half_turn', 'three_quarter_turn')
+        >>> augment.probabilities
+        tensor([0.7000, 0.1000, 0.1000, 0.1000], grad_fn=<SoftmaxBackward0>)
     """
 
     hyperparameters = ("logits",)
@@ -42,13 +50,13 @@ class FiniteGroup(nn.Module):
         chosen = FINITE_GROUPS.get(elements, ()) if isinstance(elements, str) else tuple(elements)
         if len(chosen) < 2 or len(set(chosen)) < len(chosen):
             raise StructureError(
-                f"FiniteGroup needs one of {', '.join(FINITE_GROUPS)}, or two or more different elements; "
-                f"{elements!r} came. Pass for example 'flips' or ('identity', 'flip_x')."
+                f"Expected one of {', '.join(FINITE_GROUPS)}, or two or more different elements, got {elements!r}. "
+                "Pass for example 'flips' or ('identity', 'flip_x')."
             )
         if missing := missing_products(chosen):
             raise StructureError(
-                f"The elements {', '.join(chosen)} are no group: their products {', '.join(missing)} are missing. "
-                "Add those."
+                f"Expected elements that form a group, got {', '.join(chosen)} without their products "
+                f"{', '.join(missing)}. Add those."
             )
         self.names = tuple(name for name in chosen if name != "identity")
         self.elements = ("identity", *self.names)
@@ -57,8 +65,8 @@ class FiniteGroup(nn.Module):
         others = initial_values(self.names, initial_probability)
         if not (others > 0).all() or not others.sum() < 1:
             raise DataError(
-                "Probabilities must be above 0, of all elements but the identity together below 1; "
-                f"{others.tolist()} came. Start small, such as 0.05 each."
+                "Expected probabilities above 0 with a sum below 1 (the rest is that of the identity), got "
+                f"{others.tolist()}. Start small, such as 0.05 each."
             )
         self.logits = nn.Parameter(torch.cat([1 - others.sum(0, keepdim=True), others]).log())
 
@@ -73,7 +81,7 @@ class FiniteGroup(nn.Module):
         return self.probabilities[1:]
 
     def sample_noise(self, index: Int[Tensor, "N"], num_samples: int, *, seed: int) -> Float[Tensor, "N S 1"]:
-        """Number of the element that each sample is, in `elements`; sample s is the same whatever S."""
+        """Position in `elements` of the element of each sample; sample s does not depend on S."""
         size = len(self.elements)
         order = uniform(seed, index, (size,), stream=Stream.AUGMENTATION, dtype=torch.float64).argsort(1)
         places = torch.arange(num_samples, device=index.device) % size
@@ -84,9 +92,9 @@ class FiniteGroup(nn.Module):
         return self.logits[noise.squeeze(-1).long()].softmax(1)
 
     def transform(self, x: Tensor, noise: Float[Tensor, "N S 1"]) -> Float[Tensor, "N S C H W"]:
-        """Copies of images x of shape (N, C, H, W) under the samples' elements."""
+        """Images x of shape (N, C, H, W) under the samples' elements."""
         if x.ndim != 4:
-            raise ShapeError(f"FiniteGroup acts on images (N, C, H, W); {tuple(x.shape)} came. Reshape x to images.")
+            raise ShapeError(f"Expected images (N, C, H, W), got {tuple(x.shape)}. Reshape x to images.")
         orbit = torch.stack([act(x, name) for name in self.elements], dim=1)
         return orbit[torch.arange(len(x), device=x.device)[:, None], noise.squeeze(-1).long()]
 

@@ -7,24 +7,29 @@ from jaxtyping import Shaped
 from torch import Tensor, nn
 
 from ..errors import ShapeError
-from .draw import drawn_noise
 from .protocol import Augmentation
+from .sampling import drawn_noise
 
 
 class RandomTransform(nn.Module):
     """One random transform of each image, for pipelines such as torchvision's v2 or kornia's.
 
-    A frozen copy of the distribution is kept: nothing is learned here, no gradient flows, and training the original
-    later changes nothing. Images are (C, H, W) or (N, C, H, W), on any device; bytes are read as [0, 255] / 255 and
-    rounded back, floating images keep their dtype.
+    It has a frozen copy of the distribution, without gradients. Images are (C, H, W) or (N, C, H, W), on any device;
+    bytes are divided by 255 and rounded back, floating-point images keep their dtype.
 
-    Each call draws a seed, by default from torch's global generator: that is what pipelines expect, since
-    `torch.manual_seed` and a data loader's workers set it. Workers that share a generator given here repeat one
-    another.
+    Each call draws a seed, by default from torch's global generator, which `torch.manual_seed` and the workers of a
+    data loader set. Workers that share a generator given here draw the same transforms.
 
     Arguments:
         augment: The distribution, on images.
-        generator: Where seeds come from instead.
+        generator: The source of seeds instead.
+
+    Example:
+        >>> import torch
+        >>> from covary.augment import Affine2d, RandomTransform
+        >>> step = RandomTransform(Affine2d(initial_width=0.2))
+        >>> step(torch.zeros(3, 28, 28, dtype=torch.uint8)).shape
+        torch.Size([3, 28, 28])
     """
 
     augment: Augmentation
@@ -36,17 +41,17 @@ class RandomTransform(nn.Module):
 
     @torch.no_grad()
     def forward(self, images: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
-        """Transformed images, of the shape and dtype of the given ones."""
+        """Transformed images, of the shape and dtype of the input."""
         if images.ndim not in (3, 4):
-            raise ShapeError(f"Images must be (C, H, W) or (N, C, H, W); {tuple(images.shape)} came. Reshape them.")
+            raise ShapeError(f"Expected images (C, H, W) or (N, C, H, W), got {tuple(images.shape)}. Reshape them.")
         batch = images if images.ndim == 4 else images.unsqueeze(0)
         noise = self._noise(len(batch), batch.device)
         if batch.dtype == torch.uint8:
-            copies = self.augment.transform(batch.to(torch.get_default_dtype()) / 255, noise)
-            copies = (255 * copies).round().clamp(0, 255).to(torch.uint8)
+            samples = self.augment.transform(batch.to(torch.get_default_dtype()) / 255, noise)
+            samples = (255 * samples).round().clamp(0, 255).to(torch.uint8)
         else:
-            copies = self.augment.transform(batch, noise)
-        return copies[:, 0].reshape(images.shape)
+            samples = self.augment.transform(batch, noise)
+        return samples[:, 0].reshape(images.shape)
 
     def _noise(self, num_images: int, device: torch.device) -> Tensor:
         """Noise of one sample per image, shape (N, 1, ...)."""

@@ -1,4 +1,4 @@
-"""What an augmentation must offer; any module that does is one, without a base class."""
+"""The members of an augmentation; any module that has them is one, without a base class."""
 
 from typing import Protocol, runtime_checkable
 
@@ -8,7 +8,22 @@ from torch import Tensor
 
 @runtime_checkable
 class Augmentation(Protocol):
-    """A distribution p(x' | x, η) as noise and a map: x' = transform(x, ε), differentiable in the widths η."""
+    """A distribution p(x' | x, η) as noise and a map: x' = transform(x, ε), differentiable in the widths η.
+
+    Example:
+        >>> import covary, torch
+        >>> class Brightness(torch.nn.Module):
+        ...     names, hyperparameters = ("brightness",), ("widths",)
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.widths = torch.nn.Parameter(torch.tensor([0.1]))
+        ...     def sample_noise(self, index, num_samples, *, seed):
+        ...         return 2 * covary.noise.uniform(seed, index, (num_samples, 1)) - 1
+        ...     def transform(self, x, noise):  # (N, C, H, W), (N, S, 1) -> (N, S, C, H, W)
+        ...         return x[:, None] + (noise * self.widths)[..., None, None]
+        >>> isinstance(Brightness(), covary.augment.Augmentation)
+        True
+    """
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -17,7 +32,7 @@ class Augmentation(Protocol):
 
     @property
     def widths(self) -> Float[Tensor, "K"]:
-        """How far each transform reaches, ≥ 0, in the order of `names`."""
+        """Extent of each transform, ≥ 0, in the order of `names`."""
         ...
 
     def sample_noise(self, index: Int[Tensor, "N"], num_samples: int, *, seed: int) -> Float[Tensor, "N S ..."]:
@@ -25,13 +40,19 @@ class Augmentation(Protocol):
         ...
 
     def transform(self, x: Float[Tensor, "N ..."], noise: Float[Tensor, "N S ..."]) -> Float[Tensor, "N S ..."]:
-        """Transformed copies of each datum, in the dtype and on the device of x."""
+        """Transformed samples of each datum, in the dtype and on the device of x."""
         ...
 
 
 @runtime_checkable
 class WeightedAugmentation(Augmentation, Protocol):
-    """An augmentation whose samples do not count the same; one without this method gives each 1/S."""
+    """An augmentation with a weight per sample; without this method each sample has the weight 1/S.
+
+    Example:
+        >>> from covary.augment import Affine2d, FiniteGroup, WeightedAugmentation
+        >>> isinstance(FiniteGroup("flips"), WeightedAugmentation), isinstance(Affine2d(), WeightedAugmentation)
+        (True, False)
+    """
 
     def sample_weights(self, noise: Float[Tensor, "N S ..."]) -> Float[Tensor, "N S"]:
         """Weights ≥ 0 of the samples in the mean over them, rows summing to 1, differentiable in the parameters."""

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from ..augment import Augmentation
-from ..augment.draw import drawn_noise
-from ..augment.maps import affine_maps
+from ..augment.composed import affine_maps
+from ..augment.sampling import drawn_noise
 from ..batches import IndexedBatch
 from ..records import Pictures
 from .schedule import SAMPLES, seed_for

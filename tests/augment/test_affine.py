@@ -5,7 +5,8 @@ import torch
 
 from covary.augment import Affine2d, Augmentation
 from covary.errors import DataError, ShapeError, StructureError
-from covary.groups import AFFINE_NAMES, affine_generators, warp
+from covary.groups import affine_generators, warp
+from covary.groups.affine import AFFINE_NAMES
 from covary.noise import Stream, uniform
 from covary.priors import weights_of
 

@@ -3,7 +3,7 @@ import torch
 
 from covary.augment import Affine2d, Composed, Correlated, FiniteGroup
 from covary.augment.composed import affine_maps
-from covary.groups import warp_normalized
+from covary.groups.affine import warp_normalized
 
 
 class Brightness(torch.nn.Module):

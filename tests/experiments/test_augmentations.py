@@ -6,7 +6,7 @@ import torch
 from covary.augment import Affine2d, Composed, Correlated, FiniteGroup
 from covary.errors import CovaryError
 from covary.experiments.augmentations import build
-from covary.groups import AFFINE_NAMES
+from covary.groups.affine import AFFINE_NAMES
 
 
 @pytest.mark.parametrize(

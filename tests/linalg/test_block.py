@@ -63,7 +63,7 @@ def test_shifts_of_missing_and_unknown_names_are_refused() -> None:
     del shifts["kron"]
     with pytest.raises(StructureError, match=r"lacks \['kron'\] and adds \['tail'\].*one entry per block"):
         value.logdet({**shifts, "tail": 1.0})
-    with pytest.raises(StructureError, match=r"one number or a mapping.*\(19,\) came"):
+    with pytest.raises(StructureError, match=r"one number or a mapping.*got a tensor \(19,\)"):
         value.logdet(torch.ones(19))
 
 
@@ -94,7 +94,7 @@ def test_accumulation_goes_by_name() -> None:
     torch.testing.assert_close(joined["dense"].to_dense(), 3 * value["dense"].to_dense(), **EXACT)
     with pytest.raises(StructureError, match=r"another Block lacks .* adds \['c'\]"):
         value.accumulate(Block({"c": Dense(torch.eye(2))}))
-    with pytest.raises(StructureError, match="own structure"):
+    with pytest.raises(StructureError, match="same structure"):
         value.accumulate(Dense(torch.eye(2)))
 
 
@@ -140,7 +140,7 @@ def test_blocks_share_the_decomposition_of_what_they_were_built_from(monkeypatch
 def test_what_is_no_block_diagonal_is_refused() -> None:
     with pytest.raises(ShapeError, match="at least one block"):
         Block({})
-    with pytest.raises(StructureError, match="Block 'inner' must be Dense, Diagonal or Kron; Block came"):
+    with pytest.raises(StructureError, match="block 'inner' to be Dense, Diagonal or Kron, got Block"):
         Block({"inner": mixed()})
     with pytest.raises(StructureError, match="one dtype and device"):
         Block({"a": Diagonal(torch.ones(2)), "b": Diagonal(torch.ones(2, dtype=torch.float32))})

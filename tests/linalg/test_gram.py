@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 
 from covary.errors import NotPositiveDefiniteError
-from covary.linalg import AbstractPSD, Block, Dense, Gram, Kron
+from covary.linalg import AbstractPSD, Block, Dense, Kron
+from covary.linalg.gram import Gram
 from oracles import linalg as oracle
 
 from .structures import gram, normal

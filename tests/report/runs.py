@@ -8,7 +8,8 @@ from functools import cache
 import torch
 
 from covary.data import load
-from covary.groups import affine_generators, exponential, warp_normalized
+from covary.groups import affine_generators, exponential
+from covary.groups.affine import warp_normalized
 from covary.records import (
     Baseline,
     Coverage,

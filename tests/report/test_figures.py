@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from covary.groups import affine_generators, exponential, to_normalized
+from covary.groups import affine_generators, exponential
+from covary.groups.affine import to_normalized
 from covary.records import Pictures
 from covary.report import comparison_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
 from covary.report.figures import MOST_FLOWS, flow

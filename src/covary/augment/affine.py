@@ -13,7 +13,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ..errors import DataError, ShapeError, StructureError
-from ..groups import AFFINE_NAMES, PADDINGS, affine_generators, exponential, to_normalized, warp_normalized
+from ..groups import affine_generators, exponential
+from ..groups.affine import AFFINE_NAMES, PADDINGS, to_normalized, warp_normalized
 from .sampling import SAMPLERS, check_sampler
 
 InitialWidth = float | int | Mapping[str, float | int] | Sequence[float | int]

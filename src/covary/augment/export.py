@@ -11,7 +11,8 @@ import torch
 
 from .._files import write_text
 from ..errors import CovaryError, DataError
-from ..groups import AFFINE_NAMES, DIHEDRAL_NAMES, PADDINGS
+from ..groups.affine import AFFINE_NAMES, PADDINGS
+from ..groups.square import DIHEDRAL_NAMES
 from .affine import Affine2d, Correlated, Rotation2d
 from .composed import Composed
 from .finite import FiniteGroup

@@ -7,7 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..errors import DataError, ShapeError, StructureError
-from ..groups import FINITE_GROUPS, act, element_matrix, missing_products
+from ..groups import act
+from ..groups.square import FINITE_GROUPS, element_matrix, missing_products
 from ..noise import Stream, uniform
 from .affine import InitialWidth, initial_values
 

@@ -27,7 +27,8 @@ from torch import Tensor, nn
 
 from .._types import Batch, Columns
 from ..likelihoods import Likelihood
-from ..linalg import AbstractPSD, Block, Dense, Gram, Kron
+from ..linalg import AbstractPSD, Block, Dense, Kron
+from ..linalg.gram import Gram
 from .accumulate import accumulate, as_block
 from .capture import Captured
 from .coverage import select_weights

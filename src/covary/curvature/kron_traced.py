@@ -24,7 +24,8 @@ from torch import Tensor, nn
 
 from .._types import Batch, Columns
 from ..likelihoods import Likelihood
-from ..linalg import AbstractPSD, Block, Gram
+from ..linalg import AbstractPSD, Block
+from ..linalg.gram import Gram
 from .accumulate import accumulate, as_block
 from .capture import Captured
 from .coverage import select_weights

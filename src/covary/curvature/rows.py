@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..linalg import Gram
+from ..linalg.gram import Gram
 from .capture import Captured
 from .jacobian_factors import DirectVJP, JacobianFactors, LookupFactors, OuterFactors
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..linalg import Block
-from ..linalg.shift import Shift
+from ..linalg.psd import Shift
 
 
 class EvidenceTerms(NamedTuple):

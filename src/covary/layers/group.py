@@ -1,6 +1,6 @@
 r"""Convolutions over a finite group and the plane: features that turn with their input.
 
-With features in the turned frame of `groups/tables.py`, where slice h is the image turned back by h, the group
+With features in the turned frame of `groups/finite.py`, where slice h is the image turned back by h, the group
 convolution is
 
 .. math:: y'_h = \sum_u w[u] * (u\, x'_{hu}) + b,
@@ -30,7 +30,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..errors import ShapeError, StructureError
-from ..groups import Group, align, lift, turn_slices
+from ..groups import Group, lift, turn_slices
+from ..groups.finite import align
 from .dense import GAIN, check_rank, check_sizes, normal_weight, pad_circular
 
 FACTORIZATIONS = ("full", "separable", "depthwise", "pointwise")

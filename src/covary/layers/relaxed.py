@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..errors import ShapeError, StructureError
-from ..groups import Group, alike, turn_slices, turns_shifts
+from ..groups import Group, turn_slices
+from ..groups.finite import alike, turns_shifts
 from .dense import Conv, check_rank
 from .group import GroupConv
 from .pool import PolyphasePool

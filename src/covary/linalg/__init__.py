@@ -1,7 +1,7 @@
-r"""What is the determinant, the inverse, the root of a large symmetric positive semi-definite matrix with structure?
+r"""Structured symmetric positive semi-definite matrices: log-determinants, solves, samples, and their derivatives.
 
-Four structures, one interface (`AbstractPSD`): `Dense` (P, P), `Diagonal` (P,), `Kron` (Kronecker products, also
-in blocks) and `Block` (a named block diagonal of the others).
+Four structures with one interface (`AbstractPSD`): `Dense` (P, P), `Diagonal` (P,), `Kron` (Kronecker products, also
+in blocks) and `Block` (a block diagonal of the others, with a name per block).
 
 Conventions:
 
@@ -12,16 +12,13 @@ Conventions:
 - Log-determinants are natural and enter positively; :math:`H` is positive semi-definite; statistics are sums.
 - Derivatives are exact to first order, also with equal and zero eigenvalues: no path differentiates `eigh`.
   Second derivatives are not provided.
-- Values do not change. A value is decomposed at most once; what follows from it keeps the name of its block.
+- Matrices are immutable and decomposed at most once; error messages name the block.
 """
 
 from .block import Block
 from .dense import Dense
 from .diagonal import Diagonal
-from .eigen import Spectrum, eigh_all
-from .gram import Gram
 from .kron import Kron
 from .psd import AbstractPSD
-from .shift import Shift, Shifts
 
-__all__ = ["AbstractPSD", "Block", "Dense", "Diagonal", "Gram", "Kron", "Shift", "Shifts", "Spectrum", "eigh_all"]
+__all__ = ["AbstractPSD", "Block", "Dense", "Diagonal", "Kron"]

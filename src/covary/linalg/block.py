@@ -14,8 +14,7 @@ from .dense import Dense
 from .diagonal import Diagonal
 from .eigen import decompose
 from .kron import Kron
-from .psd import AbstractPSD, check_matching
-from .shift import Shift, Shifts, is_vector
+from .psd import AbstractPSD, Shift, Shifts, check_matching, is_vector
 
 Single = Dense | Diagonal | Kron
 
@@ -24,42 +23,39 @@ Single = Dense | Diagonal | Kron
 class Block(AbstractPSD):
     r"""The matrix :math:`H = \mathrm{blockdiag}(H_1, H_2, \ldots)` with a name per block.
 
-    Vectors are those of the blocks, concatenated in order. All blocks are decomposed side by side when first needed.
+    Vectors are those of the blocks, concatenated in order. All blocks are decomposed in parallel when first needed.
 
     Arguments:
-        blocks: Name -> block, in order; a block is no `Block` itself.
-        name: How messages call the whole; the blocks go by their own names.
+        blocks: Name -> block, in order; blocks are not nested.
+        name: The name of the whole matrix in messages; each block has its own.
+
+    Example:
+        >>> import torch
+        >>> from covary.linalg import Block, Dense, Diagonal
+        >>> block = Block({"weight": Dense(torch.eye(2)), "bias": Diagonal(torch.tensor([1.0, 3.0]))})
+        >>> round(float(block.logdet({"weight": 1.0, "bias": 0.0})), 3)
+        2.485
     """
 
     def __init__(self, blocks: Mapping[str, AbstractPSD], *, name: str = "") -> None:
         self.blocks: dict[str, Single] = {key: _single(key, block).named(key) for key, block in blocks.items()}
         self.name = name
         if not blocks:
-            raise ShapeError("A Block needs at least one block; none came. Pass a mapping from names to matrices.")
+            raise ShapeError("Expected at least one block, got none. Pass a mapping from names to matrices.")
         kinds = {(block.dtype, block.device) for block in blocks.values()}
         if len(kinds) > 1:
             raise StructureError(
-                f"Blocks must share one dtype and device; {sorted(map(str, kinds))} came. Move them with map."
+                f"Expected blocks of one dtype and device, got {sorted(map(str, kinds))}. Convert them with `map`."
             )
 
     def __getitem__(self, name: str) -> Single:
-        """The block of that name."""
+        """The block with this name."""
         return self.blocks[name]
 
     @property
     def size(self) -> int:
         """The number of rows P, summed over blocks."""
         return sum(self._sizes)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of the entries."""
-        return next(iter(self.blocks.values())).dtype
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the entries."""
-        return next(iter(self.blocks.values())).device
 
     @property
     def tensors(self) -> dict[str, tuple[Tensor, ...]]:
@@ -114,7 +110,7 @@ class Block(AbstractPSD):
         return Block({name: block.map(function) for name, block in self.blocks.items()}, name=self.name)
 
     def accumulate(self, other: AbstractPSD) -> "Block":
-        """The blocks of all the data; the names must be the same."""
+        """The blocks of the data of both; the names must be the same."""
         check_matching(self, other, lambda _: None)
         assert isinstance(other, Block)
         self._check_names(other.blocks, "another Block")
@@ -138,18 +134,18 @@ class Block(AbstractPSD):
         return [block.size for block in self.blocks.values()]
 
     def _split(self, vectors: Float[Tensor, "*batch P"]) -> dict[str, Tensor]:
-        """Name -> the part of the vectors that belongs to the block."""
+        """Name -> the slice of the vectors that belongs to the block."""
         check_vectors(vectors, self.size, describe(self.name))
         return dict(zip(self.blocks, vectors.split(self._sizes, dim=-1), strict=True))
 
     def decompose(self, shift: Shifts) -> None:
-        """The decomposition in full, for a value whose log-determinant is asked before its cotangents."""
+        """Decompose all blocks with eigenvectors, for a log-determinant that is followed by its cotangents."""
         self._prepared(shift)
 
     def _prepared(self, shift: Shifts, *, vectors: bool = True) -> dict[str, Shift]:
-        """Name -> shift, after the decomposition of every block that will need it, with eigenvectors or without."""
+        """Name -> shift, after decomposing the blocks that need it, with eigenvectors or without."""
         shifts = self._shifts(shift)
-        # A shift per row goes through Cholesky, so a decomposition would be thrown away.
+        # a shift per row is solved by Cholesky and needs no eigenvectors
         wanted = {name: block.factors for name, block in self.blocks.items() if not is_vector(shifts[name])}
         decompose(wanted, vectors=vectors)
         return shifts
@@ -161,27 +157,27 @@ class Block(AbstractPSD):
             return {name: shift[name] for name in self.blocks}
         if isinstance(shift, Tensor) and shift.ndim > 0:
             raise StructureError(
-                f"A Block takes one number or a mapping from its names to shifts; a tensor {tuple(shift.shape)} came. "
+                f"Expected one number or a mapping from block names to shifts, got a tensor {tuple(shift.shape)}. "
                 f"Split it into a mapping with the names {list(self.blocks)}."
             )
         return dict.fromkeys(self.blocks, shift)
 
     def _check_names(self, other: Mapping[str, object], origin: str) -> None:
-        """Refusal of a mapping whose names are not those of the blocks."""
+        """Raise `StructureError` if the names of a mapping are not those of the blocks."""
         missing = [name for name in self.blocks if name not in other]
         unknown = [name for name in other if name not in self.blocks]
         if missing or unknown:
             raise StructureError(
-                f"The blocks are {list(self.blocks)}, but {origin} lacks {missing} and adds {unknown}. "
-                "Give exactly one entry per block."
+                f"Expected one entry for each of the blocks {list(self.blocks)}, but {origin} lacks {missing} and adds "
+                f"{unknown}. Pass exactly one entry per block."
             )
 
 
 def _single(name: str, block: AbstractPSD) -> Single:
-    """The block, after a check that it is not made of blocks itself."""
+    """The block, after a check that it is not a `Block` itself."""
     if isinstance(block, Dense | Diagonal | Kron):
         return block
     raise StructureError(
-        f"Block '{name}' must be Dense, Diagonal or Kron; {type(block).__name__} came. "
+        f"Expected block '{name}' to be Dense, Diagonal or Kron, got {type(block).__name__}. "
         "Put the inner blocks into one mapping."
     )

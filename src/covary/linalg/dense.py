@@ -1,4 +1,4 @@
-"""Matrices without further structure."""
+"""Dense matrices."""
 
 from functools import partial
 from typing import final
@@ -13,20 +13,26 @@ from .checks import check_entries, check_factor, check_scale, check_vectors, des
 from .diagonal import Diagonal
 from .eigen import Factors
 from .gram import Gram, as_gram
-from .psd import AbstractPSD, check_matching, refined
-from .shift import Shifts, is_vector, single_shift
+from .psd import AbstractPSD, Shifts, check_matching, is_vector, refined, single_shift
 
 
 @final
 class Dense(AbstractPSD):
-    r"""The matrix :math:`H` by its entries.
+    r"""The matrix :math:`H` with all of its entries.
 
-    A scalar shift uses one eigen-decomposition :math:`H = V \mathrm{diag}(\lambda) V^\top` for every shift; a shift
-    per row, which changes the eigenvectors, a Cholesky factor :math:`L L^\top = H + \mathrm{diag}(\delta)` each.
+    All scalar shifts use one eigen-decomposition :math:`H = V \mathrm{diag}(\lambda) V^\top`; a shift per row, which
+    changes the eigenvectors, uses a Cholesky factor :math:`L L^\top = H + \mathrm{diag}(\delta)` of its own.
 
     Arguments:
-        matrix: The symmetric positive semi-definite entries, shape (P, P), or the sum that they are.
-        name: How messages call the matrix.
+        matrix: The symmetric positive semi-definite entries, shape (P, P), or the `Gram` sum that they are.
+        name: The name of the matrix in messages.
+
+    Example:
+        >>> import torch
+        >>> from covary.linalg import Dense
+        >>> matrix = Dense(torch.tensor([[2.0, 1.0], [1.0, 2.0]]))
+        >>> matrix.solve(torch.tensor([4.0, 4.0]), shift=1.0)
+        tensor([1., 1.])
     """
 
     def __init__(self, matrix: Float[Tensor, "..."] | Gram, *, name: str = "") -> None:
@@ -42,18 +48,8 @@ class Dense(AbstractPSD):
         return self.matrix.shape[0]
 
     @property
-    def dtype(self) -> torch.dtype:
-        """The type of the entries."""
-        return self.matrix.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the entries."""
-        return self.matrix.device
-
-    @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """The matrix, alone in a tuple."""
+        """The matrix, as a tuple of one."""
         return (self.matrix,)
 
     def matvec(self, vectors: Float[Tensor, "*batch P"]) -> Float[Tensor, "*batch P"]:
@@ -110,7 +106,7 @@ class Dense(AbstractPSD):
         return ((vectors * (0.5 / self._shifted(shift))) @ vectors.mT,)
 
     def map(self, function: TensorMap) -> "Dense":
-        """The dense matrix of the function of the entries."""
+        """The matrix with the function applied to its entries."""
         return Dense(self.gram.map(function), name=self.name)
 
     def accumulate(self, other: AbstractPSD) -> "Dense":
@@ -152,9 +148,9 @@ class Dense(AbstractPSD):
         root, info = torch.linalg.cholesky_ex(self.matrix + torch.diag(shift))
         if int(info) != 0 or not bool(torch.isfinite(root.detach()).all()):
             raise NotPositiveDefiniteError(
-                f"The Cholesky factor of {label} plus its shift fails at row {int(info)}, where the smallest shift is "
-                f"{shift.min().item():.3e}; positive definite was expected. Raise the shift (the prior precision) of "
-                "this block, or compute its matrix in float64."
+                f"Expected {label} plus its shift to be positive definite, but its Cholesky factor fails at row "
+                f"{int(info)}; the smallest shift is {shift.min().item():.3e}. Increase the shift (prior precision) "
+                "of this block, or compute its matrix in float64."
             )
         return root
 

@@ -10,8 +10,7 @@ from .._types import TensorMap
 from ..errors import NotPositiveDefiniteError, ShapeError
 from .checks import check_scale, check_vectors, describe, require_positive
 from .eigen import Factors
-from .psd import AbstractPSD, check_matching
-from .shift import Shifts, single_shift
+from .psd import AbstractPSD, Shifts, check_matching, single_shift
 
 
 @final
@@ -20,18 +19,24 @@ class Diagonal(AbstractPSD):
 
     Arguments:
         values: The diagonal d, not negative, shape (P,).
-        name: How messages call the matrix.
+        name: The name of the matrix in messages.
+
+    Example:
+        >>> import torch
+        >>> from covary.linalg import Diagonal
+        >>> Diagonal(torch.tensor([1.0, 3.0])).effective_dimension(shift=1.0)
+        tensor(1.2500)
     """
 
     def __init__(self, values: Float[Tensor, "..."], *, name: str = "") -> None:
         if values.ndim != 1 or values.numel() == 0:
             raise ShapeError(
-                f"The diagonal of {describe(name)} must have shape (P,) with P at least 1; {tuple(values.shape)} came. "
+                f"The diagonal of {describe(name)} must have shape (P,) with P at least 1, got {tuple(values.shape)}. "
                 "Flatten it in the order of the rows."
             )
         self.values = values
         self.name = name
-        self.factors = Factors({})  # a diagonal is its own decomposition
+        self.factors = Factors({})  # needs no decomposition
 
     @property
     def size(self) -> int:
@@ -39,18 +44,8 @@ class Diagonal(AbstractPSD):
         return self.values.shape[0]
 
     @property
-    def dtype(self) -> torch.dtype:
-        """The type of the entries."""
-        return self.values.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the entries."""
-        return self.values.device
-
-    @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """The diagonal, alone in a tuple."""
+        """The diagonal, as a tuple of one."""
         return (self.values,)
 
     def matvec(self, vectors: Float[Tensor, "*batch P"]) -> Float[Tensor, "*batch P"]:
@@ -95,7 +90,7 @@ class Diagonal(AbstractPSD):
         return (0.5 / self._shifted(shift),)
 
     def map(self, function: TensorMap) -> "Diagonal":
-        """The diagonal matrix of the function of d."""
+        """The matrix with the function applied to its diagonal."""
         return Diagonal(function(self.values), name=self.name)
 
     def accumulate(self, other: AbstractPSD) -> "Diagonal":
@@ -105,7 +100,7 @@ class Diagonal(AbstractPSD):
         return Diagonal(self.values + other.values, name=self.name)
 
     def __add__(self, other: object) -> "Diagonal":
-        """The sum of two diagonal matrices; `Dense` answers for its own."""
+        """The sum of two diagonal matrices; that with a `Dense` is defined there."""
         return self.accumulate(other) if isinstance(other, Diagonal) else NotImplemented
 
     def __mul__(self, scale: float | int | Float[Tensor, ""]) -> "Diagonal":
@@ -118,8 +113,8 @@ class Diagonal(AbstractPSD):
         label = describe(self.name)
         if not bool(((self.values >= 0) & self.values.isfinite()).all()):
             raise NotPositiveDefiniteError(
-                f"The diagonal of {label} has values from {self.values.min().item():.3e} to "
-                f"{self.values.max().item():.3e}; finite ones, at least 0, were expected. Build it from squares, and "
-                "look for inf or nan in the data and the weights."
+                f"The diagonal of {label} must be finite and at least 0, got values from "
+                f"{self.values.min().item():.3e} to {self.values.max().item():.3e}. Build it from squares, and check "
+                "the data and the weights for inf or nan."
             )
         return require_positive(self.values + single_shift(shift, self.size, label), label)

@@ -1,4 +1,4 @@
-"""Eigen-decompositions of symmetric positive semi-definite matrices, each made once and with one thread."""
+"""Eigen-decompositions of symmetric positive semi-definite matrices, each computed once, with one thread."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +14,8 @@ from ..errors import NotPositiveDefiniteError
 from .checks import check_entries, describe
 from .gram import Gram, as_gram
 
-# Below this size a decomposition takes less than 30 ms, and handing it to a worker costs what it gains (measured).
-SIDE_BY_SIDE_SIZE = 400
+# Below this size a decomposition takes less than 30 ms, and a worker thread costs as much as it saves (measured).
+PARALLEL_SIZE = 400
 
 Result = TypeVar("Result")
 
@@ -29,12 +29,12 @@ class Spectrum(NamedTuple):
 
 @final
 class Factors:
-    """The matrices that a value decomposes, with their spectra once these are known.
+    """The matrices that a structured matrix decomposes, with their spectra once these are computed.
 
     Arguments:
-        matrices: What the part is called in messages -> matrix, shape (n, n) or (Q, n, n), or the sum it is.
-        estimated: Whether the matrices are unbiased estimates of positive semi-definite ones, so that eigenvalues below
-            zero are noise and count as zero.
+        matrices: Name in messages -> matrix, shape (n, n) or (Q, n, n); a tensor or a `Gram`.
+        estimated: Whether the matrices are unbiased estimates of positive semi-definite ones, whose negative
+            eigenvalues are noise and are set to zero.
     """
 
     def __init__(self, matrices: Mapping[str, Tensor | Gram], *, estimated: bool = False) -> None:
@@ -46,15 +46,15 @@ class Factors:
 
     @property
     def tracked(self) -> bool:
-        """Whether eigenvalues must carry a derivative."""
+        """Whether eigenvalues need a derivative."""
         return torch.is_grad_enabled() and any(matrix.requires_grad for matrix in self.matrices.values())
 
     def pending(self, vectors: bool) -> bool:
-        """Whether a decomposition is still to be made, with eigenvectors or without."""
+        """Whether a decomposition, with eigenvectors or without, has yet to be computed."""
         return self._spectra is None if vectors else self._values is None
 
     def spectra(self, name: str) -> tuple[Spectrum, ...]:
-        """One spectrum per matrix, made on the first call.
+        """One spectrum per matrix, computed on the first call.
 
         Arguments:
             name: The name of the block, for messages.
@@ -65,7 +65,7 @@ class Factors:
         return self._spectra
 
     def values(self, name: str) -> tuple[Tensor, ...]:
-        r"""The eigenvalues of each matrix, with their derivative :math:`d\lambda_i = v_i^\top dM\, v_i` where tracked.
+        r"""The eigenvalues of each matrix, with their derivative :math:`d\lambda_i = v_i^\top dM\, v_i` if tracked.
 
         The derivative of any symmetric function of the eigenvalues, such as a log-determinant, is exact to first order
         even where single eigenvalues coincide; the derivative of `eigh` itself is not finite there.
@@ -78,25 +78,25 @@ class Factors:
         return self._values
 
     def keep(self, spectra: Sequence[Spectrum]) -> None:
-        """Storage of the spectra that `decompose` has made, in the order of the matrices."""
+        """Store the spectra that `decompose` computed, in the order of the matrices."""
         self._spectra = tuple(spectra)
         self._values = tuple(spectrum.values for spectrum in spectra)
 
     def keep_values(self, values: Sequence[Tensor]) -> None:
-        """Storage of the eigenvalues of the compact matrices, with the zeros that these lack."""
+        """Store the eigenvalues of the compact matrices, padded with zeros."""
         self._values = tuple(map(_with_zeros, values, self.matrices.values()))
 
 
 def decompose(blocks: Mapping[str, Factors], *, vectors: bool = True) -> None:
-    """Decomposition of every matrix that still lacks one, all side by side; the blocks keep the results.
+    """Decompose every matrix that is not decomposed yet, in parallel, and store the results in the blocks.
 
     Arguments:
         blocks: Name -> matrices.
-        vectors: Whether eigenvectors will be needed; eigenvalues alone take half the time.
+        vectors: Whether eigenvectors are needed; eigenvalues alone take half the time.
     """
     with_vectors = {n: f for n, f in blocks.items() if (vectors or f.tracked) and f.pending(vectors=True)}
     _fill(with_vectors, _matrix, eigh_all, Factors.keep)
-    # what has just been filled is pending no more
+    # those filled above are not pending any more
     without = {n: f for n, f in blocks.items() if f.pending(vectors=False)}
     _fill(without, Gram.compact, eigvalsh_all, Factors.keep_values)
 
@@ -123,7 +123,7 @@ def _matrix(gram: Gram) -> Tensor:
 
 
 def _with_zeros(values: Float[Tensor, "*Qs m"], matrix: Float[Tensor, "*Q n n"]) -> Float[Tensor, "*Q n"]:
-    """The eigenvalues of a matrix, ascending, from those of a smaller one that has the others than zero."""
+    """The eigenvalues of a matrix, ascending, from those of a smaller one with the same nonzero ones."""
     missing = matrix.shape[-1] - values.shape[-1]
     return functional.pad(values.to(matrix.dtype), (missing, 0)).reshape(matrix.shape[:-1])
 
@@ -132,17 +132,17 @@ def eigh_all(matrices: Sequence[Tensor], labels: Sequence[str] = (), estimated: 
     r"""Spectra :math:`M = V \mathrm{diag}(\lambda) V^\top` of positive semi-definite matrices, without graph.
 
     Eigenvalues in :math:`[-t\,(|\lambda|_{\max} \epsilon + m), 0)`, with t = 10 · size and the relative accuracy ε and
-    smallest normal number m of the type, count as zero: Gram matrices are positive semi-definite by construction, and
-    this is the accuracy of their entries and of `eigh`. A lower one raises `NotPositiveDefiniteError`, or counts as
-    zero too in an estimate. The number of threads of the caller is the same afterwards.
+    smallest normal number m of the type, are set to zero: Gram matrices are positive semi-definite by construction, and
+    this is the accuracy of their entries and of `eigh`. A lower one raises `NotPositiveDefiniteError`, or is set to
+    zero in an estimate. The caller's number of threads is unchanged afterwards.
 
     Arguments:
         matrices: Symmetric matrices, each (n, n) or a stack (Q, n, n).
-        labels: How messages call each matrix; "the matrix" without.
+        labels: The name of each matrix in messages; "the matrix" by default.
         estimated: For each matrix whether it is an unbiased estimate of a positive semi-definite one; none by default.
     """
     pieces, labels = _jobs(matrices, labels)
-    spectra = iter(_side_by_side(_eigh, [job for group in pieces for job in group]))
+    spectra = iter(_in_parallel(_eigh, [job for group in pieces for job in group]))
     joined = [_joined([next(spectra) for _ in group]) for group in pieces]
     flags = estimated or [False] * len(labels)
     return [
@@ -154,9 +154,9 @@ def eigh_all(matrices: Sequence[Tensor], labels: Sequence[str] = (), estimated: 
 def eigvalsh_all(
     matrices: Sequence[Tensor], labels: Sequence[str] = (), estimated: Sequence[bool] = ()
 ) -> list[Tensor]:
-    """The eigenvalues alone, as those of `eigh_all`."""
+    """The eigenvalues of `eigh_all` alone."""
     pieces, labels = _jobs(matrices, labels)
-    values = iter(_side_by_side(_eigvalsh, [job for group in pieces for job in group]))
+    values = iter(_in_parallel(_eigvalsh, [job for group in pieces for job in group]))
     joined = [torch.cat([next(values) for _ in group]) if len(group) > 1 else next(values) for group in pieces]
     flags = estimated or [False] * len(labels)
     return [_without_rounding(value, label, flag) for value, label, flag in zip(joined, labels, flags, strict=True)]
@@ -171,7 +171,7 @@ Job = tuple[Tensor, str]
 
 
 def _jobs(matrices: Sequence[Tensor], labels: Sequence[str]) -> tuple[list[list[Job]], Sequence[str]]:
-    """For each matrix the pieces that are decomposed on their own, after a check of its entries; and all labels."""
+    """For each matrix, after a check of its entries, the pieces to decompose separately; and all labels."""
     detached = [matrix.detach() for matrix in matrices]
     labels = labels or [describe("")] * len(detached)
     for matrix, label in zip(detached, labels, strict=True):
@@ -180,8 +180,8 @@ def _jobs(matrices: Sequence[Tensor], labels: Sequence[str]) -> tuple[list[list[
 
 
 def _pieces(matrix: Float[Tensor, "*Q n n"]) -> list[Tensor]:
-    """The matrix as jobs: a stack of large matrices is taken apart, small ones stay one call."""
-    if matrix.ndim == 3 and matrix.shape[-1] >= SIDE_BY_SIDE_SIZE:
+    """The matrix as jobs: a stack of large matrices is split, one of small matrices is one call."""
+    if matrix.ndim == 3 and matrix.shape[-1] >= PARALLEL_SIZE:
         return list(matrix.split(1))
     return [matrix]
 
@@ -193,9 +193,9 @@ def _joined(spectra: Sequence[Spectrum]) -> Spectrum:
     return Spectrum(torch.cat([s.values for s in spectra]), torch.cat([s.vectors for s in spectra]))
 
 
-def _side_by_side(solve: Callable[[Tensor, str], Result], jobs: Sequence[Job]) -> list[Result]:
-    """One result per job, in order; worker threads where at least two jobs are large and on the processor."""
-    large = sum(m.shape[-1] >= SIDE_BY_SIDE_SIZE and m.device.type == "cpu" for m, _ in jobs)
+def _in_parallel(solve: Callable[[Tensor, str], Result], jobs: Sequence[Job]) -> list[Result]:
+    """One result per job, in order; by worker threads if at least two jobs are large and on the CPU."""
+    large = sum(m.shape[-1] >= PARALLEL_SIZE and m.device.type == "cpu" for m, _ in jobs)
     with _threads_kept() as threads:
         if min(large, threads) < 2:
             return [solve(matrix, label) for matrix, label in jobs]
@@ -205,11 +205,11 @@ def _side_by_side(solve: Callable[[Tensor, str], Result], jobs: Sequence[Job]) -
 
 @contextmanager
 def _threads_kept() -> Iterator[int]:
-    """The caller's number of intra-op threads, set again on leaving.
+    """The caller's number of intra-op threads, restored on exit.
 
     `torch.set_num_threads` does two things: it sets OpenMP and MKL in the calling thread alone, and it stores the
-    number that threads started later begin with. A worker that sets 1 therefore leaves its caller at 2 but
-    would leave every later thread at 1; one call here, in the caller, restores both.
+    number with which later threads start. A worker that sets 1 therefore does not change its caller but would
+    change every later thread; one call here, in the caller, restores both.
     """
     threads = torch.get_num_threads()
     try:
@@ -234,35 +234,35 @@ def _eigvalsh(matrix: Float[Tensor, "*Q n n"], label: str) -> Float[Tensor, "*Q 
 
 @contextmanager
 def _single_threaded(label: str) -> Iterator[None]:
-    """The setting in which a job runs, and the type of its failure.
+    """Run a job with one thread and without graph; raise `NotPositiveDefiniteError` if it does not converge.
 
-    Jobs run in double: in single precision LAPACK fails or returns NaN on Gram matrices of lower rank, such as of a few
-    digits whose border is black, because tiny entries underflow there.
+    Jobs are in float64: in single precision LAPACK fails or returns NaN on Gram matrices of lower rank, such as that of
+    a few digits with a black border, because tiny entries underflow.
     """
-    # Threads of one decomposition wait for each other at every column: with a second one, 1000 × 1000 takes
-    # many times longer as soon as anything else runs. Set here because the setting belongs to the thread.
+    # Threads of one decomposition wait for each other at every column: with two, 1000 × 1000 takes many times longer
+    # as soon as anything else runs. Set here because the setting is per thread.
     torch.set_num_threads(1)
     try:
-        with torch.no_grad():  # grad mode, too, belongs to the thread
+        with torch.no_grad():  # grad mode is per thread too
             yield
     except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
         raise NotPositiveDefiniteError(
-            f"The eigen-decomposition of {label} did not converge ({error}). Look for entries that are not "
-            "finite, or that differ by more than double precision holds."
+            f"The eigen-decomposition of {label} did not converge ({error}). Check for entries that are not finite, or "
+            "whose magnitudes differ by more than double precision can represent."
         ) from error
 
 
 def _without_rounding(values: Float[Tensor, "*Q n"], label: str, estimated: bool) -> Float[Tensor, "*Q n"]:
-    """The eigenvalues, those that are negative within rounding (in an estimate: within its noise) set to zero."""
+    """The eigenvalues, with those that are negative by rounding (in an estimate: by noise) set to zero."""
     kind = torch.finfo(values.dtype)
-    # products of a path that is off lie below the smallest normal number and are rounded absolutely, each by up to
-    # that number and to either side, so that 1/eps of them, as many as make a sum, are off by 1/sqrt(eps) of it
+    # products of an inactive path are below the smallest normal number and are each rounded by up to that number, to
+    # either side, so that a sum of 1/eps of them has an error of 1/sqrt(eps) times it
     tolerance = 10 * values.shape[-1] * (kind.eps * values.abs().amax(-1, keepdim=True) + kind.tiny / kind.eps**0.5)
     beyond = values < -tolerance
     if not estimated and bool(beyond.any()):
         raise NotPositiveDefiniteError(
-            f"The smallest eigenvalue of {label} is {values[beyond].min().item():.3e}, below zero by more than "
-            "rounding; a positive semi-definite matrix was expected. Build it as a Gram matrix, or compute it in "
-            "float64."
+            f"Expected {label} to be positive semi-definite, but its smallest eigenvalue is "
+            f"{values[beyond].min().item():.3e}, below zero by more than rounding. Build it as a Gram matrix, or "
+            "compute it in float64."
         )
     return values.clamp_min(0.0)

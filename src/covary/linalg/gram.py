@@ -1,4 +1,4 @@
-"""Sums of outer products that remember their few rows."""
+"""Sums of outer products that keep their rows while these are few."""
 
 from dataclasses import dataclass
 from typing import final
@@ -15,13 +15,13 @@ from .._types import TensorMap
 class Gram:
     r"""The matrix :math:`M = \sum_i r_i r_i^\top`, and its rows :math:`r_i` while they are fewer than its columns.
 
-    Then its rank is that of the small matrix :math:`r_i \cdot r_j`, and so are its eigenvalues but for zeros: 256 rows
-    of 1024 columns are decomposed some twenty times faster so (measured).
+    The matrix then has the eigenvalues of the small matrix :math:`r_i \cdot r_j`, and zeros: 256 rows of 1024 columns
+    are decomposed about twenty times faster (measured).
 
     Arguments:
         matrix: The sum, (n, n), or a stack of them, (Q, n, n).
-        rows: The rows of each matrix of the stack, (Q, k, n) with k < n, without graph; None where they are not known,
-            or too many.
+        rows: The rows of each matrix of the stack, (Q, k, n) with k < n, without graph; None if they are unknown or
+            too many.
     """
 
     matrix: Float[Tensor, "..."]
@@ -36,12 +36,12 @@ class Gram:
         return Gram(self.matrix + other.matrix, rows)
 
     def map(self, function: TensorMap) -> "Gram":
-        """The matrix with the function applied; its rows stay where that left it as it was."""
+        """The sum with the function applied to its matrix; the rows are kept if the matrix is unchanged."""
         matrix = function(self.matrix)
         return Gram(matrix, self.rows if matrix is self.matrix else None)
 
     def compact(self) -> Float[Tensor, "*Qs m m"]:
-        """A matrix of the same eigenvalues but for zeros, without graph: that of the rows, in double, or the whole."""
+        """A matrix with the same nonzero eigenvalues, without graph: that of the rows in float64, or the whole one."""
         if self.rows is None:
             return self.matrix.detach()
         rows = self.rows.double()
@@ -49,5 +49,5 @@ class Gram:
 
 
 def as_gram(matrix: Float[Tensor, "..."] | Gram) -> Gram:
-    """The matrix as a sum whose rows may not be known."""
+    """The matrix as a `Gram`, with unknown rows if it is a tensor."""
     return matrix if isinstance(matrix, Gram) else Gram(matrix)

@@ -1,4 +1,4 @@
-r"""Kronecker products of two symmetric matrices, singly or as the blocks of a diagonal."""
+"""Kronecker products of two symmetric matrices, one or a block diagonal of them."""
 
 from functools import partial
 from typing import final
@@ -12,8 +12,7 @@ from ..errors import ShapeError, StructureError
 from .checks import check_factor, check_scale, check_vectors, describe, require_positive
 from .eigen import Factors, Spectrum
 from .gram import Gram, as_gram
-from .psd import AbstractPSD, check_matching, refined
-from .shift import Shift, Shifts, is_vector, single_shift
+from .psd import AbstractPSD, Shift, Shifts, check_matching, is_vector, refined, single_shift
 
 
 @final
@@ -22,18 +21,27 @@ class Kron(AbstractPSD):
 
     Rows follow `weight.flatten()` of a weight (Q · G, D). With eigenvalues :math:`a_{qi}, b_{qj}` of the factors,
     those of H are :math:`\lambda_{qji} = b_{qj} a_{qi} / c`: exact, and cubic in D and G instead of their product.
-    A, B and c are sums over data. No data, c = 0 with A = B = 0, is the zero matrix. Where A and B are the partial
-    traces of a matrix, :math:`c_q = \mathrm{tr} A_q = \mathrm{tr} B_q` gives the product that has the same ones
-    (*traced*): the count is then no statistic of its own, and derivatives go through it.
+    A, B and c are sums over data; without data, c = 0 and A = B = 0, it is the zero matrix. If A and B are the partial
+    traces of a matrix, :math:`c_q = \mathrm{tr} A_q = \mathrm{tr} B_q` gives the product with the same partial traces
+    (*traced*): the count is then not a statistic of its own, and derivatives go through it.
 
     Arguments:
-        input_cov: The factor A, (D, D), shared by all blocks, or (Q, D, D); or the sum that it is.
-        grad_cov: The factor B, (G, G), shared by all blocks, or (Q, G, G); or the sum that it is.
-        count: The number c of terms in each sum, one for all blocks or (Q,); None for the trace that A and B, as
-            partial traces, have in common. It is read off A, block by block, or off B where all blocks share B alone.
+        input_cov: The factor A, (D, D), shared by all blocks, or (Q, D, D); a tensor or a `Gram`.
+        grad_cov: The factor B, (G, G), shared by all blocks, or (Q, G, G); a tensor or a `Gram`.
+        count: The number c of terms in each sum, one for all blocks or (Q,); None for the common trace of A and B as
+            partial traces, computed from A, block by block, or from B if all blocks share B alone.
         estimated: Whether A and B are unbiased estimates of positive semi-definite matrices (cross products of
-            independent samples), whose eigenvalues below zero are noise and count as zero.
-        name: How messages call the matrix.
+            independent samples), whose negative eigenvalues are noise and are set to zero.
+        name: The name of the matrix in messages.
+
+    Example:
+        >>> import torch
+        >>> from covary.linalg import Kron
+        >>> matrix = Kron(torch.diag(torch.tensor([1.0, 3.0])), torch.diag(torch.tensor([2.0, 4.0])), count=2)
+        >>> matrix.diagonal()
+        tensor([1., 3., 2., 6.])
+        >>> round(float(matrix.logdet(shift=1.0)), 3)
+        5.124
     """
 
     def __init__(
@@ -61,7 +69,7 @@ class Kron(AbstractPSD):
 
     @property
     def traced(self) -> bool:
-        """Whether the factors are partial traces, and their trace the count."""
+        """Whether the factors are partial traces and the count is their trace."""
         return self.count is None
 
     @property
@@ -71,22 +79,12 @@ class Kron(AbstractPSD):
         return num_blocks * num_rows * num_columns
 
     @property
-    def dtype(self) -> torch.dtype:
-        """The type of the entries."""
-        return self.input_cov.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the entries."""
-        return self.input_cov.device
-
-    @property
     def tensors(self) -> tuple[Tensor, ...]:
         """The factors (A, B)."""
         return (self.input_cov, self.grad_cov)
 
     def matvec(self, vectors: Float[Tensor, "*batch P"]) -> Float[Tensor, "*batch P"]:
-        r"""Products :math:`B_q X_q A_q^\top / c`, where the rows of the matrices :math:`X_q` make up v."""
+        r"""Products :math:`B_q X_q A_q^\top / c`, where v consists of the rows of the matrices :math:`X_q`."""
         a, b = self._stack(self.input_cov), self._stack(self.grad_cov)
         return (self.scale[:, None, None] * (b @ self._folded(vectors) @ a.mT)).reshape(vectors.shape)
 
@@ -136,9 +134,9 @@ class Kron(AbstractPSD):
         r"""Derivatives with respect to (A, B), without graph.
 
         With :math:`R = 1 / (\lambda + \delta)` and eigenvectors V of :math:`A_q`, that of :math:`A_q` is
-        :math:`\tfrac12 V \mathrm{diag}_i(\sum_j R_{qji} b_{qj} / c) V^\top`, summed over q where A is shared. Where c
-        is the trace of A, :math:`-\tfrac{1}{2c} (\sum_{ji} R_{qji} \lambda_{qji}) I` comes to it: a larger trace makes
-        all of H smaller.
+        :math:`\tfrac12 V \mathrm{diag}_i(\sum_j R_{qji} b_{qj} / c) V^\top`, summed over q if A is shared. If c is
+        the trace of A, :math:`-\tfrac{1}{2c} (\sum_{ji} R_{qji} \lambda_{qji}) I` is added: a larger trace makes all of
+        H smaller.
         """
         a, b = self._spectra()
         half = 0.5 * self.scale[:, None, None] / self._shifted(shift)
@@ -156,19 +154,19 @@ class Kron(AbstractPSD):
         )
 
     def map(self, function: TensorMap) -> "Kron":
-        """The same structure with the function applied to A, B and the count, where there is one."""
+        """The same structure with the function applied to A, B and the count, if there is one."""
         input_cov, grad_cov = (gram.map(function) for gram in self.grams)
         count = None if self.count is None else function(self.count)
         return Kron(input_cov, grad_cov, count, estimated=self.estimated, name=self.name)
 
     def accumulate(self, other: AbstractPSD) -> "Kron":
-        """The value of all the data: A, B and the count, where there is one, add up, the matrices do not."""
+        """The matrix of the data of both: sums of A, B and the count, if there is one, not of the products."""
         check_matching(self, other, lambda value: [tuple(t.shape) for t in value.tensors if isinstance(t, Tensor)])
         assert isinstance(other, Kron)
         if self.traced != other.traced:
             raise StructureError(
-                f"{describe(self.name)} cannot join the statistics of plain factors and of partial traces. Make both "
-                "halves with the same curvature."
+                f"Expected statistics of one kind for {describe(self.name)}, got plain factors and partial traces. "
+                "Compute both with the same curvature."
             )
         input_cov, grad_cov = (mine + theirs for mine, theirs in zip(self.grams, other.grams, strict=True))
         estimated = self.estimated or other.estimated
@@ -176,16 +174,16 @@ class Kron(AbstractPSD):
         return Kron(input_cov, grad_cov, count, estimated=estimated, name=self.name)
 
     def __add__(self, other: object) -> AbstractPSD:
-        """Refusal: the structure is not closed under sums."""
+        """Raise `TypeError`: the structure is not closed under sums."""
         raise TypeError(
             f"Kron + {type(other).__name__}: the sum of two Kronecker products is not a Kronecker product. "
-            "Use accumulate to join the statistics of two halves of the data, or add to_dense() explicitly."
+            "Use accumulate to combine the statistics of two data sets, or add to_dense() explicitly."
         )
 
     __radd__ = __add__
 
     def __mul__(self, scale: float | int | Float[Tensor, ""]) -> "Kron":
-        """The matrix times a number that is at least 0, as if every datum counted that many times."""
+        """The matrix times a number that is at least 0, as if every datum occurred that many times."""
         check_scale(scale, describe(self.name))
         return self.map(lambda statistic: statistic * scale)
 
@@ -197,19 +195,19 @@ class Kron(AbstractPSD):
 
     @property
     def _traced_factor(self) -> Float[Tensor, "*Q n n"]:
-        """The factor whose trace is that of the matrix that both are partial traces of."""
+        """The factor whose trace is the count."""
         return self.input_cov if self.input_cov.ndim == 2 or self.grad_cov.ndim == 3 else self.grad_cov
 
     @property
     def scale(self) -> Float[Tensor, " Qs"]:
-        """The numbers 1 / c, or 0 without data; one where all blocks share it."""
+        """The numbers 1 / c, or 0 without data; one if all blocks share it."""
         count = (self._trace() if self.count is None else self.count).reshape(-1)
-        # the trace of a path that is off may be too small to divide by
+        # the trace of an inactive path may be too small to divide by
         empty = count < torch.finfo(self.dtype).tiny ** 0.5 if self.traced else count == 0
         return torch.where(empty, 0.0, 1 / torch.where(empty, 1.0, count))
 
     def _trace(self) -> Float[Tensor, "*Q"]:
-        """The trace of both factors; of an estimate that of the eigenvalues that count, which noise cannot cancel."""
+        """The trace of both factors; of an estimate the sum of its positive eigenvalues, which noise cannot cancel."""
         factor = self._traced_factor
         if not self.estimated:
             return factor.diagonal(dim1=-2, dim2=-1).sum(-1)
@@ -218,7 +216,7 @@ class Kron(AbstractPSD):
 
     @staticmethod
     def _stack(factor: Float[Tensor, "*Q n n"]) -> Float[Tensor, "Qs n n"]:
-        """The factor with a block axis, of length 1 where it is shared."""
+        """The factor with a block axis, of length 1 if it is shared."""
         return factor if factor.ndim == 3 else factor[None]
 
     def _folded(self, vectors: Float[Tensor, "..."]) -> Float[Tensor, "*batch Q G D"]:
@@ -244,9 +242,9 @@ class Kron(AbstractPSD):
         """The shift, after a check that it is one number."""
         if is_vector(shift):
             raise StructureError(
-                f"The shift of {describe(self.name)} has shape {tuple(shift.shape)}, but a Kronecker product plus a "
-                "diagonal has no closed-form log-determinant. Use a scalar shift per block, or Dense / Diagonal "
-                "curvature."
+                f"Expected one number as the shift of {describe(self.name)}, got shape {tuple(shift.shape)}: a "
+                "Kronecker product plus a diagonal has no closed-form log-determinant. Use a scalar shift per block, "
+                "or Dense / Diagonal curvature."
             )
         return single_shift(shift, self.size, describe(self.name))
 
@@ -265,25 +263,25 @@ class Kron(AbstractPSD):
 
 
 def _cotangent(spectrum: Spectrum, weights: Float[Tensor, "Q n"]) -> Float[Tensor, "Qs n n"]:
-    r"""Matrices :math:`V_q \mathrm{diag}(w_q) V_q^\top`; w is summed over q where the factor is shared."""
+    r"""Matrices :math:`V_q \mathrm{diag}(w_q) V_q^\top`; w is summed over q if the factor is shared."""
     weights = weights.sum_to_size(spectrum.values.shape)
     return (spectrum.vectors * weights[:, None, :]) @ spectrum.vectors.mT
 
 
 def _check_blocks(input_cov: Tensor, grad_cov: Tensor, label: str) -> None:
-    """Refusal of two factors with different numbers of blocks."""
+    """Raise `ShapeError` if two factors have different numbers of blocks."""
     if input_cov.ndim == 3 and grad_cov.ndim == 3 and len(input_cov) != len(grad_cov):
         raise ShapeError(
-            f"The factors of {label} must have equally many blocks; input_cov has {len(input_cov)} and grad_cov "
-            f"{len(grad_cov)}. Pass a factor that all blocks share without block axis."
+            f"Expected factors of {label} with the same number of blocks, got {len(input_cov)} in input_cov and "
+            f"{len(grad_cov)} in grad_cov. Pass a factor that all blocks share without the block axis."
         )
 
 
 def _check_count(count: Tensor, num_blocks: int, factors: tuple[Tensor, ...], label: str) -> None:
-    """Refusal of a count that cannot belong to sums over data."""
+    """Raise `StructureError` if a count is negative, of a wrong shape, or 0 with factors that are not zero."""
     fits = count.shape in {(), (num_blocks,)} and bool((count >= 0).all())
     if not fits or (bool((count == 0).any()) and any(bool(f.any()) for f in factors)):
         raise StructureError(
-            f"The count of {label} must be one number above 0, or one per block, or 0 with factors that are zero; "
-            f"{count.tolist()} came. Pass the number of terms that were summed into each factor."
+            f"The count of {label} must be one number above 0, or one per block, or 0 with factors that are zero, got "
+            f"{count.tolist()}. Pass the number of terms that were summed into each factor."
         )

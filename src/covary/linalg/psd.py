@@ -1,9 +1,9 @@
-"""The interface that every structured symmetric positive semi-definite matrix keeps."""
+"""The interface of structured symmetric positive semi-definite matrices, and the shifts of their diagonals."""
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import TypeGuard, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -11,17 +11,25 @@ from torch import Tensor
 
 from .._types import TensorMap
 from ..errors import ShapeError, StructureError
-from .shift import Shift, Shifts
 
+Shift = float | int | Float[Tensor, ""] | Float[Tensor, " _"]  # a number, or a vector with one per row of H
+Shifts = Shift | Mapping[str, Shift]  # a shift, or one per named block
 Statistics = tuple[Tensor, ...] | dict[str, tuple[Tensor, ...]]  # of one matrix, or per named block
 Value = TypeVar("Value", bound="AbstractPSD")  # beartype knows `Self` only in classes it decorates whole
 
 
 class AbstractPSD(ABC):
-    r"""A symmetric positive semi-definite matrix :math:`H`, shape (P, P), held by its structure.
+    r"""A symmetric positive semi-definite matrix :math:`H`, shape (P, P), in a structured representation.
 
-    `name` is how messages call it. Derivatives of `logdet`, `solve` and `effective_dimension` with respect to
+    `name` identifies it in messages. Derivatives of `logdet`, `solve` and `effective_dimension` with respect to
     `tensors` and shift are exact to first order.
+
+    Example:
+        >>> import torch
+        >>> from covary.linalg import AbstractPSD, Kron
+        >>> matrix: AbstractPSD = Kron(2 * torch.eye(3), torch.eye(2))
+        >>> matrix.size, float(matrix.trace()), float(matrix.effective_dimension(shift=2.0))
+        (6, 12.0, 3.0)
     """
 
     name: str
@@ -33,18 +41,18 @@ class AbstractPSD(ABC):
 
     @property
     @abstractmethod
-    def dtype(self) -> torch.dtype:
-        """The type of the entries."""
+    def tensors(self) -> Statistics:
+        """The tensors that define the matrix; of a `Block` a dict from its names to theirs."""
 
     @property
-    @abstractmethod
+    def dtype(self) -> torch.dtype:
+        """The dtype of the entries."""
+        return self._first_tensor.dtype
+
+    @property
     def device(self) -> torch.device:
         """The device of the entries."""
-
-    @property
-    @abstractmethod
-    def tensors(self) -> Statistics:
-        """The tensors that define the value; a `Block` has a dict from its names to theirs."""
+        return self._first_tensor.device
 
     @abstractmethod
     def matvec(self, vectors: Float[Tensor, "*batch P"]) -> Float[Tensor, "*batch P"]:
@@ -91,11 +99,11 @@ class AbstractPSD(ABC):
 
     @abstractmethod
     def accumulate(self: Value, other: "AbstractPSD") -> Value:
-        """The value that one pass over the data of both would have given."""
+        """The matrix of the data of both: what one pass over all of them would give."""
 
     @abstractmethod
     def __add__(self, other: object) -> "AbstractPSD":
-        """The exact sum of two matrices, where the structure is closed under it."""
+        """The exact sum of two matrices, if the structure is closed under sums."""
 
     @abstractmethod
     def __mul__(self: Value, scale: float | int | Float[Tensor, ""]) -> Value:
@@ -106,10 +114,15 @@ class AbstractPSD(ABC):
         return self * scale
 
     def named(self: Value, name: str) -> Value:
-        """The same value, decomposition included, under another name."""
+        """The same matrix, decomposition included, with another name."""
         twin = copy.copy(self)
         twin.name = name
         return twin
+
+    @property
+    def _first_tensor(self) -> Tensor:
+        tensors = self.tensors
+        return (next(iter(tensors.values())) if isinstance(tensors, dict) else tensors)[0]
 
 
 def refined(
@@ -118,7 +131,7 @@ def refined(
     r"""Solutions :math:`x = x_0 + S(v - (H + \delta) x_0)`, where :math:`S = (H + \delta)^{-1}` carries no graph.
 
     One step of iterative refinement from :math:`x_0 = S v`. Its derivative :math:`S(dv - (dH + d\delta)\, x_0)` is
-    that of the exact solution, so nothing needs to differentiate the decomposition behind S.
+    that of the exact solution, so the decomposition behind S is not differentiated.
 
     Arguments:
         value: The matrix :math:`H`.
@@ -132,20 +145,34 @@ def refined(
 
 
 def check_matching(left: AbstractPSD, right: AbstractPSD, shapes: Callable[[AbstractPSD], object]) -> None:
-    """Refusal of two values that no single pass could have given.
-
-    Arguments:
-        left: One value.
-        right: The other.
-        shapes: What must agree, beside the structure.
-    """
+    """Raise an error unless two matrices have the same structure and the same `shapes`."""
     if type(left) is not type(right):
         raise StructureError(
-            f"{type(left).__name__} accumulates with its own structure; {type(right).__name__} came. "
-            "Compute both halves with the same curvature."
+            f"Expected statistics of the same structure, {type(left).__name__}, got {type(right).__name__}. "
+            "Compute both with the same curvature."
         )
     if shapes(left) != shapes(right):
         raise ShapeError(
-            f"Two halves must have the same shapes; {shapes(left)} and {shapes(right)} came. "
-            "Compute both halves for the same parameters."
+            f"Expected statistics of the same shapes, got {shapes(left)} and {shapes(right)}. "
+            "Compute both for the same parameters."
         )
+
+
+def is_vector(shift: Shifts) -> TypeGuard[Tensor]:
+    """Whether the shift is a vector with one number per row."""
+    return isinstance(shift, Tensor) and shift.ndim == 1
+
+
+def single_shift(shift: Shifts, size: int, label: str) -> Shift:
+    """The shift of one matrix with `size` rows, after a check that it is a number or has one number per row."""
+    if isinstance(shift, Mapping):
+        raise StructureError(
+            f"The shift of {label} must be a number or a tensor, got a mapping with keys {sorted(shift)}. "
+            "Pass the entry of this block alone."
+        )
+    if isinstance(shift, Tensor) and shift.shape not in ((), (size,)):
+        raise ShapeError(
+            f"The shift of {label} must have shape () or ({size},), got {tuple(shift.shape)}. "
+            "Pass one number, or one per row of the matrix."
+        )
+    return shift

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..errors import NotPositiveDefiniteError, StructureError
-from ..linalg import eigh_all
+from ..linalg.eigen import eigh_all
 
 
 def probit_logits(mean: Float[Tensor, "N C"], variance: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:

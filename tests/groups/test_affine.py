@@ -1,12 +1,98 @@
+"""The affine group: generators, exponential map, and its action on images."""
+
 import math
 
 import pytest
 import torch
+from scipy.linalg import expm
 from torch.autograd import gradcheck, gradgradcheck
 from torch.nn.functional import grid_sample
 
 from covary.errors import DataError, ShapeError, StructureError
-from covary.groups import affine_generators, exponential, resample, to_normalized, warp, warp_normalized
+from covary.groups import affine, affine_generators, exponential, warp
+from covary.groups.affine import AFFINE_NAMES, to_normalized, warp_normalized
+
+
+def test_generators_in_their_order():
+    assert AFFINE_NAMES == ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
+    generators = affine_generators()
+    assert generators.shape == (6, 3, 3)
+    assert torch.equal(generators[2], torch.tensor([[0, -1, 0], [1, 0, 0], [0, 0, 0]], dtype=torch.float32))
+    assert torch.equal(generators[5], torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=torch.float32))
+    assert torch.linalg.matrix_rank(generators.flatten(1)) == 6
+
+
+def test_a_subset_keeps_the_order_that_was_asked():
+    generators = affine_generators(dtype=torch.float64)
+    assert torch.equal(affine_generators(("shear", "shift_y"), dtype=torch.float64), generators[[5, 1]])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("shift_x", lambda a: [[1, 0, a], [0, 1, 0], [0, 0, 1]]),
+        ("rotation", lambda a: [[a.cos(), -a.sin(), 0], [a.sin(), a.cos(), 0], [0, 0, 1]]),
+        ("scale_y", lambda a: [[1, 0, 0], [0, a.exp(), 0], [0, 0, 1]]),
+        ("shear", lambda a: [[a.cosh(), a.sinh(), 0], [a.sinh(), a.cosh(), 0], [0, 0, 1]]),
+    ],
+)
+def test_one_parameter_subgroups(name, expected):
+    amount = torch.tensor(0.7)
+    (generator,) = affine_generators((name,), dtype=torch.float64)
+    torch.testing.assert_close(exponential(amount * generator), torch.tensor(expected(amount)))
+
+
+def affine_algebra(top):
+    """Elements (…, 3, 3) of the algebra with the rows (…, 2, 3)."""
+    return torch.cat([top, torch.zeros(*top.shape[:-2], 1, 3)], dim=-2)
+
+
+@pytest.mark.parametrize("size", [0.1, 1.0, 2.0])
+def test_exponential_against_scipy(size, generator):
+    algebra = affine_algebra(size * torch.randn(40, 2, 2, 3, generator=generator))
+    expected = torch.stack([torch.from_numpy(expm(x.numpy())) for x in algebra.flatten(0, 1)]).unflatten(0, (40, 2))
+    # relative to the whole matrix: an entry may be the small difference of large ones
+    error, norm = ((m.flatten(2).norm(dim=2)) for m in (exponential(algebra) - expected, expected))
+    assert (error / norm).max() < 1e-12
+
+
+# Where a closed form by eigenvalues divides by zero: 0, equal eigenvalues (with and without two eigenvectors), an
+# eigenvalue 0 (where the integral φ has a removable singularity), and a whole turn, where e^A = 1.
+DEGENERATE = {
+    "zero": [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
+    "shift": [[0.0, 0.0, 0.3], [0.0, 0.0, -0.2]],
+    "zoom": [[0.7, 0.0, 0.3], [0.0, 0.7, -0.2]],
+    "defective": [[0.7, 0.5, 0.3], [0.0, 0.7, -0.2]],
+    "nilpotent": [[0.0, 0.5, 0.3], [0.0, 0.0, -0.2]],
+    "one scale": [[0.7, 0.0, 0.3], [0.0, 0.0, -0.2]],
+    "whole turn": [[0.0, -6.283185307179586, 0.3], [6.283185307179586, 0.0, -0.2]],
+}
+
+
+@pytest.mark.parametrize("case", DEGENERATE)
+def test_exponential_and_two_derivatives_where_eigenvalues_meet(case, generator):
+    top = torch.tensor(DEGENERATE[case], requires_grad=True)
+    first, second = (torch.randn(2, 3, generator=generator) for _ in range(2))
+
+    def derivatives(function):
+        value = function(affine_algebra(top))[:2]
+        (slope,) = torch.autograd.grad(value, top, first, create_graph=True)
+        (curvature,) = torch.autograd.grad(slope, top, second)
+        return value, slope, curvature
+
+    for ours, theirs in zip(derivatives(exponential), derivatives(torch.linalg.matrix_exp), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_exponential_is_differentiable_at_the_identity():
+    top = torch.zeros(1, 2, 3, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda top: exponential(affine_algebra(top)), top)
+    assert torch.autograd.gradgradcheck(lambda top: exponential(affine_algebra(top)), top)
+
+
+def test_unknown_generator():
+    with pytest.raises(StructureError, match="generator of the affine group, got 'twist'. Choose one of shift_x"):
+        affine_generators(("rotation", "twist"))
 
 
 def matrix(**amounts):
@@ -121,7 +207,7 @@ def test_images_are_read_where_they_lie(num_channels, monkeypatch, generator):
         read.append(source)
         return grid_sample(source, *arguments, **options)
 
-    monkeypatch.setattr(resample, "grid_sample", seen)
+    monkeypatch.setattr(affine, "grid_sample", seen)
     copies = warp(images, torch.eye(3).expand(2, 5, 3, 3))
     (source,) = read
     assert (source.data_ptr(), source.shape, source.stride()) == (images.data_ptr(), images.shape, images.stride())
@@ -134,11 +220,11 @@ IMAGES, IDENTITIES = torch.zeros(2, 1, 4, 4), torch.eye(3).expand(2, 1, 3, 3)
 @pytest.mark.parametrize(
     ("images", "matrices", "padding", "error", "message"),
     [
-        (IMAGES[0], IDENTITIES, "zeros", ShapeError, r"\(N, C, H, W\); \(1, 4, 4\) came"),
-        (IMAGES.byte(), IDENTITIES, "zeros", DataError, "floating; torch.uint8 came"),
-        (IMAGES, IDENTITIES[:, 0], "zeros", ShapeError, r"\(N, S, 3, 3\) with N = 2 .*\(2, 3, 3\) came"),
-        (IMAGES, IDENTITIES[:1], "zeros", ShapeError, r"\(1, 1, 3, 3\) came"),
-        (IMAGES, IDENTITIES, "circular", StructureError, "zeros, border, reflection; 'circular' came"),
+        (IMAGES[0], IDENTITIES, "zeros", ShapeError, r"\(N, C, H, W\), got \(1, 4, 4\)"),
+        (IMAGES.byte(), IDENTITIES, "zeros", DataError, "floating, got torch.uint8"),
+        (IMAGES, IDENTITIES[:, 0], "zeros", ShapeError, r"\(N, S, 3, 3\) with N = 2 .*got \(2, 3, 3\)"),
+        (IMAGES, IDENTITIES[:1], "zeros", ShapeError, r"got \(1, 1, 3, 3\)"),
+        (IMAGES, IDENTITIES, "circular", StructureError, "zeros, border, reflection, got 'circular'"),
     ],
 )
 def test_bad_input_is_one_clear_line(images, matrices, padding, error, message):

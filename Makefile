@@ -1,6 +1,6 @@
 # Every target makes the environment in .venv when it is absent or out of date, and reuses it otherwise.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench docs clean
+.PHONY: help demo test lint format hooks bench docs release clean
 
 # The first Python that runs and is new enough; empty when there is none.
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
@@ -30,11 +30,19 @@ format: $(READY) ## put the code into the format that lint asks for
 	$(BIN)/ruff check --fix --quiet . || true
 	$(BIN)/ruff format .
 
+hooks: $(READY) ## check each commit before it is made, by pre-commit
+	$(BIN)/pre-commit install
+
 bench: $(READY) ## measure time and memory of the curvature
 	$(BIN)/covary bench curvature
 
 docs: $(DOCS) ## build the documentation into site/
 	$(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees docs site
+
+release: $(READY) ## build sdist and wheel into dist/ and check them in a fresh environment
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/python .ci/check_release.py
 
 clean: ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist site docs/_build docs/tutorials docs/examples docs/reference/api docs/reference/commands.md docs/reference/settings.md .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -138,7 +138,7 @@ def test_rows_have_no_cycle():
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_imports_only_what_its_row_allows(path):
     room = room_of(path)
-    allowed = set(MAY_IMPORT.get(room, "").split()) | {room, "_types", "errors", "_files"}
+    allowed = set(MAY_IMPORT.get(room, "").split()) | {room, "_types", "errors", "_files", "__version__"}
     assert rooms_imported(path) <= allowed
 
 
@@ -154,7 +154,8 @@ def test_imports_from_outside_only_what_its_room_may(path):
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_own_imports_stand_at_the_top(path):
-    assert own_imports_in_functions(path) == []
+    if room_of(path) != "cli":  # a command imports what it computes with when it runs: its help is fast
+        assert own_imports_in_functions(path) == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)

@@ -14,7 +14,6 @@ from covary.report import progress as report_progress
 def test_the_bar_of_a_fit_stands_below_that_of_its_study(monkeypatch):
     """On two consoles each bar would wipe out the line of the other."""
     console = Console(file=io.StringIO(), force_terminal=True, width=160, color_system=None)
-    monkeypatch.setattr(output, "CONSOLE", console)
     monkeypatch.setattr(report_progress, "CONSOLE", console)
     with output.progress("study") as report:
         report("translated", 0.25)

@@ -1,6 +1,9 @@
-"""What can be done from the command line? One short function per command: it parses, calls, prints."""
+"""The command line: one short function per command, which parses, calls and prints.
 
-from . import benchmarks, data, discover, geometry, layers, reports, reproduce
-from .app import app, main
+A command's module is imported when the command is run or completed, and what the command computes with when its
+function is called, so that `covary --help`, `covary COMMAND --help` and shell completion are fast.
+"""
 
-__all__ = ["app", "benchmarks", "data", "discover", "geometry", "layers", "main", "reports", "reproduce"]
+from .app import main
+
+__all__ = ["main"]

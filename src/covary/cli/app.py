@@ -1,21 +1,58 @@
-"""The command `covary` itself: its options, and how it ends."""
+"""The command `covary` itself: its commands, loaded on demand, its options, and how it ends."""
 
 import sys
 import warnings
 from collections.abc import Sequence
-from importlib.metadata import version
-from typing import Annotated, NoReturn
+from importlib import import_module
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
+from .. import __version__
 from ..errors import CovaryError, Interrupted
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
+# Command -> the module of this package with its function, and its help in one line.
+COMMANDS = {
+    "discover": (
+        "discover",
+        "Learn which transforms the labels of a data set ignore.",
+    ),
+    "layers": ("layers", "Learn how equivariant each layer of a network should be."),
+    "report": ("saved", "Draw the report of a saved run again."),
+    "compare": ("saved", "Rank saved runs by their evidence."),
+    "geometry": ("saved", "Measure sharpness and evidence of a saved network in two parametrizations."),
+    "reproduce": ("studies", "Reproduce a table or figure of the papers."),
+    "bench": ("studies", "Measure time and memory."),
+    "data": ("data", "List, download and verify data sets."),
+}
+
+
+class Commands(TyperGroup):
+    """The group of all commands: names and help are known at once, a command's module when it is resolved."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The name, the command itself instead of its entry in the help, and the remaining arguments."""
+        name, known, rest = super().resolve_command(ctx, args)
+        return name, None if name is None or known is None else command(name), rest
+
+
+def command(name: str) -> Any:
+    """The command of this name, with all its options."""
+    module, _ = COMMANDS[name]
+    single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    single.command(name)(getattr(import_module(f".{module}", __package__), name))
+    return typer.main.get_command(single)
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown")
+for _name, (_, _help) in COMMANDS.items():
+    app.command(_name, help=_help)(lambda: None)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The process of the command `covary`: what a user can mend ends it with one line and exit code 2."""
-    sys.path.insert(0, "")  # `package.module:function` may lie in the working directory, as for `python -m`
+    """Run the command `covary` and exit; an error that the user can fix is one line, with exit code 2."""
+    sys.path.insert(0, "")  # `package.module:function` may be in the working directory, as for `python -m`
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
@@ -23,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except (typer.Abort, KeyboardInterrupt):
         _stop("stopped.", 130)
     except typer.TyperException as error:
-        _stop(error.format_message() or "give a command; `covary --help` lists them.", error.exit_code)
+        _stop(error.format_message() or "Expected a command; `covary --help` lists them.", error.exit_code)
     except Interrupted as error:
         _stop(str(error), 128 + error.signal_number)
     except CovaryError as error:
@@ -31,13 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except OSError as error:
         if error.filename is None:
             raise
-        _stop(f"{error.filename} cannot be read or written: {error.strerror}. Name another place, or mend it.", 2)
+        _stop(f"'{error.filename}' cannot be read or written: {error.strerror}. Choose another path.", 2)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _print_version(wanted: bool) -> bool:
     if wanted:
-        typer.echo(f"covary {version('covary')}")
+        typer.echo(f"covary {__version__}")
         raise typer.Exit
     return wanted
 
@@ -51,16 +88,17 @@ def covary(
     """Learn the symmetries of your data while your network trains.
 
     Examples: `covary discover --symmetrize rotate:180`, `covary layers --task quadrant`, `covary report runs/latest`.
+    `covary COMMAND --help` describes a command; `covary --install-completion` installs completion for your shell.
     """
-    del show_version  # its callback has printed it and ended the process
+    del show_version  # its callback has printed it and exited
 
 
 def _warn(message: Warning | str, *_place: object, **_file: object) -> None:
-    """One line on standard error, without the place in the code that Python would print."""
+    """Print one line on standard error, without the source line that Python would print."""
     typer.echo(f"warning: {' '.join(str(message).split())}", err=True)
 
 
 def _stop(message: str, code: int) -> NoReturn:
-    """The end of the process, after one line on standard error."""
+    """Print one line on standard error and exit."""
     typer.echo(f"error: {' '.join(message.split())}", err=True)
     sys.exit(code)

@@ -7,14 +7,12 @@ import typer
 
 from ..config import ExperimentConfig
 from ..networks import NAMES as NETWORKS
-from .app import app
 from .flags import RunFlags, settings, with_run_flags
 from .runs import perform
 
 _DISCOVER = ExperimentConfig()
 
 
-@app.command()
 @with_run_flags(_DISCOVER)
 def discover(
     network: Annotated[str, typer.Option(help=f"One of: {', '.join(NETWORKS)}.")] = _DISCOVER.network,

@@ -7,14 +7,12 @@ import typer
 
 from ..config import layers_config
 from ..networks import LENGTH_SCALES, VARIANTS
-from .app import app
 from .flags import RunFlags, settings, with_run_flags
 from .runs import perform
 
 VARIANT, ALPHA = "f-fc+conv", 4
 
 
-@app.command()
 @with_run_flags(layers_config(VARIANT, ALPHA))
 def layers(
     variant: Annotated[str, typer.Option(help=f"The paths of each layer, one of: {', '.join(VARIANTS)}.")] = VARIANT,

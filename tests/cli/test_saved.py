@@ -1,4 +1,4 @@
-"""`covary report` and `covary compare`: what saved runs say, without training."""
+"""Commands on saved runs: `covary report`, `covary compare` and `covary geometry`."""
 
 import json
 from dataclasses import replace
@@ -8,6 +8,9 @@ import pytest
 from cli.outcomes import assert_one_line_and_code_2
 from covary.records import read_run, write_run
 from report.runs import evidence, full_run
+
+# what torch itself uses when it first takes a derivative along a vector; Python hides it outside of tests
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")
 
 
 @pytest.fixture
@@ -25,10 +28,10 @@ def runs(tmp_path) -> None:
 def test_report_draws_the_same_page_byte_for_byte(run, quick, tmp_path):
     assert run("discover", *quick, "--out", "a").code == 0
     drawn = (tmp_path / "a" / "report.html").read_bytes()
-    assert run("report", "a/run.json", "--out", "new/page.html") == (0, "The report lies in new/page.html.\n", "")
+    assert run("report", "a/run.json", "--out", "new/page.html") == (0, "The report is in new/page.html.\n", "")
     assert (tmp_path / "new" / "page.html").read_bytes() == drawn
     write_run(replace(read_run(tmp_path / "a"), seconds=99.0), tmp_path / "a" / "run.json")
-    assert run("report", "a") == (0, "The report lies in a/report.html.\n", "")
+    assert run("report", "a") == (0, "The report is in a/report.html.\n", "")
     assert (tmp_path / "a" / "report.html").read_bytes() != drawn, "it is drawn from the records"
 
 
@@ -73,7 +76,7 @@ def test_compare_draws(run, runs, tmp_path, kind):
         (("report",), ["RUN"]),
         (("report", "damaged"), ["run.json is no JSON"]),
         (("report", "foreign"), ["no record of a run"]),
-        (("compare", "better"), ["two or more runs", "1 came"]),
+        (("compare", "better"), ["two or more runs", "got 1"]),
         (("compare", "better", "nothing"), ["nothing", "cannot be read"]),
         (("compare", "better", "damaged"), ["run.json is no JSON"]),
         (("compare", "better", "worse", "--plot", "compare.doc"), ["compare.doc", ".svg"]),
@@ -84,3 +87,51 @@ def test_bad_input_is_one_line(run, runs, tmp_path, arguments, words):
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.json").write_text(text)
     assert_one_line_and_code_2(run(*arguments), *words)
+
+
+@pytest.fixture
+def saved(discovered):
+    return discovered("a", "--augment", "none")
+
+
+def test_it_prints_and_keeps_its_numbers(run, saved):
+    code, out, err = run("geometry", "a", "--images", "10")
+    assert (code, err) == (0, "")
+    assert all(word in out for word in ("Cartesian", "polar", "naive", "metric-aware", "log evidence", "10 images"))
+    kept = json.loads((saved / "geometry.json").read_text())
+    assert kept["config"]["num_images"] == 10
+    assert (saved / "geometry.svg").read_text().startswith("<?xml")
+
+
+def test_json_is_all_that_is_printed(run, saved, tmp_path):
+    code, out, err = run("geometry", "a/run.json", "--seed", "2", "--out", "b", "--json")
+    printed = json.loads(out)
+    assert (code, err) == (0, "")
+    assert [(row["chart"], row["kind"]) for row in printed["rows"]] == [
+        (chart, kind) for chart in ("Cartesian", "polar") for kind in ("naive", "metric-aware")
+    ]
+    assert {path.name for path in (tmp_path / "b").iterdir()} == {"geometry.json", "geometry.svg"}
+    assert not (saved / "geometry.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nothing",), ["nothing", "cannot be read"]),
+        (("a", "--images", "0"), ["--images"]),
+        ((), ["RUN"]),
+    ],
+)
+def test_of_geometry_bad_input_is_one_line(run, saved, arguments, words):
+    assert_one_line_and_code_2(run("geometry", *arguments), *words)
+
+
+def test_a_run_without_its_network_is_one_line(run, saved):
+    (saved / "model.safetensors").unlink()
+    assert_one_line_and_code_2(run("geometry", "a"), "model.safetensors", "cannot be read")
+
+
+def test_a_place_that_cannot_be_a_folder_is_told_before_the_work(run, saved, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("covary.experiments.saved_geometry", lambda *arguments: pytest.fail("worked for nothing"))
+    assert_one_line_and_code_2(run("geometry", "a", "--out", "file"), "file")

@@ -1,0 +1,102 @@
+"""Commands on saved runs: `covary report`, `covary compare` and `covary geometry`."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import CovaryError
+from .output import Json, draw, echo_json, progress
+
+Run = Annotated[Path, typer.Argument(help="The folder of a run, or its run.json.", metavar="RUN")]
+
+
+def report(
+    run: Run,
+    out: Annotated[Path | None, typer.Option(help="The HTML file; by default RUN/report.html.")] = None,
+) -> None:
+    """Draw the report of a run from its record, without training.
+
+    Examples: `covary report runs/latest`, `covary report runs/latest --out page.html`.
+    """
+    from ..records import read_run
+    from ..report import write_page
+
+    path = out or _folder(run) / "report.html"
+    write_page(read_run(run), path)
+    typer.echo(f"The report is in {path}.")
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Two or more folders of runs.", metavar="RUN RUN...")],
+    plot: Annotated[Path | None, typer.Option(help="Draw the comparison to this file, such as compare.svg.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Rank runs by their log evidence, with its terms and the log Bayes factors against the best.
+
+    Evidences of different data, or in different parametrizations, cannot be compared: there is a warning for each such
+    difference.
+
+    Examples: `covary compare runs/affine runs/flips`, `covary compare runs/* --json`.
+    """
+    from rich.console import Console
+
+    from ..records import read_run
+    from ..report import comparability, comparison, comparison_figure, comparison_table
+
+    if len(runs) < 2:
+        raise CovaryError(f"Expected two or more runs to compare, got {len(runs)}.")
+    # titles of two runs on the same data are equal: the folder distinguishes them
+    found = [replace(record, title=f"{path}: {record.title}") for path in runs for record in [read_run(path)]]
+    if plot is not None:
+        draw(comparison_figure(found), plot)
+    if as_json:
+        echo_json({"runs": comparison(found), "warnings": comparability(found)})
+    else:
+        Console().print(comparison_table(found))
+
+
+def geometry(
+    run: Run,
+    images: Annotated[
+        int | None, typer.Option(help="Number of training images; by default 500 with their samples.", min=1)
+    ] = None,
+    data_dir: Annotated[str | None, typer.Option(help="The folder that is searched first for data sets.")] = None,
+    seed: Annotated[int, typer.Option(help="The seed of the random probes.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for geometry.json and geometry.svg; by default RUN.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure sharpness and evidence of a saved network, naive and metric-aware, in Cartesian and polar coordinates.
+
+    Naive numbers depend on the parametrization of the weights; metric-aware ones do not. The metric is the prior's
+    precision. Every number has its 95 % error. Writes `geometry.json` and `geometry.svg`.
+
+    Examples: `covary geometry runs/latest`, `covary geometry runs/latest --images 2000 --json`.
+    """
+    from rich.console import Console, Group
+
+    from ..experiments import saved_geometry
+    from ..experiments.geometry_figure import geometry_figure, geometry_table
+    from ..records import write_study
+    from ..reproduce.figures import study_table
+
+    folder = out or _folder(run)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)  # before the work, which an impossible path would lose
+    with progress("geometry") as told:
+        found = saved_geometry(run, images, data_dir, seed, told)
+    write_study(found, folder / "geometry.json")
+    draw(geometry_figure(found), folder / "geometry.svg")
+    if as_json:
+        echo_json(asdict(found))
+        return
+    claims = study_table(replace(found, title="Dependence on the parametrization"))
+    Console().print(Group(geometry_table(found), claims))
+    typer.echo(f"Numbers and figure are in {folder} ({found.seconds:.0f} s).")
+
+
+def _folder(run: Path) -> Path:
+    return run if run.is_dir() else run.parent

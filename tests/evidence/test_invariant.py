@@ -153,7 +153,7 @@ def test_mistakes_are_told():
         chart_evidence(network, likelihood, prior, data, curvature="hessian")
     with torch.no_grad():
         network[1].weight[0] = 0
-    with pytest.raises(ChartError, match="length above 0"):
+    with pytest.raises(ChartError, match="norm above 0"):
         chart_evidence(network, likelihood, prior, data, polar_chart(network, prior))
 
 

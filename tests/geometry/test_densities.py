@@ -10,13 +10,24 @@ from torch import Tensor
 
 import covary
 from covary.errors import NotPositiveDefiniteError, NumericalError, StructureError
-from covary.geometry import Jeffreys, find_mode, jeffreys, lebesgue_log_density, riemannian_log_density
-from covary.geometry.charts.chart import CARTESIAN
-from covary.geometry.charts.elementwise import elementwise, exponential, inverse_softplus, logarithm
-from covary.geometry.charts.linear import affine
+from covary.geometry import (
+    CARTESIAN,
+    Density,
+    Jeffreys,
+    Metric,
+    Point,
+    affine,
+    elementwise,
+    euclidean_metric,
+    exponential,
+    find_mode,
+    inverse_softplus,
+    jeffreys,
+    lebesgue_log_density,
+    logarithm,
+    riemannian_log_density,
+)
 from covary.geometry.charts.polar import polar
-from covary.geometry.metrics.metric import Metric, euclidean_metric
-from covary.geometry.objects import Density, Point
 from covary.linalg import Dense, Diagonal
 
 
@@ -114,14 +125,14 @@ def test_find_mode_leaves_saddles_and_refuses_what_has_no_mode():
 
     found = find_mode(two_hills, torch.tensor([1e-3, 0.4]))
     torch.testing.assert_close(found, torch.tensor([1.0, 0.0]))
-    with pytest.raises(NumericalError, match="No mode within"):
+    with pytest.raises(NumericalError, match="a mode within"):
         find_mode(lambda theta: -torch.exp(-theta).sum(), torch.zeros(2))  # its supremum lies at infinity
     for start in (torch.zeros(2), torch.tensor([0.0, 0.3])):  # on the ridge, whose top is a saddle
-        with pytest.raises(NumericalError, match="no maximum"):
+        with pytest.raises(NumericalError, match="Expected a maximum"):
             find_mode(two_hills, start)
-    with pytest.raises(NumericalError, match="no maximum"):
+    with pytest.raises(NumericalError, match="Expected a maximum"):
         find_mode(lambda theta: 0 * theta.sum() + 1, torch.ones(2))  # flat
-    with pytest.raises(NumericalError, match="does not grow"):
+    with pytest.raises(NumericalError, match="no growth"):
         find_mode(lambda theta: theta.sum() * math.nan, torch.zeros(2))
 
 
@@ -229,12 +240,12 @@ class Unknown:
 
 
 def test_priors_that_cannot_be():
-    with pytest.raises(StructureError, match="two classes"):
+    with pytest.raises(StructureError, match="at least 2 outputs"):
         jeffreys(covary.Categorical(), 1)
     with pytest.raises(StructureError, match="above 0"):
         Jeffreys(euclidean_metric(), 0.0)
     with pytest.raises(NotPositiveDefiniteError, match="singular"):
         Jeffreys(Metric("singular", lambda theta: Diagonal(0 * theta)), 1.0).log_density(torch.zeros(1))
 
-    with pytest.raises(StructureError, match="Unknown is not known here"):
+    with pytest.raises(StructureError, match="got Unknown"):
         jeffreys(Unknown())

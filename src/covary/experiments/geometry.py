@@ -26,6 +26,7 @@ from ..geometry import (
     CARTESIAN,
     Chart,
     Estimate,
+    InChart,
     MatrixFree,
     diagonal_metric,
     estimate_log_det,
@@ -43,7 +44,6 @@ from ..training import versions
 from ..training.schedule import JUDGE, seed_for
 from ..training.state import tensors_of
 from .build import model, prepared
-from .charted import InChart, aware
 
 ROWS = 500  # images, times the copies of each, that products read where nothing else is asked for
 TRACE_PRODUCTS, NUM_EIGENVALUES, EIGENVALUE_STEPS, NUM_PROBES, PROBE_STEPS = 30, 3, 5, 8, 5
@@ -124,7 +124,7 @@ def _measured(saved: Saved, chart: Chart, seed: int) -> tuple[Measured, Measured
     charted = InChart(saved.network, weights, chart)
     metric = flat_metric({name: shift.detach() for name, shift in saved.prior.shifts().items()}, weights)
     plain = gauss_newton(charted, Categorical(), tuple(saved.batch), weights=["psi"], seed=saved.seed)
-    carried = aware(plain, charted, metric)
+    carried = plain.under(metric, charted.point)
     log_det = estimate_log_det(carried, 1.0, num_probes=NUM_PROBES, num_steps=PROBE_STEPS, seed=seed)
     naive, proper = _evidences(saved, charted, metric, log_det.value)
     return _sharpness(plain, seed, naive, log_det), _sharpness(carried, seed, proper, log_det)

@@ -5,64 +5,62 @@ chart, and J = ∂ψ/∂θ has a row per ψ. Objects at a point carry their char
 curvature of a loss is positive at a minimum; log-densities, higher is better; sums over data.
 """
 
-from .charts.canonical import canonical_scale
+from .canonical import canonical_scale
 from .charts.chart import CARTESIAN, Atlas, Chart, transition
-from .charts.elementwise import cube, elementwise, exponential, inverse_softplus, logarithm, softplus
-from .charts.flow import Invertible, flow
-from .charts.linear import affine, scaling
-from .charts.network import network_chart, side_by_side
-from .charts.polar import polar, polar_atlas, polar_of
-from .charts.weight_norm import CartesianOptimizer
+from .charts.network import InChart, flat_outputs, flatten, network_chart, side_by_side, unflatten
+from .charts.polar import polar_atlas, polar_of
+from .charts.standard import (
+    affine,
+    cube,
+    elementwise,
+    exponential,
+    flow,
+    inverse_softplus,
+    logarithm,
+    scaling,
+    softplus,
+)
 from .densities import Jeffreys, find_mode, jeffreys, lebesgue_log_density, riemannian_log_density
-from .descent import DescentState, InvariantDescent, StepRule, adam_rule, steepest
-from .estimators.accuracy import Accuracy, sharpness_accuracy
+from .descent import CartesianOptimizer, InvariantDescent, adam_rule, steepest
 from .estimators.estimate import Estimate
-from .estimators.lanczos import top_eigenvalues
-from .estimators.log_det import estimate_log_det
+from .estimators.krylov import estimate_log_det, top_eigenvalues
 from .estimators.operators import MatrixFree, gauss_newton, loss_hessian
 from .estimators.trace import estimate_trace
-from .flatten import flat_outputs, flatten, unflatten
-from .hessian import HessianOperator, christoffel, hessian_operator, riemannian_hessian
+from .hessian import HessianOperator, hessian_operator
 from .kernels.empirical import empirical_ntk, ntk_in_chart
-from .kernels.finite import Erf, FiniteKernels, draw_network, finite_kernels, ntk_chart, ntk_metric, ntk_scales
+from .kernels.finite import draw_network, finite_kernels, ntk_chart, ntk_metric
 from .kernels.infinite import InfiniteNetwork, nngp, ntk, standard_ntk
 from .metrics.fisher import empirical_fisher_metric, fisher_metric, ggn_metric, kfac_metric
 from .metrics.metric import Metric, diagonal_metric, euclidean_metric
 from .metrics.optimizer import flat_metric, optimizer_metric
 from .objects import BilinearForm, Covector, Density, Operator, Point, Vector
-from .sharpness import Effort, Sharpness, SharpnessPair, estimate_sharpness, sharpness
+from .sharpness import Sharpness, SharpnessConfig, SharpnessPair, sharpness
 
 __all__ = [
     "CARTESIAN",
-    "Accuracy",
     "Atlas",
     "BilinearForm",
     "CartesianOptimizer",
     "Chart",
     "Covector",
     "Density",
-    "DescentState",
-    "Effort",
-    "Erf",
     "Estimate",
-    "FiniteKernels",
     "HessianOperator",
+    "InChart",
     "InfiniteNetwork",
     "InvariantDescent",
-    "Invertible",
     "Jeffreys",
     "MatrixFree",
     "Metric",
     "Operator",
     "Point",
     "Sharpness",
+    "SharpnessConfig",
     "SharpnessPair",
-    "StepRule",
     "Vector",
     "adam_rule",
     "affine",
     "canonical_scale",
-    "christoffel",
     "cube",
     "diagonal_metric",
     "draw_network",
@@ -70,7 +68,6 @@ __all__ = [
     "empirical_fisher_metric",
     "empirical_ntk",
     "estimate_log_det",
-    "estimate_sharpness",
     "estimate_trace",
     "euclidean_metric",
     "exponential",
@@ -96,16 +93,12 @@ __all__ = [
     "ntk_chart",
     "ntk_in_chart",
     "ntk_metric",
-    "ntk_scales",
     "optimizer_metric",
-    "polar",
     "polar_atlas",
     "polar_of",
-    "riemannian_hessian",
     "riemannian_log_density",
     "scaling",
     "sharpness",
-    "sharpness_accuracy",
     "side_by_side",
     "softplus",
     "standard_ntk",

@@ -32,11 +32,16 @@ from .objects import positive_log_det
 def lebesgue_log_density(log_density: TensorMap, chart: Chart) -> TensorMap:
     r"""The log-density in ψ per unit of ψ, :math:`\log q(\theta) - \log|\det J(\theta)|` at ψ = φ(θ).
 
-    What change of variables gives; its mode depends on the chart.
+    The change of variables; its mode depends on the chart.
 
     Arguments:
         log_density: The log-density in θ per unit of θ.
         chart: The chart from θ to ψ.
+
+    Example:
+        >>> from covary.geometry import scaling
+        >>> lebesgue_log_density(lambda theta: -theta.sum(), scaling(2.0))(torch.zeros(1))
+        tensor(-0.6931)
     """
     return partial(_lebesgue, log_density, chart)
 
@@ -50,6 +55,12 @@ def riemannian_log_density(log_density: TensorMap, metric: Metric, chart: Chart 
         log_density: The log-density in θ per unit of θ.
         metric: The metric; with `euclidean_metric()`, that of θ, it is the density per unit of θ in every chart.
         chart: The chart from θ to ψ; ψ = θ by default.
+
+    Example:
+        >>> from covary.geometry import euclidean_metric, scaling
+        >>> density = riemannian_log_density(lambda theta: -theta.sum(), euclidean_metric(), scaling(2.0))
+        >>> float(density(torch.tensor([2.0])))  # at θ = 1, as in θ
+        -1.0
     """
     return partial(_riemannian, log_density, metric.to(chart))
 
@@ -61,9 +72,13 @@ def find_mode(log_density: TensorMap, start: Float[Tensor, " P"], *, max_steps: 
     lead uphill, halved until they gain and stay inside the domain.
 
     Arguments:
-        log_density: The log-density, per unit of whatever the mode is meant under.
-        start: Where to begin.
-        max_steps: How many steps to take before giving up.
+        log_density: The log-density, per unit of the coordinates or of a metric's volume.
+        start: The start.
+        max_steps: The largest number of steps.
+
+    Example:
+        >>> find_mode(lambda theta: -(theta - 2).square().sum(), torch.zeros(1))
+        tensor([2.])
     """
     point: Tensor = start.detach()
     precision = torch.finfo(start.dtype).eps
@@ -80,9 +95,9 @@ def find_mode(log_density: TensorMap, start: Float[Tensor, " P"], *, max_steps: 
             return point + step
         point = _climb(log_density, point, step, expected)
     raise NumericalError(
-        f"No mode within {max_steps} steps from this start: the log-density is {float(log_density(point)):g} and the "
-        f"next step would gain {expected / 2:.1e}. Start closer, take more steps, or look for a density that has its "
-        "maximum at infinity or at an edge, as improper ones have."
+        f"Expected a mode within {max_steps} steps, got log-density {float(log_density(point)):g} and a next step that "
+        f"would gain {expected / 2:.1e}. Start closer, set `max_steps` higher, or check that the maximum is not at "
+        "infinity or at an edge."
     )
 
 
@@ -91,12 +106,17 @@ def find_mode(log_density: TensorMap, start: Float[Tensor, " P"], *, max_steps: 
 class Jeffreys:
     r"""Jeffreys' prior: the uniform density of the Fisher metric, :math:`q = \sqrt{\det F} / V`.
 
-    Per unit of the metric's volume it is the constant 1/V, with V the total volume of the model; where that is
-    infinite the prior is improper, and has no density that is normalized.
+    Per unit of the metric's volume it is the constant 1/V, with V the total volume of the model; if that is infinite
+    the prior is improper and has no normalized density.
 
     Arguments:
         metric: The Fisher information F of one observation, in the coordinates of its chart.
-        volume: The total volume :math:`V = \int \sqrt{\det F}\,d\theta`; `math.inf` where there is no such number.
+        volume: The total volume :math:`V = \int \sqrt{\det F}\,d\theta`; `math.inf` if it is infinite.
+
+    Example:
+        >>> prior = jeffreys(Bernoulli())
+        >>> prior.is_proper, round(float(prior.log_density(torch.zeros(1))), 4)
+        (True, -1.8379)
     """
 
     metric: Metric
@@ -104,7 +124,7 @@ class Jeffreys:
 
     def __post_init__(self) -> None:
         if not self.volume > 0:
-            raise StructureError(f"A volume is above 0, or math.inf; {self.volume} came.")
+            raise StructureError(f"Expected a volume above 0, or math.inf, got {self.volume}.")
 
     @property
     def is_proper(self) -> bool:
@@ -123,9 +143,9 @@ class Jeffreys:
         r"""The log-density :math:`\frac12\log\det F - \log V` per unit of the coordinates, normalized."""
         if not self.is_proper:
             raise NumericalError(
-                "This Jeffreys prior is improper: the volume of its Fisher metric is infinite, so it has no "
-                "normalized density, and an evidence under it has no value. Use log_volume, without the constant, "
-                "where that does not matter; else bound the domain, or choose a proper prior."
+                "Expected a proper Jeffreys prior, got an improper one: the volume of its Fisher metric is infinite, "
+                "so it has no normalized density and no evidence. Use log_volume if the constant does not matter; else "
+                "bound the domain, or choose a proper prior."
             )
         return self.log_volume(coordinates) - math.log(self.volume)
 
@@ -134,16 +154,22 @@ def jeffreys(likelihood: Likelihood, num_outputs: int = 1) -> Jeffreys:
     r"""Jeffreys' prior over the outputs f of a likelihood, whose Fisher information is its curvature Λ(f).
 
     Bernoulli: :math:`V = \pi^C`. Categorical, in the C − 1 logits relative to the last class, without which Λ is
-    singular: :math:`V = \pi^{C/2} / \Gamma(C/2)`, whatever the temperature. Gaussian, in the mean: flat and improper.
+    singular: :math:`V = \pi^{C/2} / \Gamma(C/2)`, at every temperature. Gaussian, in the mean: flat and improper.
 
     Arguments:
         likelihood: Bernoulli, Categorical or Gaussian; for others, make a `Jeffreys` of metric and volume.
         num_outputs: The number C of outputs, 2 or more for Categorical.
+
+    Example:
+        >>> jeffreys(Categorical(), 3).volume == 2 * math.pi
+        True
+        >>> jeffreys(Gaussian()).is_proper
+        False
     """
     if num_outputs < (2 if isinstance(likelihood, Categorical) else 1):
         raise StructureError(
-            f"{type(likelihood).__name__} with {num_outputs} outputs leaves no parameter. Categorical needs two "
-            "classes or more, the others one output."
+            f"Expected at least 2 outputs for Categorical and 1 for other likelihoods, got {num_outputs} for "
+            f"{type(likelihood).__name__}."
         )
     match likelihood:
         case Bernoulli():
@@ -154,8 +180,8 @@ def jeffreys(likelihood: Likelihood, num_outputs: int = 1) -> Jeffreys:
         case Gaussian():
             return Jeffreys(fisher_metric(_one_datum, likelihood), math.inf)
     raise StructureError(
-        f"The volume of {type(likelihood).__name__} is not known here; Bernoulli, Categorical and Gaussian are. Make "
-        "a Jeffreys(metric, volume) with the integral of the root of the determinant, or math.inf."
+        f"Expected Bernoulli, Categorical or Gaussian, got {type(likelihood).__name__}, whose volume is not known. "
+        "Make a Jeffreys(metric, volume) with the integral of the root of the determinant, or math.inf."
     )
 
 
@@ -172,26 +198,26 @@ def _climb(log_density: TensorMap, point: Tensor, step: Tensor, expected: float)
     """The point after the step, halved until it gains."""
     before = float(log_density(point))
     slack = 10 * torch.finfo(point.dtype).eps * abs(before)  # rounding of the log-density itself
-    share = 1.0
-    while share > torch.finfo(point.dtype).eps:
+    scale = 1.0
+    while scale > torch.finfo(point.dtype).eps:
         try:
-            if float(log_density(point + share * step)) >= before + 1e-4 * share * expected - slack:
-                return point + share * step
+            if float(log_density(point + scale * step)) >= before + 1e-4 * scale * expected - slack:
+                return point + scale * step
         except ChartError:
-            pass  # outside the chart: not that far
-        share /= 2
+            pass  # outside the chart: a smaller step
+        scale /= 2
     raise NumericalError(
-        f"The log-density, {before:g} here, does not grow along its own gradient. It must be finite, smooth "
-        "and bounded: look for NaN, for a start at the edge of its domain, or for growth without end."
+        f"Expected a log-density that grows along its gradient, got no growth from {before:g}. It must be finite, "
+        "smooth and bounded: look for NaN, or for a start at the edge of its domain."
     )
 
 
 def _require_maximum(values: Float[Tensor, " P"]) -> None:
     if not bool(values.min() > torch.finfo(values.dtype).eps * values.max()):
         raise NumericalError(
-            "The log-density is stationary here, but it is no maximum: minus its Hessian has eigenvalues from "
-            f"{values.min().item():.1e} to {values.max().item():.1e}, where all must be above 0. Start off a saddle; a "
-            "density that is flat along some direction has no mode."
+            "Expected a maximum, got a stationary point where minus the Hessian has eigenvalues from "
+            f"{values.min().item():.1e} to {values.max().item():.1e}. Start off a saddle point; a density that is flat "
+            "along some direction has no mode."
         )
 
 

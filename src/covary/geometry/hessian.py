@@ -3,7 +3,7 @@ r"""The Riemannian Hessian and the operator :math:`E = M^{-1} H`, dense, at any 
 .. math:: H_{ij} = \partial_i \partial_j L - \Gamma^k_{ij} \partial_k L, \qquad
           \Gamma^k_{ij} = \tfrac12 M^{kl} (\partial_i M_{lj} + \partial_j M_{li} - \partial_l M_{ij})
 
-(paper 3, Eq. (6)). All derivatives are taken in the coordinates of the point's chart, never carried over.
+(paper 3, Eq. (6)). All derivatives are taken in the coordinates of the point's chart.
 At a critical point H is the plain Hessian. Sign: of a loss, positive at a minimum.
 """
 
@@ -29,11 +29,17 @@ Loss = Callable[[Tensor], Tensor]  # Cartesian θ (P,) -> a number
 class HessianOperator:
     r"""The operator :math:`E = M^{-1} H`: trace, log-determinant and eigenvalues are the same in every chart.
 
-    Those of `hessian.components` alone, the naive ones, are not.
+    The naive ones, of `hessian.components` alone, are not.
 
     Arguments:
         hessian: The symmetric form H, such as a Riemannian Hessian or a GGN.
         metric: The metric M at the same point, in the same chart.
+
+    Example:
+        >>> point = Point(torch.zeros(2))
+        >>> operator = HessianOperator(BilinearForm(4 * torch.eye(2), point), BilinearForm(2 * torch.eye(2), point))
+        >>> operator.eigenvalues().round(decimals=4)
+        tensor([2., 2.])
     """
 
     hessian: BilinearForm
@@ -53,7 +59,7 @@ class HessianOperator:
         return self.operator.trace()
 
     def log_det(self) -> Float[Tensor, ""]:
-        r"""The log-determinant :math:`\log\det H - \log\det M`; an error where H is not positive definite."""
+        r"""The log-determinant :math:`\log\det H - \log\det M`; an error if H is not positive definite."""
         return positive_log_det(self.hessian.components, "the Hessian") - positive_log_det(
             self.metric.components, "the metric"
         )
@@ -72,6 +78,12 @@ def hessian_operator(loss: Loss, metric: Metric, point: Point) -> HessianOperato
         loss: The loss as a function of Cartesian θ.
         metric: The metric.
         point: The point, critical or not.
+
+    Example:
+        >>> from covary.geometry import euclidean_metric, scaling
+        >>> point = Point(torch.ones(2, dtype=torch.float64)).to(scaling(3.0))
+        >>> hessian_operator(lambda theta: theta.square().sum(), euclidean_metric(), point).trace().round(decimals=6)
+        tensor(4., dtype=torch.float64)
     """
     return HessianOperator(riemannian_hessian(loss, metric, point), metric.at(point))
 
@@ -81,7 +93,7 @@ def riemannian_hessian(loss: Loss, metric: Metric, point: Point) -> BilinearForm
 
     Arguments:
         loss: The loss as a function of Cartesian θ.
-        metric: The metric whose connection it takes.
+        metric: The metric whose connection is used.
         point: The point, critical or not.
     """
     chart, coordinates = point.chart, point.coordinates
@@ -98,8 +110,8 @@ def christoffel(metric: Metric, coordinates: Float[Tensor, " P"]) -> Float[Tenso
         coordinates: The point in the metric's chart.
     """
     _require_differentiable(metric)
-    slopes = jacfwd(metric.matrix)(coordinates)  # [i, j, l] = ∂_l M_ij
-    lowered = 0.5 * (slopes.transpose(1, 2) + slopes - slopes.permute(2, 0, 1))
+    derivatives = jacfwd(metric.matrix)(coordinates)  # [i, j, l] = ∂_l M_ij
+    lowered = 0.5 * (derivatives.transpose(1, 2) + derivatives - derivatives.permute(2, 0, 1))
     root = positive_root(metric.matrix(coordinates), metric.name)
     return torch.cholesky_solve(lowered.flatten(1), root).view_as(lowered)
 
@@ -114,14 +126,14 @@ def _connection_along(
     """
     _require_differentiable(metric)
     vector = metric.solve(coordinates, covector)
-    slopes = jacfwd(lambda psi: metric.matvec(psi, vector))(coordinates)
+    derivatives = jacfwd(lambda psi: metric.matvec(psi, vector))(coordinates)
     along: Tensor = jvp(metric.matrix, (coordinates,), (vector,))[1]
-    return 0.5 * (slopes + slopes.mT - along)
+    return 0.5 * (derivatives + derivatives.mT - along)
 
 
 def _require_differentiable(metric: Metric) -> None:
     if not metric.differentiable:
         raise StructureError(
-            f"{metric.name} cannot be differentiated in θ, so it has no Christoffel symbols here. Take "
-            "fisher_metric or a diagonal one, or form HessianOperator(hessian, metric.at(point)) at a critical point."
+            f"Expected a metric that can be differentiated in θ, got '{metric.name}'. Use fisher_metric or a diagonal "
+            "one, or form HessianOperator(hessian, metric.at(point)) at a critical point."
         )

@@ -1,12 +1,12 @@
-r"""Geometric objects that know how they transform: points, and what lives at a point.
+r"""Geometric objects that know how they transform: points, and tensors and densities at a point.
 
 Under :math:`\psi = \varphi(\theta)` with Jacobian J (paper 3, Section 2.2.1):
 
 .. math:: v \to J v, \quad w \to J^{-\top} w, \quad B \to J^{-\top} B J^{-1}, \quad E \to J E J^{-1}, \quad
           \log q \to \log q - \log|\det J|
 
-for vectors, covectors, bilinear forms, operators and densities. Objects of different charts, points or kinds do not
-mix.
+for vectors, covectors, bilinear forms, operators and densities. Objects of different charts, points or kinds cannot be
+combined.
 """
 
 from abc import ABC, abstractmethod
@@ -32,6 +32,11 @@ class Point:
     Arguments:
         coordinates: The coordinates, shape (P,).
         chart: The chart they belong to; Cartesian by default.
+
+    Example:
+        >>> from covary.geometry import scaling
+        >>> Point(torch.tensor([1.0, 2.0])).to(scaling(3.0)).coordinates
+        tensor([3., 6.])
     """
 
     coordinates: Float[Tensor, " P"]
@@ -56,7 +61,7 @@ class AbstractObject(ABC):
 
     Arguments:
         components: The components: () of a density, (P,) of vectors and covectors, (P, P) of forms and operators.
-        point: Where it lives.
+        point: The point.
     """
 
     num_axes: ClassVar[int]
@@ -69,8 +74,8 @@ class AbstractObject(ABC):
         expected = self.num_axes * (size,)
         if tuple(self.components.shape) != expected:
             raise ShapeError(
-                f"A {type(self).__name__} at a point with {size} coordinates has components of shape {expected}; "
-                f"{tuple(self.components.shape)} came."
+                f"Expected components of shape {expected} for a {type(self).__name__} at a point with {size} "
+                f"coordinates, got {tuple(self.components.shape)}."
             )
 
     @abstractmethod
@@ -115,7 +120,13 @@ class AbstractLinear(AbstractObject):
 
 @final
 class Vector(AbstractLinear):
-    r"""A tangent vector, such as a step or a gradient: :math:`v \to J v`."""
+    r"""A tangent vector, such as a step or a gradient: :math:`v \to J v`.
+
+    Example:
+        >>> from covary.geometry import scaling
+        >>> Vector(torch.tensor([1.0]), Point(torch.zeros(1))).to(scaling(2.0)).components
+        tensor([2.])
+    """
 
     num_axes = 1
 
@@ -127,7 +138,17 @@ class Vector(AbstractLinear):
 
 @final
 class Covector(AbstractLinear):
-    r"""A tangent covector, such as the differential of a loss: :math:`w \to J^{-\top} w`."""
+    r"""A tangent covector, such as the differential of a loss: :math:`w \to J^{-\top} w`.
+
+    Example:
+        >>> from covary.geometry import scaling
+        >>> point = Point(torch.zeros(1))
+        >>> covector, vector = Covector(torch.tensor([3.0]), point), Vector(torch.tensor([2.0]), point)
+        >>> covector @ vector
+        tensor(6.)
+        >>> covector.to(scaling(2.0)).components
+        tensor([1.5000])
+    """
 
     num_axes = 1
 
@@ -144,7 +165,14 @@ class Covector(AbstractLinear):
 
 @final
 class BilinearForm(AbstractLinear):
-    r"""A bilinear form, such as a metric or a Riemannian Hessian: :math:`B \to J^{-\top} B J^{-1}`."""
+    r"""A bilinear form, such as a metric or a Riemannian Hessian: :math:`B \to J^{-\top} B J^{-1}`.
+
+    Example:
+        >>> point = Point(torch.zeros(2))
+        >>> metric, vector = BilinearForm(2 * torch.eye(2), point), Vector(torch.ones(2), point)
+        >>> metric(vector, vector)
+        tensor(4.)
+    """
 
     num_axes = 2
 
@@ -176,7 +204,14 @@ class BilinearForm(AbstractLinear):
 
 @final
 class Operator(AbstractLinear):
-    r"""A linear map of vectors: :math:`E \to J E J^{-1}`, with trace and determinant of its own."""
+    r"""A linear map of vectors: :math:`E \to J E J^{-1}`; its trace and determinant do not depend on the chart.
+
+    Example:
+        >>> from covary.geometry import scaling
+        >>> operator = Operator(torch.tensor([[1.0, 2.0], [0.0, 3.0]]), Point(torch.zeros(2)))
+        >>> operator.to(scaling(torch.tensor([2.0, 1.0]))).trace()
+        tensor(4.)
+    """
 
     num_axes = 2
 
@@ -200,7 +235,13 @@ class Operator(AbstractLinear):
 
 @final
 class Density(AbstractObject):
-    r"""A log-density at a point, per unit of the chart's coordinates: :math:`\log q \to \log q - \log|\det J|`."""
+    r"""A log-density at a point, per unit of the chart's coordinates: :math:`\log q \to \log q - \log|\det J|`.
+
+    Example:
+        >>> from covary.geometry import scaling
+        >>> Density(torch.tensor(0.0), Point(torch.zeros(1))).to(scaling(2.0)).components
+        tensor(-0.6931)
+    """
 
     num_axes = 0
 
@@ -220,13 +261,13 @@ def positive_root(matrix: Float[Tensor, "P P"], label: str) -> Float[Tensor, "P 
 
     Arguments:
         matrix: The symmetric matrix.
-        label: How messages call it.
+        label: Its name in messages.
     """
     root, info = torch.linalg.cholesky_ex(matrix)
     if bool(info != 0):
         raise NotPositiveDefiniteError(
-            f"Every eigenvalue of {label} must be above 0; its Cholesky factor fails at row {int(info)}. Damp the "
-            "metric, or move to a minimum."
+            f"Expected {label} to be positive definite, got a matrix whose Cholesky factor fails at row {int(info)}. "
+            "Damp the metric, or move to a minimum."
         )
     return root
 
@@ -236,35 +277,35 @@ def positive_log_det(matrix: Float[Tensor, "P P"], label: str) -> Float[Tensor, 
 
     Arguments:
         matrix: The symmetric matrix.
-        label: How messages call it.
+        label: Its name in messages.
     """
     return 2 * positive_root(matrix, label).diagonal().log().sum()
 
 
 def matching(other: object, kind: type[Kind], relation: str, owner: AbstractObject) -> Kind:
-    """The other object, after a check that it is of this kind and lives in the owner's chart, at its point.
+    """The other object, after a check that it is of this kind, in the owner's chart and at its point.
 
     Arguments:
-        other: What came.
-        kind: What it must be.
-        relation: How the message begins, such as "A Covector acts on".
-        owner: The object that it meets.
+        other: The other object.
+        kind: The kind that is expected.
+        relation: The beginning of the message, such as "A Covector acts on".
+        owner: The object that it is combined with.
     """
     if not isinstance(other, kind):
         raise KindError(
-            f"{relation} a {kind.__name__}; {type(other).__name__} came. A metric turns vectors into covectors "
+            f"{relation} a {kind.__name__}, got {type(other).__name__}. A metric turns vectors into covectors "
             "(metric @ vector) and covectors into vectors (metric.solve)."
         )
     if owner.chart is not other.chart:
         raise ChartError(
-            f"A {type(owner).__name__} in chart '{owner.chart.name}' met a {kind.__name__} in chart "
-            f"'{other.chart.name}'. Bring both into one with .to(chart)."
+            f"Expected a {kind.__name__} in chart '{owner.chart.name}', as the {type(owner).__name__}, got one in "
+            f"chart '{other.chart.name}'. Bring both into one with .to(chart)."
         )
     here, there = owner.point.coordinates, other.point.coordinates
     # the same point reached through another chart differs by rounding
     if owner.point is not other.point and not torch.allclose(here, there, rtol=torch.finfo(here.dtype).eps ** 0.5):
         raise ChartError(
-            f"A {type(owner).__name__} and a {kind.__name__} live at different points, so nothing relates them. "
+            f"Expected a {kind.__name__} at the point of the {type(owner).__name__}, got one at another point. "
             "Evaluate both at one point."
         )
     return other

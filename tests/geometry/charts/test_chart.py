@@ -73,7 +73,7 @@ def test_composition_refuses_what_either_refuses():
 
 
 def test_verify_finds_a_wrong_inverse():
-    with pytest.raises(ChartError, match="misses by"):
+    with pytest.raises(ChartError, match="relative error"):
         elementwise(torch.exp, torch.exp).verify(start(8))
 
 
@@ -81,7 +81,7 @@ def test_verify_finds_a_singular_jacobian():
     flat = elementwise(lambda x: x**3, lambda x: x.sign() * x.abs() ** (1 / 3))
     with pytest.raises(ChartError, match="regular"):
         flat.verify(torch.zeros(2))
-    with pytest.raises(ChartError, match="slope 0"):
+    with pytest.raises(ChartError, match="derivative is 0"):
         cube().verify(torch.zeros(2))
 
 

@@ -5,7 +5,7 @@ import torch
 
 from covary.errors import DataError
 from covary.geometry import MatrixFree, estimate_trace
-from covary.geometry.estimators.accuracy import accuracy
+from covary.geometry.estimators.estimate import accuracy
 
 
 def operator(matrix):
@@ -26,7 +26,7 @@ def test_it_is_exact_for_low_rank(generator):
     assert estimate.num_products == 12
 
 
-def test_it_is_exact_where_the_sketch_spans_everything(generator):
+def test_it_is_exact_where_the_block_spans_everything(generator):
     matrix = spectrum(torch.linspace(-1, 3, 7), generator)
     estimate = estimate_trace(operator(matrix), num_products=90)
     torch.testing.assert_close(estimate.value, matrix.trace())

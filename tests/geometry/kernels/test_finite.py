@@ -8,20 +8,22 @@ from torch import Tensor, nn
 
 from covary.errors import DataError, UnsupportedLayerError
 from covary.geometry import (
+    BilinearForm,
     InfiniteNetwork,
+    Point,
     draw_network,
     empirical_ntk,
     finite_kernels,
+    flat_outputs,
+    flatten,
     nngp,
     ntk,
     ntk_chart,
     ntk_in_chart,
     ntk_metric,
-    ntk_scales,
     standard_ntk,
 )
-from covary.geometry.flatten import flat_outputs, flatten
-from covary.geometry.objects import BilinearForm, Point
+from covary.geometry.kernels.finite import ntk_scales
 from oracles.kernels import tangent_kernel
 
 WEIGHT, BIAS = 1.7, 0.4
@@ -86,7 +88,7 @@ def test_scales_have_the_precision_of_the_weights_whatever_the_default():
 
 
 def test_networks_without_scales():
-    with pytest.raises(DataError, match="'0.bias' is 0"):
+    with pytest.raises(DataError, match="'0.bias', got 0"):
         ntk_scales(nn.Sequential(nn.Linear(2, 2)), WEIGHT, 0.0)
     with pytest.raises(UnsupportedLayerError, match="LayerNorm"):
         ntk_scales(nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)), WEIGHT, BIAS)

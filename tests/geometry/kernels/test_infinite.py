@@ -234,5 +234,5 @@ def test_impossible_inputs():
         ntk(network, torch.tensor([[1.0, math.nan]]))
     with pytest.raises(ShapeError, match="at least one feature"):
         ntk(network, torch.ones(3))
-    with pytest.raises(StructureError, match="width 0"):
+    with pytest.raises(StructureError, match="width of at least 1, got 0"):
         standard_ntk(network, 0, inputs())

@@ -17,16 +17,16 @@ from torch.func import jacfwd, jvp, vjp, vmap
 from ..._types import TensorMap
 from ...errors import ChartError, ShapeError
 
-Check = Callable[[Tensor], None]  # from coordinates to nothing, or an error that says why they are refused
+Check = Callable[[Tensor], None]  # raises an error for coordinates that it refuses
 
 
 def anywhere(coordinates: Tensor) -> None:
-    """Nothing: every point has these coordinates."""
+    """Accept all coordinates."""
     del coordinates
 
 
 class Maps(NamedTuple):
-    """The functions behind a chart, which check nothing by themselves: what other charts are built from."""
+    """The functions behind a chart, without checks of their own; other charts are built from them."""
 
     forward: TensorMap
     inverse: TensorMap
@@ -39,16 +39,23 @@ class Maps(NamedTuple):
 class Chart:
     r"""The change of coordinates :math:`\psi = \varphi(\theta)`, smooth with a smooth inverse.
 
-    :math:`Jv` and :math:`J^\top w` come from one derivative of the map along v or w; J is formed only where it is
-    asked for. `second @ first` is the chart :math:`\theta \mapsto \varphi_2(\varphi_1(\theta))`.
+    :math:`Jv` and :math:`J^\top w` take one derivative of the map along v or w; only `jacobian` forms J.
+    `second @ first` is the chart :math:`\theta \mapsto \varphi_2(\varphi_1(\theta))`.
 
     Arguments:
-        name: How messages call the chart.
+        name: The chart's name in messages.
         forward: The map φ on the last axis of (..., P), in torch operations.
         inverse: Its inverse.
         log_det: The closed form of :math:`\log|\det J(\theta)|`, (..., P) to (...); by default from J itself.
-        domain: Refusal of θ outside the domain, by `ChartError`.
-        image: Refusal of ψ outside the image.
+        domain: Raises `ChartError` for θ outside the domain.
+        image: Raises `ChartError` for ψ outside the image.
+
+    Example:
+        >>> chart = Chart("double", lambda theta: 2 * theta, lambda psi: psi / 2)
+        >>> chart.push(torch.zeros(2), torch.ones(2))
+        tensor([2., 2.])
+        >>> (chart @ chart).log_det(torch.zeros(2))
+        tensor(2.7726)
     """
 
     def __init__(
@@ -68,7 +75,7 @@ class Chart:
         return f"Chart({self.name})"
 
     def check(self, theta: Float[Tensor, "*batch P"]) -> None:
-        """Nothing, or an error that says why θ is outside the domain."""
+        """Raise an error that says why if θ is outside the domain."""
         self.maps.domain(theta)
 
     def forward(self, theta: Float[Tensor, "*batch P"]) -> Float[Tensor, "*batch P"]:
@@ -135,21 +142,21 @@ class Chart:
         )
 
     def verify(self, theta: Float[Tensor, "*batch P"]) -> None:
-        r"""Nothing, or a `ChartError`: at θ the inverse must return to θ and J must have a determinant above 0.
+        """Raise `ChartError` unless the inverse returns to θ and J is regular there.
 
-        For maps of your own, a flow or a monotone function, whose inverse is only promised.
+        For maps of your own, such as a flow or a monotone function.
         """
         returned = self.inverse(self.forward(theta))
         gap = float(((returned - theta).abs().max() / theta.abs().max().clamp_min(1.0)).detach())
         if not gap <= torch.finfo(theta.dtype).eps ** 0.5:
             raise ChartError(
-                f"The inverse of chart '{self.name}' must return to where it came from; it misses by {gap:.1e}, "
-                "relative. Correct its inverse, or compute in float64."
+                f"Expected the inverse of chart '{self.name}' to return to the point, got a relative error of "
+                f"{gap:.1e}. Correct the inverse, or compute in float64."
             )
         if not bool(self.log_det(theta).isfinite().all()):
             raise ChartError(
-                f"The Jacobian of chart '{self.name}' must be regular; its log-determinant is {self.log_det(theta)} "
-                "here. Move the point, or choose a chart that covers it."
+                f"Expected a regular Jacobian of chart '{self.name}', got log-determinant {self.log_det(theta)}. Move "
+                "the point, or choose a chart that covers it."
             )
 
 
@@ -167,16 +174,22 @@ def dense_log_det(function: TensorMap, theta: Float[Tensor, "*batch P"]) -> Floa
 
 
 def check_size(coordinates: Tensor, size: int, name: str) -> None:
-    """Nothing, or an error where points do not have that many coordinates."""
+    """Raise `ShapeError` unless points have this number of coordinates."""
     if coordinates.ndim == 0 or coordinates.shape[-1] != size:
         raise ShapeError(
-            f"Points of chart '{name}' have {size} coordinates, shape (..., {size}); {tuple(coordinates.shape)} "
-            "came. Flatten the parameters in their order."
+            f"Expected points of {size} coordinates, shape (..., {size}), for chart '{name}', got "
+            f"{tuple(coordinates.shape)}. Flatten the parameters in their order."
         )
 
 
 def transition(source: Chart, target: Chart) -> Chart:
-    r"""The chart :math:`\varphi_t \circ \varphi_s^{-1}` from the coordinates of one chart to another's."""
+    r"""The chart :math:`\varphi_t \circ \varphi_s^{-1}` from the coordinates of one chart to another's.
+
+    Example:
+        >>> from covary.geometry import scaling
+        >>> transition(scaling(2.0), scaling(6.0)).forward(torch.ones(1))
+        tensor([3.])
+    """
     return target @ source.inverted()
 
 
@@ -186,20 +199,25 @@ class Atlas:
 
     Arguments:
         charts: The charts, all from the same θ.
+
+    Example:
+        >>> from covary.geometry import logarithm
+        >>> Atlas((logarithm(), CARTESIAN)).at(torch.tensor([-1.0]))
+        Chart(Cartesian)
     """
 
     charts: tuple[Chart, ...]
 
     def at(self, theta: Float[Tensor, " P"]) -> Chart:
-        """The chart to use at θ: of those that cover it, the one where its coordinates are smallest.
+        """The chart that covers θ and in which its coordinates are smallest.
 
-        Coordinates run to infinity toward the edge of a chart, so small ones are far from it.
+        Coordinates grow without bound toward the edge of a chart, so small ones are far from it.
         """
         covering = [chart for chart in self.charts if _covers(chart, theta)]
         if not covering:
             raise ChartError(
                 f"None of the {len(self.charts)} charts of the atlas covers this point. Add one that does, or move "
-                "the point; a vector of norm 0 has no direction in any."
+                "the point; a vector of norm 0 has no direction."
             )
         return min(covering, key=lambda chart: float(chart.forward(theta).abs().max()))
 

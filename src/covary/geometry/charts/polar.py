@@ -25,11 +25,15 @@ def polar(row_size: int, signs: Float[Tensor, "..."]) -> Chart:
     Arguments:
         row_size: The number D of entries of a row; θ has R·D.
         signs: The sign σ of each row, +1 or −1, shape (R,): the half where its coordinates are smallest.
+
+    Example:
+        >>> polar(2, torch.ones(1)).forward(torch.tensor([3.0, 4.0]))
+        tensor([5.0000, 0.3333])
     """
     if signs.ndim != 1 or not bool((signs.abs() == 1).all()) or row_size < 1:
         raise ShapeError(
-            f"A polar chart needs one sign +1 or −1 per row, shape (R,), and rows of at least 1 entry; {signs} and "
-            f"{row_size} came. polar_of(weight) chooses them."
+            f"Expected one sign +1 or −1 per row, shape (R,), and rows of at least 1 entry, got {signs} and "
+            f"{row_size}. Use polar_of(weight), which chooses them."
         )
     name = f"polar coordinates of {len(signs)} rows"
     return Chart(
@@ -46,19 +50,29 @@ def polar_of(weight: Float[Tensor, "..."]) -> Chart:
     """The polar chart for the rows of this weight, each with its direction in the unit ball of its coordinates.
 
     Arguments:
-        weight: The weight, shape (R, ...); a row is all that belongs to one output.
+        weight: The weight, shape (R, ...); a row has the entries of one output.
+
+    Example:
+        >>> weight = torch.tensor([[3.0, 4.0]])
+        >>> polar_of(weight).forward(weight.flatten())
+        tensor([5.0000, 0.3333])
     """
     if weight.ndim < 2:
         raise ShapeError(
-            f"Polar coordinates are of rows, shape (R, ...); a tensor {tuple(weight.shape)} came. Leave biases and "
-            "scales as they are, or unsqueeze(0) a single weight vector."
+            f"Expected a weight with rows, shape (R, ...), got {tuple(weight.shape)}. Keep biases and scales "
+            "Cartesian, or unsqueeze(0) a single weight vector."
         )
     rows = weight.detach().flatten(1)
     return polar(rows.shape[1], torch.where(rows[:, -1] < 0, -1.0, 1.0).to(rows))
 
 
 def polar_atlas(row_size: int) -> Atlas:
-    """The two polar charts of one weight vector, which together cover every vector but 0."""
+    """The two polar charts of one weight vector, which together cover every vector but 0.
+
+    Example:
+        >>> polar_atlas(2).at(torch.tensor([0.0, -1.0])).forward(torch.tensor([0.0, -1.0]))
+        tensor([1., 0.])
+    """
     return Atlas((polar(row_size, torch.ones(1)), polar(row_size, -torch.ones(1))))
 
 
@@ -88,8 +102,8 @@ def _check_rows(theta: Tensor, row_size: int, signs: Tensor, name: str) -> None:
     height = 1 + signs.to(theta) * rows[..., -1] / lengths
     if not bool((height > torch.finfo(theta.dtype).eps ** 0.5).all()):
         raise ChartError(
-            f"A row lies at the end of its axis that chart '{name}' is projected from. Choose the chart with the "
-            "other sign there: polar_of(weight), or polar_atlas(row_size).at(row)."
+            f"A row is at the end of its axis that chart '{name}' is projected from. Choose the chart with the other "
+            "sign: polar_of(weight), or polar_atlas(row_size).at(row)."
         )
 
 
@@ -101,6 +115,6 @@ def _check_lengths(psi: Tensor, row_size: int, signs: Tensor, name: str) -> None
 def _require_positive(lengths: Tensor, name: str) -> None:
     if not bool((lengths > 0).all()):
         raise ChartError(
-            f"Every row of chart '{name}' needs a length above 0; {float(lengths.min()):g} came. A vector of norm 0 "
-            "has no direction: leave this tensor in Cartesian coordinates, or move it."
+            f"Expected rows of norm above 0 for chart '{name}', got {float(lengths.min()):g}, which has no direction. "
+            "Keep this tensor in Cartesian coordinates, or move it."
         )

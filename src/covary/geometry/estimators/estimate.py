@@ -1,11 +1,15 @@
-"""Estimates: numbers with what is not known about them."""
+"""Estimates: numbers with their errors, and how accurate they are over seeds."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-NORMAL_95 = 1.959964  # 95 % of a normal variable lies within so many standard deviations of its mean
+from ...errors import DataError
+
+NORMAL_95 = 1.959964  # standard deviations around the mean that hold 95 % of a normal variable
 
 
 class Estimate(NamedTuple):
@@ -13,13 +17,49 @@ class Estimate(NamedTuple):
 
     Arguments:
         value: The estimate, 0-d or (k,).
-        error: The half-width, of the same shape: the truth lies within value ± error for 95 of 100 seeds.
-        num_products: How many products with the matrix it took.
+        error: The half-width, of the same shape: the truth is within value ± error for 95 of 100 seeds.
+        num_products: The number of products with the matrix that it took.
+
+    Example:
+        >>> estimate = Estimate(torch.tensor(2.0), torch.tensor(0.1), num_products=30)
+        >>> f"{estimate.value:.1f} ± {estimate.error:.1f}"
+        '2.0 ± 0.1'
     """
 
     value: Float[Tensor, "*k"]
     error: Float[Tensor, "*k"]
     num_products: int
+
+
+class Accuracy(NamedTuple):
+    """The accuracy of an estimator over seeds.
+
+    Arguments:
+        num_covered: For how many seeds the intervals held the truth, all of them where there are several values.
+        num_seeds: The number of seeds.
+        largest_error: The largest relative deviation from the truth, over seeds and values.
+        num_products: The number of products of one estimate.
+    """
+
+    num_covered: int
+    num_seeds: int
+    largest_error: float
+    num_products: int
+
+
+def accuracy(estimates: Sequence[Estimate], truth: Float[Tensor, "*k"]) -> Accuracy:
+    """The accuracy of estimates with different seeds.
+
+    Arguments:
+        estimates: One per seed, at least one.
+        truth: The true value, in their shape.
+    """
+    if not estimates:
+        raise DataError("Expected the estimates of at least one seed, got none.")
+    deviations = [(estimate.value - truth).abs() for estimate in estimates]
+    covered = [bool((d <= e.error).all()) for d, e in zip(deviations, estimates, strict=True)]
+    largest = torch.stack([deviation / truth.abs() for deviation in deviations]).max()
+    return Accuracy(sum(covered), len(estimates), float(largest), estimates[0].num_products)
 
 
 def error_of_mean(squared_norm: Float[Tensor, ""], num_probes: int) -> Float[Tensor, ""]:

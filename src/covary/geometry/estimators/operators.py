@@ -15,14 +15,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ..._types import SampleAveraging, Weights
+from ..._types import SampleAveraging, TensorMap, Weights
 from ...batches import Batches, Data, IndexedBatch, as_batches
 from ...curvature.coverage import require_coverage, select_weights
 from ...curvature.evaluate import chunk_slices
 from ...errors import NumericalError, StructureError
 from ...likelihoods import Likelihood
 from ...priors import hyperparameters_of
-from ..flatten import unflatten
+from ..charts.chart import Chart
+from ..charts.network import unflatten
+from ..objects import Point
 
 CPU = torch.device("cpu")
 VECTORS_AT_ONCE = 64  # unit vectors that `to_dense` multiplies at once
@@ -36,7 +38,13 @@ class MatrixFree:
         product: From rows v, shape (K, P), to rows A v.
         size: The number P of rows of the matrix.
         dtype: The dtype of the vectors.
-        device: Where they live.
+        device: Their device.
+
+    Example:
+        >>> matrix = MatrixFree(lambda vectors: 2 * vectors, size=2)
+        >>> matrix.to_dense()
+        tensor([[2., 0.],
+                [0., 2.]], dtype=torch.float64)
     """
 
     product: Callable[[Tensor], Tensor]
@@ -45,28 +53,43 @@ class MatrixFree:
     device: torch.device = CPU
 
     def __call__(self, vectors: Float[Tensor, "K P"]) -> Float[Tensor, "K P"]:
-        """Products A v, row by row; an error where one is not finite."""
+        """Products A v, row by row; an error if one is not finite."""
         products = self.product(vectors)
         if not bool(products.isfinite().all()):
             raise NumericalError(
-                "A product with the curvature is not finite. Look for weights, inputs or a metric that are not, or "
-                "compute in float64."
+                "Expected finite products with the curvature, got NaN or infinity. Look for weights, inputs or a "
+                "metric that are not finite, or compute in float64."
             )
         return products
 
-    def under(self, metric: Float[Tensor, " P"]) -> "MatrixFree":
-        r"""The matrix :math:`M^{-1/2} A M^{-1/2}` for a diagonal metric M > 0.
+    def under(self, metric: Float[Tensor, " P"], point: Point | None = None) -> "MatrixFree":
+        r"""The matrix :math:`M^{-1/2} J^\top A J M^{-1/2}` for a metric M > 0, diagonal and constant in θ.
 
-        It is symmetric and has the eigenvalues of the operator :math:`E = M^{-1} A`, hence its trace and determinant.
+        It is symmetric and has the eigenvalues of the operator :math:`E = \hat M^{-1} A` with
+        :math:`\hat M^{-1} = J M^{-1} J^\top`, hence its trace and determinant.
+
+        Arguments:
+            metric: The diagonal of M, in Cartesian θ.
+            point: The point in the chart whose coordinates A has, with Jacobian J; Cartesian, J = I, by default.
         """
         scale = metric.rsqrt()
-        return replace(self, product=lambda vectors: scale * self.product(scale * vectors))
+        if point is None:
+            return replace(self, product=lambda vectors: scale * self.product(scale * vectors))
+        return replace(self, product=partial(_product_in_chart, self.product, point.chart, point.cartesian, scale))
 
     def to_dense(self) -> Float[Tensor, "P P"]:
         """The matrix itself, by P products: for small P."""
         identity = torch.eye(self.size, dtype=self.dtype, device=self.device)
         dense = torch.cat([self(rows) for rows in identity.split(VECTORS_AT_ONCE)])
         return 0.5 * (dense + dense.T)
+
+
+@torch.no_grad()
+def _product_in_chart(
+    product: TensorMap, chart: Chart, theta: Float[Tensor, " P"], scale: Float[Tensor, " P"], vectors: Tensor
+) -> Float[Tensor, "K P"]:
+    points = theta.repeat(len(vectors), 1)
+    return scale * chart.pull(points, product(chart.push(points, scale * vectors)))
 
 
 class _Model(NamedTuple):
@@ -126,11 +149,11 @@ def _operator(
     names: Iterable[str] | None,
     seed: int,
 ) -> MatrixFree:
-    """The operator of one kind of products, after every check that a user's mistake could fail."""
-    require_coverage(network, {})  # matrix-free products need no rules, only data that do not see each other
+    """The operator of one kind of products, after all checks of the arguments."""
+    require_coverage(network, {})  # matrix-free products need no rules, only independent data
     weights = select_weights(network, names)
     if not weights:
-        raise StructureError("Curvature needs at least one weight; the network has no parameter with requires_grad.")
+        raise StructureError("Expected a network with at least one weight, got no parameter with requires_grad.")
     model = _Model(network, likelihood, weights, seed)
     with torch.no_grad():
         for batch in batches:

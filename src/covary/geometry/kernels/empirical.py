@@ -4,7 +4,7 @@ r"""The tangent kernel of a network at its present weights, under a metric.
     \frac{\partial f_{nc}}{\partial\theta_p} \frac{\partial f_{md}}{\partial\theta_p}
 
 is the product of two gradients, :math:`\langle M^{-1}\nabla f, M^{-1}\nabla f' \rangle_M`: it depends on the metric M
-as it does on the weights, and no chart changes it as long as the metric is carried along.
+as it does on the weights, and it is the same in every chart if the metric is carried along.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,8 +35,8 @@ def empirical_ntk(
 ) -> Float[Tensor, "N C N C"]:
     r"""The empirical tangent kernel :math:`K_{nc,md} = (J M^{-1} J^\top)_{nc,md}`, positive semi-definite.
 
-    It comes from the layers' inputs and output gradients, without a Jacobian where that is cheaper, and carries a
-    graph unless it is computed under `torch.no_grad()`.
+    Computed from the layers' inputs and output gradients, without a Jacobian where that is cheaper; differentiable
+    unless computed under `torch.no_grad()`.
 
     Arguments:
         network: The network, averaged or plain, (N, ...) -> (N, C).
@@ -47,9 +47,14 @@ def empirical_ntk(
         weights: Names of the weights to differentiate by; all by default.
         index: The identity of each datum, for the noise of an averaged network; its position by default.
         seed: The seed of that noise.
+
+    Example:
+        >>> empirical_ntk(nn.Linear(2, 1), torch.tensor([[1.0, 0.0], [0.0, 2.0]]))[:, 0, :, 0].detach()
+        tensor([[2., 1.],
+                [1., 5.]])
     """
     if len(x) == 0:
-        raise DataError("There are no inputs; a kernel needs at least one.")
+        raise DataError("Expected at least one input, got none.")
     selected = select_weights(network, weights)
     require_coverage(network, selected)
     check_jacobian_factors(network, x, selected)
@@ -59,7 +64,7 @@ def empirical_ntk(
 
 
 def captured_ntk(captured: Captured, shifts: Mapping[str, Tensor]) -> Float[Tensor, "N C N C"]:
-    """The empirical tangent kernel of a captured pass, which it uses up unless there is a graph.
+    """The empirical tangent kernel of a captured pass, which it consumes unless there is a graph.
 
     Arguments:
         captured: The pass.
@@ -75,13 +80,20 @@ def captured_ntk(captured: Captured, shifts: Mapping[str, Tensor]) -> Float[Tens
 def ntk_in_chart(function: TensorMap, metric: BilinearForm) -> Float[Tensor, "N C N C"]:
     r"""The tangent kernel :math:`J_\psi M_\psi^{-1} J_\psi^\top` in a metric's chart, at its point; for small P.
 
-    All of it in ψ: the derivative of :math:`f \circ \varphi^{-1}` there, and the metric's components there. With a
-    metric that `.to(chart)` carried over, it is the kernel of θ; with one that is Euclidean anew in each chart, it is
-    another kernel in each.
+    All of it is computed in ψ: the derivative of :math:`f \circ \varphi^{-1}` and the metric's components. With a
+    metric transformed by `.to(chart)` it is the kernel of θ; with a metric that is Euclidean in each chart it is a
+    different kernel in each.
 
     Arguments:
         function: From Cartesian θ, (P,), to the outputs, (N, C), such as `flat_outputs(network, x)`.
         metric: The metric, at the weights' point.
+
+    Example:
+        >>> from covary.geometry import Point, euclidean_metric, scaling
+        >>> point = Point(torch.tensor([1.0, 2.0])).to(scaling(3.0))
+        >>> kernel = ntk_in_chart(lambda theta: theta.prod().view(1, 1), euclidean_metric().at(point))
+        >>> kernel.round(decimals=4)
+        tensor([[[[5.]]]])
     """
     point = metric.point
     jacobian = jacrev(lambda psi: function(point.chart.maps.inverse(psi)))(point.coordinates)

@@ -1,11 +1,11 @@
 r"""Standard and NTK parametrization of one network, and their kernels at a finite width.
 
 The standard weights are :math:`\theta = s\psi` with standard normal ψ and :math:`s = \sigma_w / \sqrt{\text{fan-in}}`
-(:math:`\sigma_b` for a bias), so that :math:`\theta \mapsto \psi` is a chart. What differs between the two is which
-metric is Euclidean. Carried to ψ, the metric :math:`M_\theta = I` is :math:`s^2`, and its kernel is that of θ, which
-grows with the width. The NTK parametrization takes :math:`M_\psi = I` instead, which in θ is :math:`s^{-2}`, the
-precision of the prior, and its kernel converges. (Paper 3, App. E.1; the formula printed there divides the first
-layer by its own width instead of its fan-in, and that kernel vanishes as the width grows.)
+(:math:`\sigma_b` for a bias), so :math:`\theta \mapsto \psi` is a chart. The two differ in which metric is Euclidean.
+In ψ the metric :math:`M_\theta = I` is :math:`s^2`, and its kernel is that of θ, which grows with the width. The NTK
+parametrization has :math:`M_\psi = I` instead, which in θ is :math:`s^{-2}`, the precision of the prior, and its kernel
+converges. (Paper 3, App. E.1; the formula printed there divides the first layer by its own width instead of its
+fan-in, and that kernel vanishes as the width grows.)
 """
 
 from itertools import pairwise
@@ -19,8 +19,8 @@ from torch.nn.utils import skip_init
 from ...curvature.capture import capture
 from ...errors import DataError, UnsupportedLayerError
 from ..charts.chart import Chart
-from ..charts.linear import scaling
 from ..charts.network import network_chart
+from ..charts.standard import scaling
 from .empirical import captured_ntk
 from .infinite import InfiniteNetwork
 
@@ -40,7 +40,7 @@ class FiniteKernels(NamedTuple):
     r"""Kernels of one drawn network with one output, (N, N) each.
 
     Arguments:
-        nngp: The covariance of the output over the last layer's prior, the hidden units as drawn; tends to `nngp`.
+        nngp: The covariance of the output over the last layer's prior given the hidden units; tends to `nngp`.
         ntk: The tangent kernel with the Euclidean metric of the NTK parametrization; tends to `ntk`.
         standard: The one with the Euclidean metric of the standard parametrization; grows like `standard_ntk`.
     """
@@ -65,16 +65,16 @@ def ntk_scales(
         for local, parameter in module.named_parameters(name, recurse=False):
             if not isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d):
                 raise UnsupportedLayerError(
-                    f"Parameter '{local}' belongs to {type(module).__name__}, which has no fan-in. The NTK "
-                    "parametrization is defined for Linear and Conv layers."
+                    f"Expected parameters of Linear and Conv layers, got '{local}' of {type(module).__name__}, "
+                    "which has no fan-in."
                 )
             is_weight = parameter is module.weight
             chosen = weight_variance if is_weight else bias_variance
             variance = torch.as_tensor(chosen, dtype=parameter.dtype, device=parameter.device)
             if not bool(variance > 0):
                 raise DataError(
-                    f"The prior variance of '{local}' is {variance.item():g}; a scale must be above 0. Pass a "
-                    "positive variance, or make the layer with bias=False."
+                    f"Expected a prior variance above 0 for '{local}', got {variance.item():g}. Pass a positive "
+                    "variance, or make the layer with bias=False."
                 )
             scales[local] = (variance / (parameter[0].numel() if is_weight else 1)).sqrt()
     return scales
@@ -88,6 +88,10 @@ def ntk_chart(
     r"""The chart :math:`\psi = \theta / s` from standard weights to the NTK parametrization, over their flat vector.
 
     Arguments as in `ntk_scales`.
+
+    Example:
+        >>> ntk_chart(nn.Linear(4, 1, bias=False), 1.0, 0.0).forward(torch.ones(4))  # s = 1/√4
+        tensor([2., 2., 2., 2.])
     """
     scales = ntk_scales(network, weight_variance, bias_variance)
     charts = {name: scaling(1 / scale) for name, scale in scales.items()}
@@ -99,7 +103,11 @@ def ntk_metric(
 ) -> dict[str, Tensor]:
     r"""The Euclidean metric of the NTK parametrization in standard weights, :math:`s^{-2}` for each parameter.
 
-    Arguments as in `ntk_scales`; made for `empirical_ntk`.
+    Arguments as in `ntk_scales`; the metric of `empirical_ntk`.
+
+    Example:
+        >>> ntk_metric(nn.Linear(4, 1, bias=False), 1.0, 0.0)
+        {'weight': tensor(4.)}
     """
     return {name: scale**-2 for name, scale in ntk_scales(network, weight_variance, bias_variance).items()}
 
@@ -115,8 +123,12 @@ def draw_network(
     Arguments:
         network: The architecture and the prior.
         sizes: The numbers of inputs, of units in each hidden layer, and of outputs.
-        generator: The source of the weights; they lie on its device.
-        dtype: The type of the weights; torch's default if not given.
+        generator: The source of the weights; they are on its device.
+        dtype: The dtype of the weights; torch's default if not given.
+
+    Example:
+        >>> draw_network(InfiniteNetwork(1), (3, 8, 2), torch.Generator().manual_seed(0))[1]
+        Linear(in_features=3, out_features=8, bias=False)
     """
     num_inputs, width, num_outputs = sizes
     layers: list[nn.Module] = [nn.Flatten()]
@@ -136,13 +148,19 @@ def draw_network(
 def finite_kernels(
     network: InfiniteNetwork, x: Float[Tensor, "N ..."], width: int, generator: torch.Generator
 ) -> FiniteKernels:
-    """The kernels of one network drawn from the prior, at this width of all hidden layers.
+    """The kernels of one network drawn from the prior, with this width of all hidden layers.
 
     Arguments:
         network: The architecture and the prior.
         x: The inputs.
         width: The number of units h in each hidden layer.
         generator: The source of the weights.
+
+    Example:
+        >>> x = torch.eye(2, dtype=torch.float64)
+        >>> kernels = finite_kernels(InfiniteNetwork(1), x, 4096, torch.Generator().manual_seed(0))
+        >>> bool((kernels.ntk - torch.tensor([[2.0, 0.3183], [0.3183, 2.0]])).abs().max() < 0.1)
+        True
     """
     drawn = draw_network(network, (x[0].numel(), width, 1), generator, x.dtype)
     metric = ntk_metric(drawn, network.weight_variance, network.bias_variance)

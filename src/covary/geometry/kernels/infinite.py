@@ -28,14 +28,14 @@ class Moments(NamedTuple):
     r"""The moments :math:`E[\phi(u)\phi(v)]` and :math:`E[\phi'(u)\phi'(v)]` of a Gaussian pair (u, v)."""
 
     product: Tensor
-    slope: Tensor
+    derivative: Tensor
 
 
 class Layer(NamedTuple):
     r"""A layer: :math:`E[\phi\phi]` and :math:`E[\phi'\phi']` of the units that it reads, and its covariance K."""
 
     product: Float[Tensor, "N M"]
-    slope: Float[Tensor, "N M"]
+    derivative: Float[Tensor, "N M"]
     covariance: Float[Tensor, "N M"]
 
 
@@ -49,6 +49,10 @@ class InfiniteNetwork:
         weight_variance: :math:`\sigma_w^2 > 0`, the prior variance of a weight times its layer's fan-in; 2 keeps the
             scale of ReLU layers.
         bias_variance: :math:`\sigma_b^2 \ge 0`, the prior variance of a bias; 0 means that there are no biases.
+
+    Example:
+        >>> InfiniteNetwork(num_hidden=1, activation="erf").has_bias
+        False
     """
 
     num_hidden: int
@@ -58,17 +62,16 @@ class InfiniteNetwork:
 
     def __post_init__(self) -> None:
         if self.num_hidden < 0:
-            raise StructureError(f"num_hidden counts hidden layers; {self.num_hidden} came. Pass 0 or more.")
+            raise StructureError(f"Expected `num_hidden` of 0 or more, got {self.num_hidden}.")
         if self.activation not in _MOMENTS:
             raise StructureError(
-                f"The kernels of activation '{self.activation}' have no closed form here; choose among "
-                f"{', '.join(_MOMENTS)}."
+                f"Expected an activation with a closed-form kernel ({', '.join(_MOMENTS)}), got '{self.activation}'."
             )
         weight_variance, bias_variance = _number(self.weight_variance), _number(self.bias_variance)
         if not (weight_variance > 0 and bias_variance >= 0 and math.isfinite(weight_variance + bias_variance)):
             raise DataError(
-                f"Variances must be finite, of weights above 0 and of biases at least 0; {weight_variance:g} and "
-                f"{bias_variance:g} came."
+                f"Expected finite variances, of weights above 0 and of biases at least 0, got {weight_variance:g} and "
+                f"{bias_variance:g}."
             )
 
     @property
@@ -82,13 +85,18 @@ def nngp(
 ) -> Float[Tensor, "N M"]:
     """The NNGP kernel K: the prior covariance of an output at two inputs.
 
-    Differentiable in the inputs and the variances. Equal points should come as one point, `other=None`: given twice,
-    rounding of their cosine by 1e-16 is one of their angle by 1e-8.
+    Differentiable in the inputs and the variances. For the kernel of points with themselves pass `other=None`: given
+    twice, rounding of their cosine by 1e-16 is an error of 1e-8 in their angle.
 
     Arguments:
         network: The architecture and the prior.
         x: Inputs, flattened to D features each.
         other: The inputs of the columns; those of the rows by default.
+
+    Example:
+        >>> nngp(InfiniteNetwork(1), torch.eye(2, dtype=torch.float64))
+        tensor([[1.0000, 0.3183],
+                [0.3183, 1.0000]], dtype=torch.float64)
     """
     *_, outputs = _recursion(network, x, other)
     return outputs.covariance
@@ -101,11 +109,16 @@ def ntk(
 
     There, weights are :math:`\sigma_w / \sqrt{\text{fan-in}}` times standard normal parameters, and derivatives are
     with respect to those. For ReLU it has a kink where two inputs are parallel. Arguments as in `nngp`.
+
+    Example:
+        >>> ntk(InfiniteNetwork(1), torch.eye(2, dtype=torch.float64))
+        tensor([[2.0000, 0.3183],
+                [0.3183, 2.0000]], dtype=torch.float64)
     """
     first, *hidden = _recursion(network, x, other)
     kernel = first.covariance
     for layer in hidden:
-        kernel = layer.covariance + network.weight_variance * layer.slope * kernel
+        kernel = layer.covariance + network.weight_variance * layer.derivative * kernel
     return kernel
 
 
@@ -114,21 +127,25 @@ def standard_ntk(
 ) -> Float[Tensor, "N M"]:
     r"""The mean of :math:`J J^\top` in the standard parametrization, with hidden layers of that width h.
 
-    A layer's weights add their fan-in times the features' covariance, so that it grows like h and has no limit:
+    A layer's weights add their fan-in times the features' covariance, so it grows like h and has no limit:
 
     .. math:: \Theta_0 = x \cdot x' + 1, \qquad
         \Theta_{l+1} = h\,E[\phi(u)\phi(v)] + 1 + \sigma_w^2 E[\phi'(u)\phi'(v)]\, \Theta_l,
 
     without the 1 where there are no biases. Exact for one hidden layer or none, to leading order in h for more.
     Other arguments as in `nngp`.
+
+    Example:
+        >>> standard_ntk(InfiniteNetwork(1), 100, torch.eye(2, dtype=torch.float64)).diagonal()
+        tensor([51., 51.], dtype=torch.float64)
     """
     if width < 1:
-        raise StructureError(f"A layer has at least one unit; width {width} came.")
+        raise StructureError(f"Expected a width of at least 1, got {width}.")
     first, *hidden = _recursion(network, x, other)
     bias = float(network.has_bias)
     kernel = x[0].numel() * first.product + bias
     for layer in hidden:
-        kernel = width * layer.product + bias + network.weight_variance * layer.slope * kernel
+        kernel = width * layer.product + bias + network.weight_variance * layer.derivative * kernel
     return kernel
 
 
@@ -138,7 +155,7 @@ def _recursion(network: InfiniteNetwork, x: Tensor, other: Tensor | None) -> Ite
     columns = rows if other is None else _features(other)
     if rows.shape[1] != columns.shape[1]:
         raise ShapeError(
-            f"Both sets of inputs need the same number of features; {rows.shape[1]} and {columns.shape[1]} came."
+            f"Expected the same number of features in both sets of inputs, got {rows.shape[1]} and {columns.shape[1]}."
         )
     products = rows @ columns.mT / rows.shape[1]
     if other is None:
@@ -156,10 +173,10 @@ def _layers(network: InfiniteNetwork, product: Tensor, left: Tensor, right: Tens
     yield Layer(product, torch.ones_like(product), covariance)
     for _ in range(network.num_hidden):
         left, right = weight * left + bias, weight * right + bias
-        product, slope = moments(covariance, left, right)
+        product, derivative = moments(covariance, left, right)
         left, right = moments(left, left, left).product, moments(right, right, right).product
         covariance = weight * product + bias
-        yield Layer(product, slope, covariance)
+        yield Layer(product, derivative, covariance)
 
 
 def _number(value: float | int | Tensor) -> float:
@@ -168,9 +185,9 @@ def _number(value: float | int | Tensor) -> float:
 
 def _features(x: Tensor) -> Float[Tensor, "N D"]:
     if x.ndim < 2 or x[0].numel() == 0:
-        raise ShapeError(f"Inputs need shape (N, ...) with at least one feature; {tuple(x.shape)} came.")
+        raise ShapeError(f"Expected inputs of shape (N, ...) with at least one feature, got {tuple(x.shape)}.")
     if not (x.is_floating_point() and bool(x.isfinite().all())):
-        raise DataError(f"Inputs must be finite floating numbers; {x.dtype} came, or NaN or infinity among it.")
+        raise DataError(f"Expected finite floating-point inputs, got {x.dtype}, or NaN or infinity in them.")
     return x.flatten(1)
 
 
@@ -180,7 +197,7 @@ def _relu_moments(covariance: Tensor, left: Tensor, right: Tensor) -> Moments:
     nonzero = squared > 0
     size = torch.where(nonzero, squared, 1.0).sqrt()
     ratio = covariance / size
-    # rounding may pass ±1; it is taken off the value alone, the derivative stays
+    # rounding may pass ±1; clamp the value and keep the derivative
     cosine = ratio - (ratio - ratio.clamp(-1.0, 1.0)).detach()
     squared_sine = (1 - cosine) * (1 + cosine)
     # parallel pairs apart: the root has no derivative at 0, while the first moment has one, and it is that of cos θ

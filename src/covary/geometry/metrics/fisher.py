@@ -1,7 +1,7 @@
 r"""Metrics from a model's predictions on data: Fisher, Gauss–Newton, empirical Fisher, KFAC.
 
 Each is a sum over data. The first three belong to the family :math:`\sum_n J_n^\top A_n J_n`, with the Jacobian
-:math:`J_n` of the model (paper 3, Eq. (12)), so plain differentiation in any chart gives their pulled-back matrix.
+:math:`J_n` of the model (paper 3, Eq. (12)), so differentiation in any chart gives their pulled-back matrix.
 """
 
 import copy
@@ -18,7 +18,7 @@ from ...curvature import kfac
 from ...likelihoods import Likelihood
 from ...linalg import Block, Dense
 from ...priors import weights_of
-from ..flatten import unflatten
+from ..charts.network import unflatten
 from .metric import Metric
 
 Outputs = Callable[[Tensor], Tensor]  # coordinates (P,) -> outputs (N, C), such as `flat_outputs(network, x)`
@@ -29,9 +29,15 @@ def fisher_metric(outputs: Outputs, likelihood: Likelihood) -> Metric:
 
     Arguments:
         outputs: The model's outputs on the data as a function of its parameters.
-        likelihood: A likelihood whose Λ does not depend on the targets, as that of all of covary's.
+        likelihood: A likelihood whose Λ does not depend on the targets, such as covary's own.
+
+    Example:
+        >>> from covary import Gaussian
+        >>> metric = fisher_metric(lambda theta: theta.unsqueeze(0), Gaussian())  # one datum, outputs θ
+        >>> metric.matrix(torch.zeros(2, dtype=torch.float64)).diagonal().detach()
+        tensor([1., 1.], dtype=torch.float64)
     """
-    return Metric("The Fisher metric", partial(_fisher, outputs, likelihood))
+    return Metric("Fisher metric", partial(_fisher, outputs, likelihood))
 
 
 def ggn_metric(outputs: Outputs, loss: Callable[[Tensor], Tensor]) -> Metric:
@@ -40,8 +46,12 @@ def ggn_metric(outputs: Outputs, loss: Callable[[Tensor], Tensor]) -> Metric:
     Arguments:
         outputs: The model's outputs on the data as a function of its parameters.
         loss: The loss ℓ, summed over data, as a function of the outputs (N, C).
+
+    Example:
+        >>> ggn_metric(lambda theta: 2 * theta.unsqueeze(0), lambda f: f.square().sum()).matrix(torch.zeros(1))
+        tensor([[8.]])
     """
-    return Metric("The GGN metric", partial(_ggn, outputs, loss))
+    return Metric("GGN metric", partial(_ggn, outputs, loss))
 
 
 def empirical_fisher_metric(outputs: Outputs, likelihood: Likelihood, targets: Tensor) -> Metric:
@@ -51,12 +61,19 @@ def empirical_fisher_metric(outputs: Outputs, likelihood: Likelihood, targets: T
         outputs: The model's outputs on the data as a function of its parameters.
         likelihood: The likelihood.
         targets: The targets y.
+
+    Example:
+        >>> from covary import Gaussian
+        >>> outputs = lambda theta: theta.expand(2, 1)
+        >>> metric = empirical_fisher_metric(outputs, Gaussian(), torch.tensor([[1.0], [2.0]], dtype=torch.float64))
+        >>> metric.matrix(torch.zeros(1, dtype=torch.float64)).detach()
+        tensor([[5.]], dtype=torch.float64)
     """
-    return Metric("The empirical Fisher metric", partial(_empirical_fisher, outputs, likelihood, targets))
+    return Metric("empirical Fisher metric", partial(_empirical_fisher, outputs, likelihood, targets))
 
 
 def kfac_metric(network: nn.Module, likelihood: Likelihood, batch: Batch) -> Metric:
-    """The Kronecker-factored GGN metric of a network over its weights, which cannot be differentiated in θ.
+    """The Kronecker-factored GGN metric of a network over its weights; it cannot be differentiated in θ.
 
     Arguments:
         network: The network; a copy of it is made, whose weights are set to θ.
@@ -64,7 +81,7 @@ def kfac_metric(network: nn.Module, likelihood: Likelihood, batch: Batch) -> Met
         batch: Inputs and targets.
     """
     field = partial(_kfac, copy.deepcopy(network), likelihood, batch)
-    return Metric("The KFAC metric", field, differentiable=False)
+    return Metric("KFAC metric", field, differentiable=False)
 
 
 def _fisher(outputs: Outputs, likelihood: Likelihood, theta: Float[Tensor, " P"]) -> Dense:

@@ -28,11 +28,18 @@ class Metric:
     Every method takes the coordinates of a point in `chart`, shape (P,).
 
     Arguments:
-        name: How messages call it.
+        name: Its name in messages.
         field: From Cartesian θ, shape (P,), to the matrix :math:`M(\theta)` by its structure.
         chart: The chart whose coordinates the methods take.
         damping: The multiple λ of the identity of θ; it is part of the metric and transforms with it.
-        differentiable: Whether the field can be differentiated in θ, as Christoffel symbols need.
+        differentiable: Whether the field can be differentiated in θ, as Christoffel symbols require.
+
+    Example:
+        >>> from covary.geometry import scaling
+        >>> metric = Metric("twice the identity", lambda theta: Diagonal(2 * torch.ones_like(theta)))
+        >>> metric.to(scaling(2.0)).matrix(torch.zeros(2))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.5000]])
     """
 
     name: str
@@ -52,11 +59,11 @@ class Metric:
             amount: The multiple, above 0.
         """
         if not amount > 0:
-            raise StructureError(f"Damping must be above 0; {amount} came. A small part of M's trace / P is usual.")
+            raise StructureError(f"Expected damping above 0, such as a small fraction of M's trace / P, got {amount}.")
         return replace(self, damping=self.damping + amount)
 
     def at(self, point: Point) -> BilinearForm:
-        """The metric at a point, in the point's chart; an error where it is not positive definite."""
+        """The metric at a point, in the point's chart; an error if it is not positive definite."""
         matrix = self._checked(point.cartesian)
         return BilinearForm(self.to(point.chart)._pulled_back(matrix, point.coordinates), point)
 
@@ -106,8 +113,8 @@ class Metric:
         if _is_definite(matrix, self.damping):
             return matrix
         raise NotPositiveDefiniteError(
-            f"{self.name} is singular here, and a metric must be positive definite. The Fisher, GGN or empirical "
-            "Fisher of a network with more weights than N·C numbers to fit always is, and often with fewer. Damp it: "
+            f"Expected a positive definite metric, got '{self.name}', which is singular here. The Fisher, GGN and "
+            "empirical Fisher of a network with more weights than N·C outputs always are. Damp it: "
             "metric.damped(1e-3)."
         )
 
@@ -115,24 +122,33 @@ class Metric:
 def euclidean_metric(chart: Chart = CARTESIAN) -> Metric:
     r"""The metric that is the identity in the coordinates of a chart: of ψ, :math:`M(\theta) = J^\top J` in θ.
 
-    Plain gradient descent in ψ is descent in this metric, which is another one than the identity of θ.
+    Plain gradient descent in ψ is descent in this metric, which differs from the identity of θ.
 
     Arguments:
         chart: The chart; Cartesian by default.
+
+    Example:
+        >>> from covary.geometry import scaling
+        >>> euclidean_metric(scaling(3.0)).matrix(torch.zeros(1))
+        tensor([[9.]])
     """
     if chart is CARTESIAN:
-        return Metric("The Euclidean metric", lambda theta: Diagonal(torch.ones_like(theta)))
-    return Metric(f"The Euclidean metric of {chart.name}", partial(_gram, chart))
+        return Metric("Euclidean metric", lambda theta: Diagonal(torch.ones_like(theta)))
+    return Metric(f"Euclidean metric of {chart.name}", partial(_gram, chart))
 
 
-def diagonal_metric(values: Float[Tensor, " P"], name: str = "The diagonal metric") -> Metric:
+def diagonal_metric(values: Float[Tensor, " P"], name: str = "diagonal metric") -> Metric:
     r"""The metric :math:`M = \mathrm{diag}(d)`, the same at every θ.
 
     Adam's and RMSprop's are :math:`d = \sqrt{\hat v} + \epsilon`, as an optimizer holds them after training.
 
     Arguments:
         values: The diagonal d > 0, shape (P,), in the order of θ.
-        name: How messages call it.
+        name: Its name in messages.
+
+    Example:
+        >>> diagonal_metric(torch.tensor([1.0, 4.0])).solve(torch.zeros(2), torch.ones(2))
+        tensor([1.0000, 0.2500])
     """
     return Metric(name, lambda theta: Diagonal(values.to(theta)))
 

@@ -18,17 +18,25 @@ def optimizer_metric(optimizer: torch.optim.Optimizer, network: nn.Module) -> di
     r"""The metric :math:`M = \operatorname{diag}(\sqrt{\hat v} + \epsilon)` that an adaptive optimizer descends in.
 
     For Adam and AdamW, :math:`\hat v` is the second moment of the gradients divided by :math:`1 - \beta_2^t` (its
-    maximum with `amsgrad`); for RMSprop it is the running mean as it is (minus the squared mean if `centered`). The
-    gradients were those of the loss that was trained, a mean over data as a rule: M has their unit.
+    maximum with `amsgrad`); for RMSprop it is the running mean (minus the squared mean if `centered`). M has the unit
+    of the gradients of the training loss, which is usually a mean over data.
 
     Arguments:
         optimizer: The optimizer, after at least one step.
         network: The network whose weights it has trained, all of them.
+
+    Example:
+        >>> network = nn.Linear(2, 1)
+        >>> optimizer = torch.optim.Adam(network.parameters())
+        >>> network(torch.tensor([[1.0, 3.0]])).sum().backward()
+        >>> optimizer.step()
+        >>> optimizer_metric(optimizer, network)["weight"]
+        tensor([[1.0000, 3.0000]])
     """
     if not isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW | torch.optim.RMSprop):
         raise StructureError(
-            f"The metric of {type(optimizer).__name__} is not known; expected Adam, AdamW or RMSprop. Pass the "
-            "metric as tensors by name, or none for an optimizer with the Euclidean metric, such as SGD."
+            f"Expected Adam, AdamW or RMSprop, got {type(optimizer).__name__}, whose metric is not known. Pass the "
+            "metric as tensors by name, or None for an optimizer with the Euclidean metric, such as SGD."
         )
     groups = {parameter: group for group in optimizer.param_groups for parameter in group["params"]}
     metric = {}
@@ -36,8 +44,8 @@ def optimizer_metric(optimizer: torch.optim.Optimizer, network: nn.Module) -> di
         state = optimizer.state.get(weight)
         if not state:
             raise StructureError(
-                f"The optimizer has no second moment for '{name}'. Take at least one step with every weight, or name "
-                "the trained ones and pass their metric as tensors."
+                f"Expected a second moment for every weight, got none for '{name}'. Take at least one step with every "
+                "weight, or pass the metric of the trained ones as tensors."
             )
         metric[name] = _second_moment(groups[weight], state).sqrt() + groups[weight]["eps"]
     return metric
@@ -47,7 +55,7 @@ def flat_metric(metric: NamedMetric, weights: Weights) -> Float[Tensor, " P"]:
     """The entries of a metric in the flat order of the weights, checked: one above 0 for each.
 
     Arguments:
-        metric: For each weight one number, or one per entry; names that are no weights are left out.
+        metric: For each weight one number, or one per entry; other names are ignored.
         weights: The weights.
     """
     entries = checked_metric(metric, weights)
@@ -55,24 +63,24 @@ def flat_metric(metric: NamedMetric, weights: Weights) -> Float[Tensor, " P"]:
 
 
 def checked_metric(metric: NamedMetric, weights: Weights) -> dict[str, Tensor]:
-    """The metric of each weight in its type, 0-d or (numel,), or the first weight whose metric is none."""
+    """The metric of each weight in its dtype, 0-d or (numel,); an error for the first that is no metric."""
     checked = {}
     for name, weight in weights.items():
         if name not in metric:
             raise StructureError(
-                f"The metric has no entry for '{name}'; it needs one for every weight: {', '.join(weights)}. Add it, "
-                "or name the weights that are meant."
+                f"Expected a metric for every weight ({', '.join(weights)}), got none for '{name}'. Add it, or exclude "
+                "the weight from the prior."
             )
         entries = metric[name].to(weight)
         if entries.ndim > 0 and entries.numel() != weight.numel():
             raise ShapeError(
-                f"The metric of '{name}' has shape {tuple(entries.shape)}; expected one number, or one per entry of "
-                f"{tuple(weight.shape)}."
+                f"Expected one number or shape {tuple(weight.shape)} for the metric of '{name}', got shape "
+                f"{tuple(entries.shape)}."
             )
         if not bool((entries.isfinite() & (entries > 0)).all()):
             raise NotPositiveDefiniteError(
-                f"The metric of '{name}' has an entry {entries.min().item():.1e}; a metric is finite and above 0. "
-                "Damp it, or leave the weight out."
+                f"Expected a finite metric above 0 for '{name}', got an entry {entries.min().item():.1e}. Damp it, or "
+                "exclude the weight from the prior."
             )
         checked[name] = entries.flatten() if entries.ndim > 0 else entries
     return checked

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from ..._types import Progress
 from ...data import Dataset, limited, load
-from ...experiments.charted import InChart, aware
-from ...geometry import estimate_trace, flat_metric, loss_hessian, optimizer_metric, scaling
+from ...geometry import InChart, estimate_trace, flat_metric, loss_hessian, optimizer_metric, scaling
 from ...likelihoods import Categorical
 from ...networks import lenet
 from ...noise import fold, permutation
@@ -125,7 +124,7 @@ def _minimum(chosen: Minima, name: str, optimizer: str, seed: int, data_dir: Pat
         charted = InChart(network, weights_of(network), scaling(factor))
         there = loss_hessian(charted, Categorical(), data, weights=["psi"])
         found.naive_scaled.append(float(trace(there).value) / number)
-        carried = aware(there, charted, torch.ones_like(charted.psi))
+        carried = there.under(torch.ones_like(charted.psi), charted.point)
         found.aware_scaled.append(float(trace(carried).value) / number)
         found.gaps.append(_accuracy(charted, *dataset.train) - _accuracy(charted, *dataset.test))
     return found

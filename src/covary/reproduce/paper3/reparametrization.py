@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from ..._types import Progress
 from ...data import load
-from ...geometry import Effort, MatrixFree, gauss_newton, loss_hessian, sharpness_accuracy
+from ...geometry import MatrixFree, SharpnessConfig, gauss_newton, loss_hessian
+from ...geometry.sharpness import sharpness_accuracy
 from ...likelihoods import Categorical
 from ...networks import mlp
 from ...records import Claim, Study
@@ -27,7 +28,7 @@ from .optimizer_bias import Minima, minima
 
 BARS = {"trace": 0.02, "log_det": 0.01, "eigenvalues": 0.001}  # largest relative error
 COVERED = 0.9  # the share of seeds whose 95 % interval must hold the truth
-EFFORT = Effort(trace_products=90, num_probes=40, probe_steps=6)
+PRODUCTS = SharpnessConfig(trace_products=90, num_probes=40, probe_steps=6)
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def estimators(num_hidden: int, num_seeds: int) -> Part:
         optimizer.step()
     dense = [make(network, Categorical(), data).to_dense() for make in (loss_hessian, gauss_newton)]
     hessian, ggn = (MatrixFree(partial(_products, matrix), len(matrix)) for matrix in dense)
-    found = sharpness_accuracy(hessian, ggn, effort=EFFORT, num_seeds=num_seeds)
+    found = sharpness_accuracy(hessian, ggn, config=PRODUCTS, num_seeds=num_seeds)
     claims = []
     for name, bar in BARS.items():
         one, least = found[name], round(COVERED * num_seeds)

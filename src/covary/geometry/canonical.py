@@ -4,7 +4,7 @@ A unit between two layers, :math:`v\,\mathrm{relu}(w^\top x + b)`, is the same f
 s > 0. That is a symmetry of the network, not a change of coordinates: two sets of weights with one function, at which
 Euclidean quantities differ. Scales at which the incoming weights (w, b) and the outgoing v of every unit have equal
 norms minimize :math:`\|\theta\|^2` among all of them; the sum is strictly convex in the logarithms of the scales, so
-there is one such point, and every rescaled copy of a network leads to it.
+there is one such point, and every rescaled version of a network leads to it.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ...errors import NumericalError, UnsupportedLayerError
+from ..errors import NumericalError, UnsupportedLayerError
 
 Layer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -32,7 +32,7 @@ MOST_SWEEPS = 10_000
 
 
 class _Pair(NamedTuple):
-    """Two layers with nothing but rectifiers and what is transparent to a scale between them."""
+    """Two layers with only rectifiers and modules that are transparent to a scale between them."""
 
     before: Layer
     after: Layer
@@ -42,28 +42,34 @@ class _Pair(NamedTuple):
 def canonical_scale(network: nn.Module) -> nn.Sequential:
     """A copy of the network with the same function, in which every rectified unit has equal norms on both sides.
 
-    Units are rescaled between `Linear` and `Conv` layers with `ReLU` or `LeakyReLU`, and perhaps pooling, `Flatten`
-    or `Dropout`, between them; where anything else stands between two layers, such as a tanh, nothing is changed. A
-    unit without incoming or without outgoing weights stays as it is. The function is unchanged to rounding.
+    Units are rescaled between `Linear` and `Conv` layers with `ReLU` or `LeakyReLU`, and optionally pooling, `Flatten`
+    or `Dropout`, between them; layers with any other module between them, such as a tanh, are not changed. A unit
+    whose incoming or outgoing weights are all 0 is not changed. The function is unchanged to rounding.
 
     Arguments:
         network: A chain of modules, `nn.Sequential`, also of chains.
+
+    Example:
+        >>> network = nn.Sequential(nn.Linear(1, 1, bias=False), nn.ReLU(), nn.Linear(1, 1, bias=False))
+        >>> _ = nn.init.constant_(network[0].weight, 8.0), nn.init.constant_(network[2].weight, 2.0)
+        >>> [layer.weight.item() for layer in canonical_scale(network) if isinstance(layer, nn.Linear)]
+        [4.0, 4.0]
     """
     if not isinstance(network, nn.Sequential):
         raise UnsupportedLayerError(
-            f"The order in which {type(network).__name__} calls its modules is not known; expected nn.Sequential. "
-            "Pass the chain inside it, such as averaged.network."
+            f"Expected nn.Sequential, got {type(network).__name__}, whose order of calls is not known. Pass the chain "
+            "inside it, such as averaged.network."
         )
     copy = deepcopy(network)
     pairs = _pairs(list(_leaves(copy)))
-    # rounding in the norms of large layers keeps the last digits from settling
+    # rounding in the norms of large layers keeps the last digits from converging
     tolerance = 100 * max((torch.finfo(pair.before.weight.dtype).eps for pair in pairs), default=0.0)
     for _ in range(MOST_SWEEPS):
         # balancing one layer's units changes the norms of its neighbors': sweep until all are even
         if max((_balance(pair) for pair in pairs), default=0.0) <= tolerance:
             return copy
     raise NumericalError(
-        f"The scales of the units did not settle within {MOST_SWEEPS} sweeps. Look for units whose incoming or "
+        f"The scales of the units did not converge within {MOST_SWEEPS} sweeps. Look for units whose incoming or "
         "outgoing weights almost vanish, or convert the network to float64."
     )
 
@@ -120,7 +126,7 @@ def _pairs(modules: list[nn.Module]) -> list[_Pair]:
 
 
 def _check(before: Layer, between: list[nn.Module], after: Layer, uses: Counter[nn.Parameter]) -> None:
-    """Nothing, or the reason why the units between two layers cannot be rescaled."""
+    """Raise `UnsupportedLayerError` if the units between two layers cannot be rescaled."""
     flattened = [module for module in between if isinstance(module, nn.Flatten)]
     harmless = (*RECTIFIERS, nn.Flatten, nn.Identity, nn.Dropout)
     pooled = any(not isinstance(module, harmless) for module in between)

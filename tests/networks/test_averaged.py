@@ -71,7 +71,7 @@ def test_weights_of_the_augmentation(generator):
     torch.testing.assert_close(averaged(x), expected)
     torch.testing.assert_close(averaged.sample_weights(torch.arange(5))[2], torch.tensor([0.1, 0.2, 0.3, 0.4]))
     assert Averaged(inner, QuarterTurns(), 4).sample_weights(torch.arange(5)) is None
-    with pytest.raises(ShapeError, match=r"sample_weights must be \(5, 4\).*\(4, 5\) came"):
+    with pytest.raises(ShapeError, match=r"sample_weights of shape \(5, 4\).*got \(4, 5\)"):
         Averaged(inner, WrongWeights(), 4)(x)
 
 
@@ -123,13 +123,13 @@ def test_another_number_of_samples_shares_the_modules(generator):
 
 def test_bad_input(generator):
     x = torch.rand(3, 1, 4, 4, generator=generator)
-    with pytest.raises(DataError, match="num_samples must be 1 or more; 0 came"):
+    with pytest.raises(DataError, match="num_samples of 1 or more, got 0"):
         Averaged(nn.Flatten(), QuarterTurns(), 0)
-    with pytest.raises(ShapeError, match=r"index must be \(3,\).*\(2,\) came"):
+    with pytest.raises(ShapeError, match=r"index of shape \(3,\).*got \(2,\)"):
         Averaged(nn.Flatten(), QuarterTurns(), 4)(x, torch.arange(2))
-    with pytest.raises(ShapeError, match=r"copies of shape \(3, 4, ...\); \(4, 3, 1, 4, 4\) came"):
+    with pytest.raises(ShapeError, match=r"samples of shape \(3, 4, ...\).*got \(4, 3, 1, 4, 4\)"):
         Averaged(nn.Flatten(), Wrong(), 4)(x)
-    with pytest.raises(ShapeError, match=r"must return \(12, C\).*\(12, 1, 4, 4\) came"):
+    with pytest.raises(ShapeError, match=r"shape \(12, C\).*got \(12, 1, 4, 4\)"):
         Averaged(nn.Identity(), QuarterTurns(), 4)(x)
-    with pytest.raises(ShapeError, match=r"must return \(12, C\).*\(6, 32\) came"):
+    with pytest.raises(ShapeError, match=r"shape \(12, C\).*got \(6, 32\)"):
         Averaged(nn.Sequential(nn.Flatten(), nn.Unflatten(0, (6, 2)), nn.Flatten()), QuarterTurns(), 4)(x)

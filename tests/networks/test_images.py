@@ -2,8 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from covary.errors import ShapeError
-from covary.networks import mlp, require_images
+from covary.errors import DataError, ShapeError
+from covary.networks import Standardized, mlp
+from covary.networks.images import require_images
 
 X = torch.zeros(1, 1, 6, 6, dtype=torch.float64)
 
@@ -49,7 +50,7 @@ NETWORKS = {
 @pytest.mark.parametrize("case", NETWORKS)
 def test_a_network_for_other_images_is_refused_in_one_line(case):
     make, reason = NETWORKS[case]
-    expected = rf"^The network 'mine:{case}' cannot take images of shape \(1, 6, 6\) \({reason}.*\). Build it"
+    expected = rf"^The network 'mine:{case}' does not accept images of shape \(1, 6, 6\) \({reason}.*\). Build it"
     with pytest.raises(ShapeError, match=expected) as caught:
         require_images(make().eval(), X, 3, f"mine:{case}")
     assert "\n" not in str(caught.value)
@@ -64,7 +65,7 @@ def test_errors_of_the_network_itself_are_not_hidden(error):
         assert caught.value is error
 
 
-def test_a_failure_that_the_network_mends_itself_is_none():
+def test_a_failure_that_the_network_handles_itself_is_none():
     def forward(network, x):
         try:
             return x.view(1, 50)
@@ -82,7 +83,7 @@ def test_a_failure_that_the_network_mends_itself_is_none():
 
 
 @pytest.mark.parametrize(
-    ("forward", "came"),
+    ("forward", "got"),
     [
         (lambda network, x: (x.flatten(1), x), "type tuple"),
         (lambda network, x: {"logits": x.flatten(1)}, "type dict"),
@@ -91,8 +92,8 @@ def test_a_failure_that_the_network_mends_itself_is_none():
         (lambda network, x: x.flatten(), r"shape \(36,\)"),
     ],
 )
-def test_outputs_are_a_row_per_image(forward, came):
-    expected = rf"'mine' gave outputs of {came} for images of shape \(1, 1, 6, 6\); expected a tensor \(1, number"
+def test_outputs_are_a_row_per_image(forward, got):
+    expected = rf"Expected outputs of shape \(1, number .* 'mine' for images of shape \(1, 1, 6, 6\), got {got}"
     with pytest.raises(ShapeError, match=expected):
         require_images(Forward(forward), X, 3, "mine")
 
@@ -111,5 +112,27 @@ def test_every_class_needs_an_output(generator, num_classes, enough):
     if enough:
         require_images(network, X, num_classes, "mine")
         return
-    with pytest.raises(ShapeError, match=rf"'mine' has 3 outputs, and the data {num_classes} classes"):
+    with pytest.raises(
+        ShapeError, match=rf"Expected {num_classes} outputs .one per class. from the network 'mine', got 3"
+    ):
         require_images(network, X, num_classes, "mine")
+
+
+def test_the_network_sees_each_channel_standardized():
+    x = torch.randn(5, 2, 3, 3, generator=torch.Generator().manual_seed(0))
+    network = mlp(18, 4, 2, generator=torch.Generator().manual_seed(1))
+    mean, deviation = torch.tensor([0.5, -1.0]), torch.tensor([2.0, 0.25])
+    seen = torch.stack([(x[:, c] - mean[c]) / deviation[c] for c in range(2)], 1)
+    assert torch.equal(Standardized(network, mean, deviation)(x), network(seen))
+
+
+def test_mean_and_deviation_are_saved_and_have_the_type_of_the_weights():
+    network = Standardized(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)).float(), torch.zeros(1), torch.ones(1))
+    assert network.mean.dtype == network.deviation.dtype == torch.float32
+    assert {"mean", "deviation"} <= network.state_dict().keys()
+    assert not {"mean", "deviation"} & dict(network.named_parameters()).keys()
+
+
+def test_a_deviation_of_zero_is_refused():
+    with pytest.raises(DataError, match="above 0"):
+        Standardized(nn.Flatten(), torch.zeros(1), torch.zeros(1))

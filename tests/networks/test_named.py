@@ -5,18 +5,9 @@ import torch
 from torch import nn
 
 from covary.errors import ShapeError, StructureError
-from covary.networks import (
-    LENGTH_SCALES,
-    NAMES,
-    VARIANTS,
-    build,
-    cnn,
-    fixup_resnet,
-    lenet,
-    mlp,
-    outline,
-    relaxed_network,
-)
+from covary.networks import build, cnn, fixup_resnet, lenet, mlp, relaxed_network
+from covary.networks.named import NAMES, outline
+from covary.networks.relaxed import LENGTH_SCALES, VARIANTS
 
 
 def weights(network):
@@ -65,7 +56,7 @@ def test_names_are_the_networks_they_say(name, shape, same):
     ],
 )
 def test_unknown_names_list_the_known(name):
-    with pytest.raises(StructureError, match=f"called '{name}': expected mlp, ") as caught:
+    with pytest.raises(StructureError, match=f"Expected a network among mlp, .* got '{name}'\\.") as caught:
         build(name, (1, 28, 28), 10, 0)
     assert all(known in str(caught.value) for known in (*NAMES, *VARIANTS))
     assert "\n" not in str(caught.value)
@@ -74,10 +65,10 @@ def test_unknown_names_list_the_known(name):
 @pytest.mark.parametrize(
     ("name", "shape", "message"),
     [
-        ("mlp:30-0", (1, 4, 4), "without units"),
-        ("cnn", (1, 28, 20), "square images; 28×20 came"),
-        ("cnn", (1, 7, 7), "side of 8 or more; 7 came"),
-        ("lenet", (1, 30, 30), "28 or 32; 30 came"),
+        ("mlp:30-0", (1, 4, 4), "layers of 1 unit or more, got 'mlp:30-0'"),
+        ("cnn", (1, 28, 20), "square images for cnn, got 28×20"),
+        ("cnn", (1, 7, 7), "side of 8 or more for cnn, got 7"),
+        ("lenet", (1, 30, 30), "28 or 32 for lenet, got 30"),
         ("resnet-9-4", (1, 8, 8), r"6n \+ 2"),
         ("resnet-8-0", (1, 8, 8), "width of 1 or more"),
         ("relaxed:conv:0", (1, 8, 8), "alpha of 1 or more"),
@@ -91,12 +82,12 @@ def test_impossible_sizes(name, shape, message):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("relaxed:convolution:2", "called 'convolution': expected one of fc, conv, f-fc, "),
+        ("relaxed:convolution:2", "among fc, conv, f-fc, .*got 'convolution'"),
         (
             "relaxed:f-fc+conv:2:weight",
-            "no sparse path.*'weight' came. Leave it out, or take one of s-conv, s-fc, s-fc.s-conv",
+            "no sparse path, got 'weight'. Leave it out, or use one of s-conv, s-fc, s-fc.s-conv",
         ),
-        ("relaxed:gconv-full:2:short", "no sparse path.*'short' came"),
+        ("relaxed:gconv-full:2:short", "no sparse path, got 'short'"),
         ("relaxed:s-fc:2:short", "length_scale must be one of 'fixed', 'weight', 'hyperparameter'; 'short' came"),
     ],
 )
@@ -130,15 +121,19 @@ def test_a_function_of_the_users_own(module):
         (
             "my_networks:make",
             "def make(shape, num_outputs): return 'net'",
-            "returned a str: expected a torch.nn.Module",
+            "Expected a torch.nn.Module from 'my_networks:make', got a str",
         ),
         ("my_networks:make", "def make(): pass", "with .image_shape, num_outputs. .too many positional arguments"),
         ("my_networks:make", "def make(shape, num, width): pass", "missing a required argument: 'width'.: expected"),
-        ("my_networks:make", "from torch import nn\nmake = nn.Flatten()", "is a Flatten: expected a function of"),
+        (
+            "my_networks:make",
+            "from torch import nn\nmake = nn.Flatten()",
+            "Expected a function of .*, got 'my_networks:make', a Flatten",
+        ),
         (
             "my_networks:make",
             "from torch import nn\ndef make(*both): return nn.Sequential(nn.Flatten(), nn.LazyLinear(3))",
-            "'1.weight' has no shape yet: expected weights that can be counted",
+            "Expected weights with a shape from 'my_networks:make', got '1.weight' without one",
         ),
         ("my_networks:make", "1 / 0", "cannot be imported .ZeroDivisionError: division by zero"),
         ("my_networks:make", "def make(:", "cannot be imported .SyntaxError"),
@@ -187,7 +182,7 @@ def test_an_outline_has_the_shapes_of_the_network_and_no_numbers(name):
 def test_an_outline_takes_no_memory_and_what_cannot_be_counted_is_told():
     assert sum(weight.numel() for weight in outline("mlp:1000000-1000000", (1, 8, 8), 4).parameters()) > 10**12
     for name in ("relaxed:fc:99999999999", f"relaxed:conv:{10**20}", f"mlp:{10**400}", f"resnet-8-{10**20}"):
-        with pytest.raises(ShapeError, match="larger than can be counted"):
+        with pytest.raises(ShapeError, match="can be counted with 64 bits"):
             outline(name, (1, 8, 8), 4)
 
 

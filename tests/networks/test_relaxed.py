@@ -8,7 +8,8 @@ import covary
 from covary.errors import ShapeError, StructureError
 from covary.groups import lift
 from covary.layers import PolyphasePool, Relaxed
-from covary.networks import VARIANTS, relaxed_network
+from covary.networks import relaxed_network
+from covary.networks.relaxed import VARIANTS
 from oracles.curvature import ggn, loss_of
 
 
@@ -186,11 +187,18 @@ def test_length_scale_is_passed_on(length_scale):
 @pytest.mark.parametrize(
     ("variant", "alpha", "shape", "outputs", "error", "message"),
     [
-        ("conv+fc", 2, (1, 8, 8), 3, StructureError, "called 'conv\\+fc': expected one of fc, conv, .*gconv-pointwise"),
+        ("conv+fc", 2, (1, 8, 8), 3, StructureError, "among fc, conv, .*gconv-pointwise, got 'conv\\+fc'"),
         ("conv", 0, (1, 8, 8), 3, ShapeError, "1 or more, .*alpha=0"),
         ("conv", 1, (1, 0, 8), 3, ShapeError, "not empty"),
         ("conv", 1, (1, 8, 8), 0, ShapeError, "an output or more, .* 0 outputs"),
-        ("gconv-full", 1, (1, 8, 6), 3, ShapeError, "must be square; 8×6 came"),
+        (
+            "gconv-full",
+            1,
+            (1, 8, 6),
+            3,
+            ShapeError,
+            "Expected square images for the quarter turns of 'gconv-full', got 8×6",
+        ),
     ],
 )
 def test_networks_that_cannot_be(variant, alpha, shape, outputs, error, message):

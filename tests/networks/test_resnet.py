@@ -7,7 +7,8 @@ from torch.nn.functional import conv2d
 
 import covary
 from covary.errors import ShapeError
-from covary.networks import FixupBlock, fixup_resnet
+from covary.networks import fixup_resnet
+from covary.networks.resnet import FixupBlock
 from oracles.curvature import ggn, loss_of
 
 
@@ -85,7 +86,7 @@ def test_weights_follow_the_generator_alone():
 
 @pytest.mark.parametrize(("depth", "width"), [(2, 4), (9, 4), (-4, 4), (8, 0)])
 def test_sizes_that_do_not_fit(depth, width):
-    with pytest.raises(ShapeError, match=f"6n \\+ 2 .*{depth} and {width} came"):
+    with pytest.raises(ShapeError, match=f"6n \\+ 2 .*got depth {depth} and width {width}"):
         fixup_resnet(depth, width)
 
 

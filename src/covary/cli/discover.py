@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ..config import ExperimentConfig
-from ..networks import NAMES as NETWORKS
+from ..networks.named import NAMES as NETWORKS
 from .flags import RunFlags, settings, with_run_flags
 from .runs import perform
 

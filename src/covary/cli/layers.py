@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ..config import layers_config
-from ..networks import LENGTH_SCALES, VARIANTS
+from ..networks.relaxed import LENGTH_SCALES, VARIANTS
 from .flags import RunFlags, settings, with_run_flags
 from .runs import perform
 

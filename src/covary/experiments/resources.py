@@ -23,7 +23,9 @@ from ..errors import StructureError
 from ..layer_summary import relaxed_layers
 from ..layers.sparse import AbstractSparse
 from ..likelihoods import Categorical
-from ..networks import Averaged, outline, require_images
+from ..networks import Averaged
+from ..networks.images import require_images
+from ..networks.named import outline
 from ..priors import Prior, weights_of
 from ..training.schedule import is_hyper_epoch
 from ..training.state import initial_state

@@ -1,35 +1,24 @@
-"""Networks: what is f(x; θ), and its average over the transforms of x?
+"""Networks f(x; θ), and their average over augmentation samples of x.
 
-Layout: inputs (N, ...), outputs (N, C). The inner network of an average sees N·S rows, batch-major: row n·S + s is
+Layout: inputs (N, ...), outputs (N, C). The inner network of an average has N·S rows, batch-major: row n·S + s is
 sample s of datum n.
 """
 
-from ..layers.sparse import LENGTH_SCALES
 from .averaged import Averaged
-from .convnet import cnn, lenet
-from .images import require_images
-from .initial import initialize
-from .mlp import mlp
-from .named import NAMES, build, outline
-from .relaxed import VARIANTS, RelaxedNetwork, relaxed_network
-from .resnet import FixupBlock, fixup_resnet
-from .standardized import Standardized
+from .feedforward import cnn, lenet, mlp
+from .images import Standardized
+from .named import build
+from .relaxed import RelaxedNetwork, relaxed_network
+from .resnet import fixup_resnet
 
 __all__ = [
-    "LENGTH_SCALES",
-    "NAMES",
-    "VARIANTS",
     "Averaged",
-    "FixupBlock",
     "RelaxedNetwork",
     "Standardized",
     "build",
     "cnn",
     "fixup_resnet",
-    "initialize",
     "lenet",
     "mlp",
-    "outline",
     "relaxed_network",
-    "require_images",
 ]

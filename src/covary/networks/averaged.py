@@ -1,4 +1,4 @@
-"""The average of a network over transformed copies of its input."""
+"""The average of a network over augmentation samples of its input."""
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -10,17 +10,24 @@ from ..noise import fold
 
 
 class Averaged(nn.Module):
-    r"""Averaged network :math:`\hat f(x) = \sum_s w_s f(x'_s)`, a mean of logits over copies :math:`x'_s`.
+    r"""Averaged network :math:`\hat f(x) = \sum_s w_s f(x'_s)`, a mean of logits over augmentation samples.
 
-    The weights w are 1/S, or those of the augmentation's `sample_weights`. Copies may be drawn as two independent sets:
-    f̂ is the same mean, a little noisier, and Kronecker factors become cross products of the two sets, free of the bias
-    that the scatter of a mean over few copies has on its square.
+    The weights w are 1/S, or those of the augmentation's `sample_weights`. With two independent sets of samples, f̂ is
+    the same mean with slightly more variance, and Kronecker factors are cross products of the two sets, free of the
+    bias that the variance of a mean over few samples adds to its square.
 
     Arguments:
         network: The network f, (N·S, ...) -> (N·S, C), rows batch-major: row n·S + s is sample s of datum n.
-        augment: The distribution :math:`p(x' | x, \eta)` of copies; its parameters are hyperparameters.
-        num_samples: The number S of copies of each datum.
-        num_sets: How many independent sets the copies are drawn in, 1 or 2, each of S/num_sets.
+        augment: The distribution :math:`p(x' | x, \eta)` of samples; its parameters are hyperparameters.
+        num_samples: The number S of augmentation samples of each datum.
+        num_sets: The number of independent sets, 1 or 2, each of S/num_sets samples.
+
+    Example:
+        >>> import covary, torch
+        >>> augment = covary.augment.Affine2d(("rotation",), initial_width=0.3)
+        >>> network = covary.Averaged(covary.networks.mlp(784, 100, 10), augment, num_samples=8)
+        >>> network(torch.rand(2, 1, 28, 28)).shape
+        torch.Size([2, 10])
     """
 
     hyperparameters = ("augment",)
@@ -29,11 +36,11 @@ class Averaged(nn.Module):
     def __init__(self, network: nn.Module, augment: Augmentation, num_samples: int, *, num_sets: int = 1) -> None:
         super().__init__()
         if num_samples < 1:
-            raise DataError(f"num_samples must be 1 or more; {num_samples} came. Pass for example 16.")
+            raise DataError(f"Expected num_samples of 1 or more, got {num_samples}. Pass for example 16.")
         if num_sets not in (1, 2) or num_samples % num_sets:
             raise DataError(
-                f"num_sets must be 1, or 2 with an even number of samples; {num_sets} came with {num_samples} samples. "
-                "Pass for example num_samples=16, num_sets=2."
+                f"Expected num_sets of 1, or of 2 with an even number of samples, got {num_sets} with {num_samples} "
+                "samples. Pass for example num_samples=16, num_sets=2."
             )
         self.network, self.augment, self.num_samples, self.num_sets = network, augment, num_samples, num_sets
 
@@ -44,34 +51,34 @@ class Averaged(nn.Module):
 
         Arguments:
             x: The data, shape (N, ...).
-            index: The identity of each datum, shape (N,) int64; by default its position. Its noise depends on it.
-            seed: The seed of the noise; evidences that are compared share it.
+            index: The identity of each datum, shape (N,) int64, which determines its noise; by default its position.
+            seed: The seed of the noise; use one seed for evidences that are compared.
         """
         num_data, num_samples = len(x), self.num_samples
         index = torch.arange(num_data, device=x.device) if index is None else index
         if index.shape != (num_data,):
             raise ShapeError(
-                f"index must be ({num_data},), one identity per datum; {tuple(index.shape)} came. "
+                f"Expected an index of shape ({num_data},), one identity per datum, got {tuple(index.shape)}. "
                 "Pass the positions of this batch in the data set."
             )
         noise = torch.cat(self._noise(index, seed), dim=1)
-        copies = self.augment.transform(x, noise)
-        if copies.shape[:2] != (num_data, num_samples):
+        samples = self.augment.transform(x, noise)
+        if samples.shape[:2] != (num_data, num_samples):
             raise ShapeError(
-                f"The augmentation must return copies of shape ({num_data}, {num_samples}, ...); {tuple(copies.shape)} "
-                "came. Keep the leading axes (N, S) of the noise in `transform`."
+                f"Expected samples of shape ({num_data}, {num_samples}, ...) from the augmentation, got "
+                f"{tuple(samples.shape)}. Keep the leading axes (N, S) of the noise in `transform`."
             )
-        outputs: Tensor = self.network(copies.flatten(0, 1))
+        outputs: Tensor = self.network(samples.flatten(0, 1))
         if outputs.ndim != 2 or len(outputs) != num_data * num_samples:
             raise ShapeError(
-                f"The averaged network must return ({num_data * num_samples}, C), a row per copy; "
-                f"{tuple(outputs.shape)} came. Flatten all axes but the batch, and do not mix rows."
+                f"Expected outputs of shape ({num_data * num_samples}, C), a row per sample, got "
+                f"{tuple(outputs.shape)}. Flatten all axes of the outputs but the batch, and do not mix rows."
             )
         outputs, weights = outputs.unflatten(0, (num_data, num_samples)), self.sample_weights(index, seed=seed)
         return outputs.mean(1) if weights is None else torch.einsum("ns,nsc->nc", weights.to(outputs), outputs)
 
     def sample_weights(self, index: Int[Tensor, "N"], *, seed: int = 0) -> Float[Tensor, "N S"] | None:
-        """Weights w of the copies, rows summing to 1; None where each is 1/S."""
+        """Weights w of the samples, rows summing to 1; None if each is 1/S."""
         augment = self.augment
         if not isinstance(augment, WeightedAugmentation):
             return None
@@ -98,7 +105,7 @@ class Averaged(nn.Module):
 def _checked(weights: Tensor, noise: Tensor) -> Tensor:
     if weights.shape != noise.shape[:2]:
         raise ShapeError(
-            f"The augmentation's sample_weights must be {tuple(noise.shape[:2])}, one per copy; "
-            f"{tuple(weights.shape)} came. Keep the leading axes (N, S) of the noise."
+            f"Expected sample_weights of shape {tuple(noise.shape[:2])}, one per sample, got {tuple(weights.shape)}. "
+            "Keep the leading axes (N, S) of the noise."
         )
     return weights

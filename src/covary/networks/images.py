@@ -1,4 +1,4 @@
-"""Can a network take the images that it is to be trained on?"""
+"""Images at the input of a network: standardize them, and check that the network accepts them."""
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping
@@ -9,20 +9,60 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ..errors import ShapeError
+from ..errors import DataError, ShapeError
+
+
+class Standardized(nn.Module):
+    r"""The network :math:`x \mapsto f((x - m) / s)` with a fixed mean m and standard deviation s for each channel.
+
+    Standardizing is part of the network, so that an augmentation before it acts on the images themselves: black is
+    0, and pixels from outside of an image are black.
+
+    Arguments:
+        network: The network f of images (N, C, H, W).
+        mean: The means m, shape (C,).
+        deviation: The standard deviations s above 0, shape (C,).
+
+    Example:
+        >>> import torch
+        >>> from covary.networks import Standardized, lenet
+        >>> network = Standardized(lenet(), torch.tensor([0.13]), torch.tensor([0.31]))
+        >>> network(torch.rand(2, 1, 28, 28)).shape
+        torch.Size([2, 10])
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, network: nn.Module, mean: Float[Tensor, "C"], deviation: Float[Tensor, "C"]) -> None:
+        super().__init__()
+        if not bool((deviation > 0).all()):
+            raise DataError(f"Expected standard deviations above 0, got {deviation.tolist()}.")
+        self.network = network
+        dtype = next((parameter.dtype for parameter in network.parameters()), torch.get_default_dtype())
+        self.register_buffer("mean", mean.detach().to(dtype).reshape(-1, 1, 1))
+        self.register_buffer("deviation", deviation.detach().to(dtype).reshape(-1, 1, 1))
+
+    def forward(self, x: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
+        """Outputs of the network for standardized images."""
+        return self.network((x - self.mean) / self.deviation)
+
+    def extra_repr(self) -> str:
+        """Means and deviations, for `print`."""
+        return f"mean={self.mean.flatten().tolist()}, deviation={self.deviation.flatten().tolist()}"
 
 
 @torch.no_grad()
 def require_images(network: nn.Module, x: Float[Tensor, "N c H W"], num_classes: int, name: str) -> None:
-    """Nothing, or an error for a network that cannot take such images, or has no row per image of enough outputs.
+    """Raise `ShapeError` if a network does not map such images to one row of enough outputs each.
 
-    What the network raises for reasons of its own is raised as it is: only what torch refuses is said in other words.
+    Errors that the network raises itself are passed on; only those of torch are reworded.
 
     Arguments:
         network: The network, (N, c, H, W) -> (N, C).
         x: One image or a few.
-        num_classes: The number of classes, each of which needs an output; more outputs do no harm.
-        name: What the user calls the network.
+        num_classes: The number of classes; the network may have more outputs, not fewer.
+        name: The name of the network in messages.
     """
     shape, operations = tuple(x.shape[1:]), _Operations()
     try:
@@ -33,24 +73,24 @@ def require_images(network: nn.Module, x: Float[Tensor, "N c H W"], num_classes:
             raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ShapeError(
-            f"The network '{name}' cannot take images of shape {shape} ({reason}). Build it for this shape, or "
-            "resample the images to the one that it takes."
+            f"The network '{name}' does not accept images of shape {shape} ({reason}). Build it for this shape, or "
+            "resize the images."
         ) from error
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(x):
-        came = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"type {type(outputs).__name__}"
+        got = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"type {type(outputs).__name__}"
         raise ShapeError(
-            f"The network '{name}' gave outputs of {came} for images of shape {tuple(x.shape)}; expected a tensor "
-            f"({len(x)}, number of outputs). Flatten the outputs of one image into one axis."
+            f"Expected outputs of shape ({len(x)}, number of outputs) from the network '{name}' for images of shape "
+            f"{tuple(x.shape)}, got {got}. Flatten the outputs of one image into one axis."
         )
     if outputs.shape[1] < num_classes:
         raise ShapeError(
-            f"The network '{name}' has {outputs.shape[1]} outputs, and the data {num_classes} classes; expected an "
-            f"output for each. Give its last layer {num_classes} outputs."
+            f"Expected {num_classes} outputs (one per class) from the network '{name}', got {outputs.shape[1]}. Give "
+            f"its last layer {num_classes} outputs."
         )
 
 
 class _Operations(TorchFunctionMode):
-    """The operations of torch in a pass; what the last one that failed raised."""
+    """A mode that records the exception of the last operation of torch that failed."""
 
     failure: Exception | None = None
 
@@ -61,7 +101,7 @@ class _Operations(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """What the operation returns."""
+        """Result of the operation."""
         del types
         try:
             return func(*args, **(kwargs or {}))
@@ -71,6 +111,6 @@ class _Operations(TorchFunctionMode):
 
 
 def _is_of_a_layer(error: Exception) -> bool:
-    """Whether torch's own layers raised it: some look at their inputs before any operation does."""
+    """Whether torch's own layers raised it: some check their inputs before any operation does."""
     *_, (frame, _line) = traceback.walk_tb(error.__traceback__)
     return str(frame.f_globals.get("__name__", "")).startswith("torch.nn.")

@@ -8,8 +8,7 @@ from torch.nn.parameter import is_lazy
 
 from ..errors import ShapeError, StructureError
 from ..references import function_of
-from .convnet import cnn, lenet
-from .mlp import mlp
+from .feedforward import cnn, lenet, mlp
 from .relaxed import VARIANTS, relaxed_network
 from .resnet import fixup_resnet
 
@@ -25,27 +24,37 @@ _SQUARE = {"cnn": cnn, "lenet": lenet}
 
 
 def build(name: str, image_shape: tuple[int, int, int], num_outputs: int, seed: int) -> nn.Module:
-    """The network called `name`, (N, c, H, W) -> (N, C), with initial weights from the seed.
+    """Network of that name, (N, c, H, W) -> (N, C), with initial weights from the seed.
 
     Arguments:
         name: "mlp" (one hidden layer of 1000, tanh), "mlp:300" or "mlp:300-100" (its hidden widths), "cnn", "lenet",
             "resnet-8-16" (Fixup, depth and width), "relaxed:f-fc+conv:4" (a variant and width α of
             `relaxed_network`; "relaxed:s-fc:4:weight" makes length-scales weights), or "package.module:function",
             called with (image_shape, num_outputs).
-        image_shape: The channels c, the rows H and the columns W of an image.
+        image_shape: The channels c, height H and width W of an image.
         num_outputs: The number of outputs C.
-        seed: The seed of the initial weights, of a function's too.
+        seed: The seed of the initial weights, also of those that a function draws from torch's global generator.
+
+    Example:
+        >>> from covary.networks import build
+        >>> build("mlp:30", (1, 28, 28), 10, seed=0)
+        Sequential(
+          (0): Flatten(start_dim=1, end_dim=-1)
+          (1): Linear(in_features=784, out_features=30, bias=True)
+          (2): Tanh()
+          (3): Linear(in_features=30, out_features=10, bias=True)
+        )
     """
     num_channels, height, width = image_shape
     generator = torch.Generator().manual_seed(seed)
     if match := _MLP.fullmatch(name):
         hidden = [int(number) for number in (match[1] or "1000").split("-")]
         if 0 in hidden:
-            raise ShapeError(f"'{name}' has a hidden layer without units: expected widths of 1 or more.")
+            raise ShapeError(f"Expected hidden layers of 1 unit or more, got '{name}'.")
         return mlp(num_channels * height * width, hidden, num_outputs, generator=generator)
     if name in _SQUARE:
         if height != width:
-            raise ShapeError(f"{name} takes square images; {height}×{width} came. Pad them, or use mlp.")
+            raise ShapeError(f"Expected square images for {name}, got {height}×{width}. Pad them, or use mlp.")
         return _SQUARE[name](num_channels, height, num_outputs, generator=generator)
     if match := _RESNET.fullmatch(name):
         return fixup_resnet(int(match[1]), int(match[2]), num_channels, num_outputs, generator=generator)
@@ -55,30 +64,22 @@ def build(name: str, image_shape: tuple[int, int, int], num_outputs: int, seed: 
     if _is_reference(name):
         return _made_by(name, image_shape, num_outputs, seed)
     raise StructureError(
-        f"No network is called '{name}': expected {', '.join(NAMES[:-1])} or {NAMES[-1]}. "
+        f"Expected a network among {', '.join(NAMES[:-1])} or {NAMES[-1]}, got '{name}'. "
         f"The variants of a relaxed network are {', '.join(VARIANTS)}."
     )
 
 
 def outline(name: str, image_shape: tuple[int, int, int], num_outputs: int) -> nn.Module | None:
-    """The network called `name` without its numbers, on the device "meta"; None for a user's function.
-
-    It takes no memory, however large the network is: to count before there is anything to count.
-
-    Arguments:
-        name: As for `build`.
-        image_shape: The channels c, the rows H and the columns W of an image.
-        num_outputs: The number of outputs C.
-    """
-    if _is_reference(name):  # which may do anything, also what no "meta" tensor can
+    """Network of `build` on the device "meta", whose weights need no memory; None for a user's function."""
+    if _is_reference(name):  # a function may do what "meta" tensors do not support
         return None
     try:
         with torch.device("meta"):
             return build(name, image_shape, num_outputs, 0)
     except (RuntimeError, TypeError, OverflowError) as error:  # numbers of more than 64 bits
         raise ShapeError(
-            f"'{name}' on images of shape {image_shape} is larger than can be counted. Choose a narrower network, or "
-            "smaller images."
+            f"Expected a network whose weights can be counted with 64 bits, got '{name}' on images of shape "
+            f"{image_shape}. Choose a narrower network, or smaller images."
         ) from error
 
 
@@ -87,20 +88,20 @@ def _is_reference(name: str) -> bool:
 
 
 def _made_by(reference: str, image_shape: tuple[int, int, int], num_outputs: int, seed: int) -> nn.Module:
-    """The network that a user's function makes; what it draws from torch's global state begins at the seed."""
+    """Network that a user's function returns, with torch's global generator seeded while it runs."""
     expected = "a function of (image_shape, num_outputs) that makes a network"
     function = function_of(reference, ("image_shape", "num_outputs"), expected, StructureError)
-    if isinstance(function, nn.Module):  # which can be called, but with images
-        raise StructureError(f"{reference} is a {type(function).__name__}: expected {expected}.")
+    if isinstance(function, nn.Module):  # it can be called, but with images
+        raise StructureError(f"Expected {expected}, got '{reference}', a {type(function).__name__}.")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         network = function(image_shape, num_outputs)
     if not isinstance(network, nn.Module):
-        raise StructureError(f"{reference} returned a {type(network).__name__}: expected a torch.nn.Module.")
+        raise StructureError(f"Expected a torch.nn.Module from '{reference}', got a {type(network).__name__}.")
     for name, weight in network.named_parameters():
         if is_lazy(weight):
             raise StructureError(
-                f"{reference} returned a network whose '{name}' has no shape yet: expected weights that can be "
-                "counted. Compute the layer's size from image_shape, or pass an image through the network first."
+                f"Expected weights with a shape from '{reference}', got '{name}' without one. Compute the layer's "
+                "size from image_shape, or pass an image through the network first."
             )
     return network

@@ -1,4 +1,4 @@
-"""The reference network of paper 2 (Table 6), in layers that keep a symmetry to different degrees."""
+"""The reference network of paper 2 (Table 6), with layers that are equivariant to different degrees."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -25,6 +25,7 @@ from ..layers import (
     SparseDense,
 )
 from ..layers.dense import GAIN, normal_weight
+from ..layers.sparse import LENGTH_SCALES as LENGTH_SCALES
 
 VARIANTS = {
     "fc": ("fc",),
@@ -47,8 +48,8 @@ _HALVES = (False, True, False, True, False, True, True)  # whether each block bu
 _HEAD_WIDTH = 64
 
 
-class Place(NamedTuple):
-    """Where a path stands: features (C, H, W) in and out, the slices of a group counted as channels."""
+class PathShape(NamedTuple):
+    """Features (C, H, W) before and after a path, the slices of a group counted as channels, and its settings."""
 
     in_shape: tuple[int, int, int]
     out_shape: tuple[int, int, int]
@@ -63,8 +64,15 @@ class RelaxedNetwork(nn.Module):
 
     Arguments:
         blocks: The layers.
-        head: From the last features (N, C', 1, 1) to the outputs.
-        group: The group over which images are lifted first, and the head averages; None for plain features.
+        head: The map from the last features (N, C', 1, 1) to the outputs.
+        group: The group to which images are lifted first, and over which the head averages; None for plain features.
+
+    Example:
+        >>> from torch import nn
+        >>> from covary.layers import Conv, Dense, Relaxed
+        >>> from covary.networks import RelaxedNetwork
+        >>> block = Relaxed({"fc": Dense((1, 1, 1), (4, 1, 1)), "conv": Conv(1, 4, 1)})
+        >>> network = RelaxedNetwork([block], nn.Sequential(nn.Flatten(), nn.Linear(4, 2)))
     """
 
     def __init__(self, blocks: Sequence[Relaxed], head: nn.Module, group: Group | None = None) -> None:
@@ -72,7 +80,7 @@ class RelaxedNetwork(nn.Module):
         self.blocks, self.head, self.group = nn.ModuleList(blocks), head, group
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _"]:
-        """The outputs, (N, C)."""
+        """Outputs, (N, C)."""
         features = input if self.group is None else lift(input, self.group)
         for block in self.blocks:
             features = block(features).relu()
@@ -89,30 +97,36 @@ def relaxed_network(
     length_scale: str = "fixed",
     generator: torch.Generator | None = None,
 ) -> RelaxedNetwork:
-    r"""The network c-α-2α-2α-4α-4α-8α-8α-16α with 3×3 filters, ReLU and polyphase pools, head 16α-64α-C.
+    r"""Network c-α-2α-2α-4α-4α-8α-8α-16α with 3×3 filters, ReLU and polyphase pools, head 16α-64α-C.
 
-    Blocks 2, 4, 6 and 7 halve each side that is even; the last takes what is left to 1×1. Each block is a `Relaxed`
-    with the paths of the variant, a name's parts being summed: `blocks.3.paths.conv.weight` and so on. With "gconv",
-    images are lifted to the four quarter turns, all paths see four slices of each channel ("conv" in the fixed frame,
-    where it commutes with shifts; "f-fc" without constraint), pools choose one grid for all slices, and the head
-    averages logits over the turns. "conv" is strictly invariant to shifts, the "gconv-" variants to quarter turns
-    too; each sum is, when all its other paths are off.
+    Blocks 2, 4, 6 and 7 halve each even side; the last reduces it to 1×1. Each block is a `Relaxed` with the paths of
+    the variant, whose names are joined by "+": `blocks.3.paths.conv.weight` and so on. With "gconv", images are lifted
+    to the four quarter turns, all paths have four slices of each channel ("conv" in the fixed frame, where it commutes
+    with shifts; "f-fc" without constraint), pools select one grid for all slices, and the head averages logits over
+    the turns. "conv" is exactly invariant to shifts, the "gconv-" variants to quarter turns too; a sum is when all its
+    other paths are zero.
 
-    Weights start normal, biases at zero, each path as its class says, so that its output has twice the second moment of
-    its input (what a ReLU halves again), over the number of paths: the second moment of every block's output, of all
-    variants at α = 8, is that of the images within a factor of ten, the scatter of few random filters included.
+    Initial weights are normal, biases zero, so that the second moment of every block's output equals that of the images
+    within a factor of ten (all variants at α = 8).
 
-    "gconv-pointwise" is not quite "conv" averaged over the turned images, as paper 2, App. F.3, has it of layers
-    without pools: there each turned copy would choose its own grid, here all slices share one.
+    "gconv-pointwise" differs from "conv" averaged over the turned images (paper 2, App. F.3, for layers without pools):
+    there each turned image would select its own grid, here all slices share one.
 
     Arguments:
-        variant: A name in `VARIANTS`. "gconv" in a sum is pointwise; "gconv-full" and so on are those of Table 7.
+        variant: "fc", "conv", "f-fc", "s-fc", "s-conv", a sum "fc+conv", "f-fc+conv", "s-fc+s-conv" or
+            "f-fc+conv+gconv" (pointwise), or "gconv-full", "-separable", "-depthwise", "-pointwise" (Table 7).
         alpha: The width α, 10 in the paper.
-        image_shape: The channels c, the rows H and the columns W of an image.
+        image_shape: The channels c, height H and width W of an image.
         num_outputs: The number of outputs C.
-        length_scale: What the inverse length of sparse paths is: "fixed", "weight" or "hyperparameter"; "fixed" where
-            there are none.
-        generator: The source of the initial weights; None leaves them to torch's global seed.
+        length_scale: The inverse length of sparse paths: "fixed", "weight" or "hyperparameter"; "fixed" without any.
+        generator: The source of the initial weights; None uses torch's global seed.
+
+    Example:
+        >>> import torch
+        >>> from covary.networks import relaxed_network
+        >>> network = relaxed_network("f-fc+conv", 2, (1, 16, 16), num_outputs=10)
+        >>> list(network.blocks[0].paths), network(torch.rand(3, 1, 16, 16)).shape
+        (['f-fc', 'conv'], torch.Size([3, 10]))
     """
     _check(variant, alpha, image_shape, num_outputs)
     _check_length_scale(variant, length_scale)
@@ -122,7 +136,7 @@ def relaxed_network(
     channels = [size * width for width in (image_shape[0], *(alpha * factor for factor in _WIDTHS))]
     rows, columns = _sides(image_shape[1]), _sides(image_shape[2])
     blocks = [
-        _block(VARIANTS[variant], Place(*shapes, group, factorization, length_scale, generator))
+        _block(VARIANTS[variant], PathShape(*shapes, group, factorization, length_scale, generator))
         for shapes in pairwise(zip(channels, rows, columns, strict=True))
     ]
     head = _head(_WIDTHS[-1] * alpha, _HEAD_WIDTH * alpha, num_outputs, group, generator)
@@ -131,15 +145,15 @@ def relaxed_network(
 
 def _check(variant: str, alpha: int, image_shape: tuple[int, int, int], num_outputs: int) -> None:
     if variant not in VARIANTS:
-        raise StructureError(f"No relaxed network is called '{variant}': expected one of {', '.join(VARIANTS)}.")
+        raise StructureError(f"Expected a variant among {', '.join(VARIANTS)}, got '{variant}'.")
     if min(alpha, num_outputs, *image_shape) < 1:
         raise ShapeError(
-            "A relaxed network needs a width alpha of 1 or more, an output or more, and images that are not empty; "
-            f"alpha={alpha}, {num_outputs} outputs and images of shape {image_shape} came."
+            "Expected a width alpha of 1 or more, an output or more, and images that are not empty, got "
+            f"alpha={alpha}, {num_outputs} outputs and images of shape {image_shape}."
         )
     if "gconv" in VARIANTS[variant] and image_shape[1] != image_shape[2]:
         raise ShapeError(
-            f"'{variant}' turns images by quarters, so they must be square; {image_shape[1]}×{image_shape[2]} came. "
+            f"Expected square images for the quarter turns of '{variant}', got {image_shape[1]}×{image_shape[2]}. "
             "Pad them, or use a variant without gconv."
         )
 
@@ -148,8 +162,8 @@ def _check_length_scale(variant: str, length_scale: str) -> None:
     sparse = [name for name, paths in VARIANTS.items() if any(path.startswith("s-") for path in paths)]
     if variant not in sparse and length_scale != "fixed":
         raise StructureError(
-            f"'{variant}' has no sparse path, so that its length_scale can only be 'fixed'; {length_scale!r} came. "
-            f"Leave it out, or take one of {', '.join(sparse)}."
+            f"Expected length_scale='fixed' for '{variant}', which has no sparse path, got {length_scale!r}. "
+            f"Leave it out, or use one of {', '.join(sparse)}."
         )
 
 
@@ -161,43 +175,43 @@ def _sides(side: int) -> list[int]:
     return [*sides, 1]
 
 
-def _block(paths: Sequence[str], place: Place) -> Relaxed:
-    (_, *before), (_, *after) = place.in_shape, place.out_shape
+def _block(paths: Sequence[str], shape: PathShape) -> Relaxed:
+    (_, *before), (_, *after) = shape.in_shape, shape.out_shape
     stride = (before[0] // after[0], before[1] // after[1])
-    pool = None if stride == (1, 1) else PolyphasePool(stride, place.group)
-    return Relaxed({name: _PATHS[name](place) for name in paths}, pool)
+    pool = None if stride == (1, 1) else PolyphasePool(stride, shape.group)
+    return Relaxed({name: _PATHS[name](shape) for name in paths}, pool)
 
 
-def _dense(place: Place) -> nn.Module:
-    return Dense(place.in_shape, place.out_shape, generator=place.generator)
+def _dense(shape: PathShape) -> nn.Module:
+    return Dense(shape.in_shape, shape.out_shape, generator=shape.generator)
 
 
-def _factored(place: Place) -> nn.Module:
-    return FactoredDense(place.in_shape, place.out_shape, generator=place.generator)
+def _factored(shape: PathShape) -> nn.Module:
+    return FactoredDense(shape.in_shape, shape.out_shape, generator=shape.generator)
 
 
-def _conv(place: Place) -> nn.Module:
-    conv = Conv(place.in_shape[0], place.out_shape[0], generator=place.generator)
-    return conv if place.group is None else FixedFrame(conv, place.group)
+def _conv(shape: PathShape) -> nn.Module:
+    conv = Conv(shape.in_shape[0], shape.out_shape[0], generator=shape.generator)
+    return conv if shape.group is None else FixedFrame(conv, shape.group)
 
 
-def _sparse_conv(place: Place) -> nn.Module:
-    channels = place.in_shape[0], place.out_shape[0]
-    return SparseConv(*channels, length_scale=place.length_scale, generator=place.generator)
+def _sparse_conv(shape: PathShape) -> nn.Module:
+    channels = shape.in_shape[0], shape.out_shape[0]
+    return SparseConv(*channels, length_scale=shape.length_scale, generator=shape.generator)
 
 
-def _sparse_dense(place: Place) -> nn.Module:
-    shapes = place.in_shape, place.out_shape
-    return SparseDense(*shapes, length_scale=place.length_scale, generator=place.generator)
+def _sparse_dense(shape: PathShape) -> nn.Module:
+    shapes = shape.in_shape, shape.out_shape
+    return SparseDense(*shapes, length_scale=shape.length_scale, generator=shape.generator)
 
 
-def _group_conv(place: Place) -> nn.Module:
-    assert place.group is not None, "a network with gconv has a group"
-    channels = place.in_shape[0] // place.group.size, place.out_shape[0] // place.group.size
-    return GroupConv(*channels, group=place.group, factorization=place.factorization, generator=place.generator)
+def _group_conv(shape: PathShape) -> nn.Module:
+    assert shape.group is not None, "a network with gconv has a group"
+    channels = shape.in_shape[0] // shape.group.size, shape.out_shape[0] // shape.group.size
+    return GroupConv(*channels, group=shape.group, factorization=shape.factorization, generator=shape.generator)
 
 
-_PATHS: dict[str, Callable[[Place], nn.Module]] = {
+_PATHS: dict[str, Callable[[PathShape], nn.Module]] = {
     "fc": _dense,
     "f-fc": _factored,
     "conv": _conv,
@@ -210,7 +224,7 @@ _PATHS: dict[str, Callable[[Place], nn.Module]] = {
 def _head(
     num_inputs: int, num_hidden: int, num_outputs: int, group: Group | None, generator: torch.Generator | None
 ) -> nn.Sequential:
-    """Two layers from features of one pixel to outputs; over a group, each slice by itself, then their mean."""
+    """Two layers from features of one pixel to outputs; over a group, applied to each slice, then averaged."""
     if group is None:
         hidden, output = _linear(num_inputs, num_hidden, generator), _linear(num_hidden, num_outputs, generator)
         return nn.Sequential(nn.Flatten(), hidden, nn.ReLU(), output)

@@ -21,20 +21,26 @@ def fixup_resnet(
     """Fixup residual network, (N, c, H, W) -> (N, C), for images of any size; paper 1 has `fixup_resnet(8, 16)`.
 
     Three stages of n blocks with w, 2w and 4w channels, the last two at half and a quarter of the resolution. The
-    last convolution of each block and the classifier start at 0, so the outputs do; the first convolution of each of
-    the 3n blocks is scaled down by (3n)^-½.
+    last convolution of each block and the classifier are initially 0, and so are the outputs; the first convolution of
+    each of the 3n blocks is scaled by (3n)^-½.
 
     Arguments:
         depth: The number of layers, 6n + 2: 8, 14, 20 and so on.
         width: The number of channels w of the first stage.
         num_channels: The number of channels c of the images.
         num_outputs: The number of outputs C.
-        generator: The source of the initial weights; None leaves them to torch's global seed.
+        generator: The source of the initial weights; None uses torch's global seed.
+
+    Example:
+        >>> import torch
+        >>> from covary.networks import fixup_resnet
+        >>> fixup_resnet(depth=8, width=16)(torch.rand(1, 3, 32, 32)).abs().max().item()
+        0.0
     """
     if depth < 8 or depth % 6 != 2 or width < 1:
         raise ShapeError(
-            f"A Fixup network needs a depth of 6n + 2 (8, 14, 20 and so on) and a width of 1 or more; {depth} and "
-            f"{width} came."
+            "Expected a depth of 6n + 2 (8, 14, 20 and so on) and a width of 1 or more, got depth "
+            f"{depth} and width {width}."
         )
     per_stage = (depth - 2) // 6
     stem = nn.Conv2d(num_channels, width, 3, padding=1, bias=False)
@@ -57,8 +63,8 @@ def fixup_resnet(
 class FixupBlock(nn.Module):
     r"""Residual block :math:`\mathrm{relu}(s(x) + a\, W_2(\mathrm{relu}(W_1(x + b_1) + b_2) + b_3) + b_4)`.
 
-    The shortcut is :math:`s(x) = x`. Where the block has a stride it also doubles the channels: there s takes every
-    second pixel of :math:`x + b_1` and appends channels of zeros.
+    The shortcut is :math:`s(x) = x`. A block with a stride also doubles the channels: then s is every second pixel of
+    :math:`x + b_1`, with channels of zeros appended.
 
     Arguments:
         fan_in: The number of channels of the inputs.
@@ -76,7 +82,7 @@ class FixupBlock(nn.Module):
         nn.init.zeros_(self.second.weight)
 
     def forward(self, input: Float[Tensor, "N D H W"]) -> Float[Tensor, "N E I J"]:
-        """The features after the block."""
+        """Features after the block."""
         shifted = self.bias_1(input)
         inner = torch.relu(self.bias_2(self.first(shifted)))
         residual = self.bias_4(self.scale(self.second(self.bias_3(inner))))

@@ -118,7 +118,7 @@ def test_two_at_a_time_come_to_the_same(tmp_path):
 def test_an_error_in_another_process_is_told(tmp_path):
     job = jobs(tmp_path)[0]
     broken = job._replace(config=replace(job.config, network="nothing"))
-    with pytest.raises(StructureError, match="No network is called 'nothing'"):
+    with pytest.raises(StructureError, match="Expected a network among .*got 'nothing'"):
         train_all([broken], None, quiet, processes=2)
 
 

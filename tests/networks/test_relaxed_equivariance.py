@@ -1,4 +1,4 @@
-"""Networks whose relaxing paths are off keep their symmetry strictly: pools, padding and all."""
+"""Networks with only equivariant paths are exactly invariant, pools and padding included."""
 
 from itertools import product
 
@@ -11,9 +11,9 @@ from covary.layers import PolyphasePool, SparseDense
 from covary.networks import relaxed_network
 from shifted import digits, distance, rolled
 
-STRICT = 1e-10
+EXACT = 1e-10
 SHIFTS = [(1, 0), (0, 1), (3, 6), (15, 30), (16, 16)]
-STRICT_PATHS = {
+EXACT_PATHS = {
     "conv": "conv",
     "fc+conv": "conv",
     "f-fc+conv": "conv",
@@ -25,13 +25,13 @@ STRICT_PATHS = {
     "gconv-pointwise": "gconv",
     "f-fc+conv+gconv": "gconv",
 }
-OVER_TURNS = [variant for variant in STRICT_PATHS if "gconv" in variant]
+OVER_TURNS = [variant for variant in EXACT_PATHS if "gconv" in variant]
 
 
-def strict_network(variant, generator, keep=None, alpha=2):
-    """A network with all weights awake, biases too, except in paths that are not strict: there all are zero."""
+def equivariant_network(variant, generator, keep=None, alpha=2):
+    """A network with no weight or bias at zero, except in paths that are not equivariant: there all are zero."""
     network = relaxed_network(variant, alpha, (1, 32, 32), 4, generator=generator)
-    keep = keep or (STRICT_PATHS[variant],)
+    keep = keep or (EXACT_PATHS[variant],)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
@@ -62,48 +62,48 @@ def change(network, x, transformed):
 
 
 @pytest.mark.parametrize("kind", ["digits", "noise"])
-@pytest.mark.parametrize("variant", STRICT_PATHS)
+@pytest.mark.parametrize("variant", EXACT_PATHS)
 def test_shifts(variant, kind, generator):
-    network, x = strict_network(variant, generator), images(kind, generator)
+    network, x = equivariant_network(variant, generator), images(kind, generator)
     shifted = rolled(x, SHIFTS)
-    assert change(network, x, shifted) < STRICT
+    assert change(network, x, shifted) < EXACT
     for found, expected in zip(feature_maps(network, shifted), feature_maps(network, x), strict=True):
-        assert distance(found, expected) < STRICT
+        assert distance(found, expected) < EXACT
 
 
 @pytest.mark.parametrize("kind", ["digits", "noise"])
 @pytest.mark.parametrize("variant", OVER_TURNS)
 def test_quarter_turns(variant, kind, generator):
-    network, x = strict_network(variant, generator), images(kind, generator)
+    network, x = equivariant_network(variant, generator), images(kind, generator)
     turned = torch.stack([image.rot90(number, (1, 2)) for number, image in enumerate(x)])
-    assert change(network, x, turned) < STRICT
-    assert change(network, x, rolled(turned, SHIFTS)) < STRICT
+    assert change(network, x, turned) < EXACT
+    assert change(network, x, rolled(turned, SHIFTS)) < EXACT
     # The control: a network without turns.
-    assert change(strict_network("conv", generator), x, turned) > 0.1
+    assert change(equivariant_network("conv", generator), x, turned) > 0.1
 
 
 @pytest.mark.parametrize("variant", ["conv", "gconv-full"])
 def test_single_precision(variant, generator):
-    network, x = strict_network(variant, generator).float(), digits(5).float()
+    network, x = equivariant_network(variant, generator).float(), digits(5).float()
     assert change(network, x, rolled(x, SHIFTS)) < 1e-4
 
 
 @pytest.mark.parametrize("variant", ["conv", "gconv-full"])
 def test_an_example_does_not_see_its_batch(variant, generator):
-    network, x = strict_network(variant, generator), images("digits", generator)
+    network, x = equivariant_network(variant, generator), images("digits", generator)
     with torch.no_grad():
         alone = torch.cat([network(example) for example in x.split(1)])
-        torch.testing.assert_close(alone, network(x), rtol=0, atol=STRICT)
+        torch.testing.assert_close(alone, network(x), rtol=0, atol=EXACT)
 
 
 @pytest.mark.parametrize("variant", ["conv", "gconv-full"])
 def test_every_shift(variant, generator):
     """All 1,024 shifts of one digit, one after the other in a batch."""
-    network, x = strict_network(variant, generator, alpha=1), images("digits", generator)
+    network, x = equivariant_network(variant, generator, alpha=1), images("digits", generator)
     every = torch.stack([x[0].roll(shift, (-2, -1)) for shift in product(range(32), range(32))])
     with torch.no_grad():
         outputs, spread = network(every), network(x).std(0).mean()
-    assert (outputs - outputs[0]).abs().max() / spread < STRICT
+    assert (outputs - outputs[0]).abs().max() / spread < EXACT
 
 
 class OnePhasePerSlice(PolyphasePool):
@@ -116,7 +116,7 @@ class OnePhasePerSlice(PolyphasePool):
 
 @torch.no_grad()
 def test_pointwise_is_the_average_over_turns_where_each_turn_pools_by_itself(generator):
-    network, x = strict_network("gconv-pointwise", generator), images("digits", generator)
+    network, x = equivariant_network("gconv-pointwise", generator), images("digits", generator)
     plain = relaxed_network("conv", 2, (1, 32, 32), 4, generator=generator)
     shared = zip(plain.parameters(), network.parameters(), strict=True)
     for parameter, other in shared:
@@ -124,19 +124,19 @@ def test_pointwise_is_the_average_over_turns_where_each_turn_pools_by_itself(gen
     average = torch.stack([plain(x.rot90(turn, (2, 3))) for turn in range(4)]).mean(0)
     assert (network(x) - average).abs().max() > 1e-3  # the control: one grid for all slices is another network
     with_pools(OnePhasePerSlice)(network)
-    torch.testing.assert_close(network(x), average, rtol=0, atol=STRICT)
+    torch.testing.assert_close(network(x), average, rtol=0, atol=EXACT)
 
 
 def test_images_with_a_turn_of_their_own(generator):
     x = images("digits", generator)
     symmetric = sum(x.rot90(turns, (2, 3)) for turns in range(4))
-    # All phases of such an image tie; over the same group they are turned copies that have the same logits.
-    assert change(strict_network("gconv-full", generator), symmetric, rolled(symmetric, SHIFTS)) < STRICT
+    # All phases of such an image tie; over the same group they are turned images that have the same logits.
+    assert change(equivariant_network("gconv-full", generator), symmetric, rolled(symmetric, SHIFTS)) < EXACT
 
 
 def test_plain_convolutions_beside_a_group_keep_shifts_but_not_turns(generator):
-    network, x = strict_network("f-fc+conv+gconv", generator, keep=("conv", "gconv")), images("digits", generator)
-    assert change(network, x, rolled(x, SHIFTS)) < STRICT
+    network, x = equivariant_network("f-fc+conv+gconv", generator, keep=("conv", "gconv")), images("digits", generator)
+    assert change(network, x, rolled(x, SHIFTS)) < EXACT
     assert change(network, x, x.rot90(1, (2, 3))) > 0.1
 
 
@@ -183,7 +183,7 @@ CONTROLS = {
 @pytest.mark.parametrize("control", CONTROLS)
 def test_controls(control, generator):
     variant, alter = CONTROLS[control]
-    network, x = strict_network(variant, generator), images("digits", generator)
+    network, x = equivariant_network(variant, generator), images("digits", generator)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         alter(network)
@@ -222,12 +222,12 @@ def scale_omega(path, factor):
     ],
 )
 def test_error_vanishes_with_the_prior_scale(variant, relaxing, scale, start, order, generator):
-    network = strict_network(variant, generator, keep=variant.split("+"))
+    network = equivariant_network(variant, generator, keep=variant.split("+"))
     x, errors = images("digits", generator), []
     for factor in (start, 0.1):
         with torch.no_grad():
             for block in network.blocks:
                 scale(block.paths[relaxing], factor)
         errors.append(change(network, x, rolled(x, SHIFTS)))
-    assert errors[0] > 100 * STRICT
+    assert errors[0] > 100 * EXACT
     assert errors[1] / errors[0] == pytest.approx(0.1**order, rel=0.02)

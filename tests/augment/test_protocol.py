@@ -1,30 +1,53 @@
-"""The documented example of a custom augmentation, as it is on the page."""
+"""An augmentation of the user's own: a module with the members of the protocol, without a base class."""
 
 import json
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 import covary
 from covary.augment import Augmentation
 from covary.augment.export import to_json
 from covary.config import FitConfig
 from covary.networks import mlp
+from covary.noise import Stream, uniform
 from training_models import everything
 
-PAGE = Path(__file__).parents[2] / "docs" / "augmentation.md"
+
+class ColorJitter(nn.Module):
+    """Brightness, contrast and saturation of images (N, 3, H, W), each by a uniform amount."""
+
+    names = ("brightness", "contrast", "saturation")
+    units = ("gray levels", "log-factor", "log-factor")
+    hyperparameters = ("raw_widths",)
+
+    def __init__(self, initial_width=0.05):
+        super().__init__()
+        self.raw_widths = nn.Parameter(torch.full((3,), initial_width))
+
+    @property
+    def widths(self):
+        return self.raw_widths.abs()
+
+    def sample_noise(self, index, num_samples, *, seed):
+        shape = (num_samples, 3)
+        return 2 * uniform(seed, index, shape, stream=Stream.AUGMENTATION, dtype=self.raw_widths.dtype) - 1
+
+    def transform(self, x, noise):
+        amounts = (noise * self.widths).to(x)[..., None, None, None]  # (N, S, 3, 1, 1, 1)
+        brightness, contrast, saturation = amounts.unbind(2)
+        samples = x.unsqueeze(1)  # (N, 1, 3, H, W)
+        mean = samples.mean((2, 3, 4), keepdim=True)
+        samples = mean + (samples - mean) * contrast.exp() + brightness
+        gray = samples.mean(2, keepdim=True)
+        return gray + (samples - gray) * saturation.exp()
 
 
 @pytest.fixture(scope="module")
 def color_jitter():
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    (block,) = [block for block in blocks if "class ColorJitter" in block]
-    names = {"__name__": "page"}
-    exec(compile(block, str(PAGE), "exec"), names)
-    return names["ColorJitter"]
+    return ColorJitter
 
 
 def problem(augment, generator):

@@ -145,5 +145,5 @@ def test_index_must_be_flat_int64(index):
 
 
 def test_dtype_must_be_known():
-    with pytest.raises(DataError, match=r"float32 or torch\.float64; torch\.float16 was asked"):
+    with pytest.raises(DataError, match=r"float32 or torch\.float64, got torch\.float16"):
         uniform(0, torch.arange(2), dtype=torch.float16)

@@ -1,48 +1,128 @@
-"""The errors that users meet: each says what was expected, what came, what to do."""
+"""The errors that covary raises: each message says what was expected, what was got, and what to do."""
 
 
 class CovaryError(Exception):
-    """Base of every error that covary raises on purpose."""
+    """Base of all errors that covary raises.
+
+    Example:
+        >>> from covary import Categorical
+        >>> from covary.errors import CovaryError
+        >>> try:
+        ...     Categorical(temperature=-1.0)
+        ... except CovaryError as error:
+        ...     print(error)
+        temperature must be finite and above 0, got -1.0. Pass a positive number.
+    """
 
 
 class ShapeError(CovaryError, ValueError):
-    """A tensor has another shape than its place asks for."""
+    """A tensor has a wrong shape.
+
+    Example:
+        >>> import torch
+        >>> from covary.groups import warp
+        >>> warp(torch.zeros(8, 8), torch.eye(3))
+        Traceback (most recent call last):
+        covary.errors.ShapeError: Images must be (N, C, H, W), got (8, 8). Add missing axes with [:, None].
+    """
 
 
 class DataError(CovaryError, ValueError):
-    """The data cannot be used as they are: empty, not finite, of the wrong type or out of range."""
+    """The data cannot be used: empty, not finite, of a wrong type or out of range.
+
+    Example:
+        >>> from covary import Gaussian
+        >>> Gaussian(sigma_noise=0.0)
+        Traceback (most recent call last):
+        covary.errors.DataError: sigma_noise must be finite and above 0, got 0.0. Pass a positive number.
+    """
 
 
 class StructureError(CovaryError, ValueError):
-    """Two choices that exclude each other, such as a diagonal prior with Kronecker curvature."""
+    """A setting has an unknown value, or two settings exclude each other.
+
+    Example:
+        >>> from covary.groups import cyclic
+        >>> cyclic(0)
+        Traceback (most recent call last):
+        covary.errors.StructureError: Expected an order of 1 or more, got 0. Pass the number of elements.
+    """
 
 
 class NotPositiveDefiniteError(CovaryError, ArithmeticError):
-    """A matrix whose log-determinant or inverse is needed has an eigenvalue that is not above zero."""
+    """A matrix whose log-determinant or inverse is needed has an eigenvalue that is not above zero.
+
+    Example:
+        >>> import torch
+        >>> from covary.errors import NotPositiveDefiniteError
+        >>> from covary.linalg import Diagonal
+        >>> try:
+        ...     Diagonal(torch.zeros(2)).logdet()
+        ... except NotPositiveDefiniteError:
+        ...     print(Diagonal(torch.zeros(2)).logdet(shift=1.0))
+        tensor(0.)
+    """
 
 
 class UnsupportedLayerError(CovaryError, TypeError):
-    """A parameter is used in a way that no curvature rule covers."""
+    """A parameter is used in a way that no curvature rule covers.
+
+    Example:
+        >>> from torch import nn
+        >>> from covary.curvature import coverage
+        >>> [row.name for row in coverage(nn.Sequential(nn.Linear(2, 2), nn.PReLU())).uncovered]  # would raise it
+        ['1.weight']
+    """
 
 
 class CaptureError(CovaryError, RuntimeError):
-    """What was captured in the forward pass no longer holds, such as an input overwritten in place."""
+    """The captured forward pass is invalid, for example because an input was overwritten in place.
+
+    Example:
+        >>> from covary.errors import CaptureError, CovaryError
+        >>> issubclass(CaptureError, CovaryError) and issubclass(CaptureError, RuntimeError)
+        True
+    """
 
 
 class ChartError(CovaryError, ValueError):
-    """A point outside the domain of a chart, or objects of different charts or points in one expression."""
+    """A point is outside the domain of a chart, or an expression mixes objects of different charts or points.
+
+    Example:
+        >>> from covary.errors import ChartError, CovaryError
+        >>> issubclass(ChartError, CovaryError) and issubclass(ChartError, ValueError)
+        True
+    """
 
 
 class KindError(CovaryError, TypeError):
-    """Geometric objects that do not go together, such as a vector plus a covector."""
+    """Geometric objects that cannot be combined, such as a vector plus a covector.
+
+    Example:
+        >>> from covary.errors import CovaryError, KindError
+        >>> issubclass(KindError, CovaryError) and issubclass(KindError, TypeError)
+        True
+    """
 
 
 class NumericalError(CovaryError, ArithmeticError):
-    """A number that must be finite is not."""
+    """A number that must be finite is not.
+
+    Example:
+        >>> from covary.errors import CovaryError, NumericalError
+        >>> issubclass(NumericalError, CovaryError) and issubclass(NumericalError, ArithmeticError)
+        True
+    """
 
 
 class Interrupted(CovaryError, RuntimeError):
-    """Training was told by a signal to end before its time; what it had reached is in a checkpoint."""
+    """Training was stopped by a signal; its state is in a checkpoint.
+
+    Example:
+        >>> from covary.errors import Interrupted
+        >>> Interrupted("Stopped after 3 epochs.", signal_number=15).signal_number
+        15
+    """
 
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)

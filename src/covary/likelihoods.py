@@ -1,4 +1,4 @@
-"""Likelihoods: log p(y | f) and a square root of its output curvature Λ(f), one pair per likelihood.
+"""Likelihoods: log p(y | f) and a square root of its output curvature Λ(f).
 
 Layout: outputs f are (N, C). Signs: log-probabilities, higher is better, summed over data;
 Λ = −∇²_f log p(y | f) is (C, C) per datum and positive semi-definite, and L is its root, L Lᵀ = Λ.
@@ -18,10 +18,17 @@ from .errors import DataError, ShapeError
 
 @runtime_checkable
 class Likelihood(Protocol):
-    """What the evidence asks of a likelihood p(y | f); its learnable parameters are hyperparameters."""
+    """The interface of a likelihood p(y | f); its learnable parameters are hyperparameters.
+
+    Example:
+        >>> from covary import Categorical
+        >>> from covary.likelihoods import Likelihood
+        >>> isinstance(Categorical(), Likelihood)
+        True
+    """
 
     def check(self, outputs: Tensor, targets: Tensor) -> None:
-        """Nothing, or an error that says why outputs and targets do not fit; for the public edge, once."""
+        """Raise `ShapeError` or `DataError` if outputs and targets do not match; called once per batch of a user."""
         ...
 
     def log_prob(self, outputs: Float[Tensor, "N C"], targets: Tensor) -> Float[Tensor, ""]:
@@ -33,7 +40,7 @@ class Likelihood(Protocol):
         ...
 
     def root_product(self, outputs: Float[Tensor, "N C"], epsilon: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
-        """Product L ε with L Lᵀ = Λ: column k for ε = e_k, a sketch of Λ for random signs ε."""
+        """Product L ε with L Lᵀ = Λ: column k of L for ε = e_k, a random probe of Λ for random signs ε."""
         ...
 
     def mean(self, outputs: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
@@ -51,6 +58,13 @@ class Categorical(nn.Module):
     Arguments:
         temperature: The temperature :math:`T = \exp(t) > 0`, with t the parameter `log_temperature`.
         learn_temperature: Whether the temperature is a hyperparameter.
+
+    Example:
+        >>> import torch
+        >>> from covary import Categorical
+        >>> outputs, targets = torch.tensor([[2.0, 0.0], [0.0, 2.0]]), torch.tensor([0, 0])
+        >>> round(float(Categorical().log_prob(outputs, targets)), 3)
+        -2.254
     """
 
     def __init__(self, temperature: float = 1.0, learn_temperature: bool = False) -> None:
@@ -63,20 +77,20 @@ class Categorical(nn.Module):
         return self.log_temperature.exp()
 
     def check(self, outputs: Tensor, targets: Tensor) -> None:
-        """Nothing, or an error: targets must be (N,) class indices, int64, in [0, C)."""
+        """Raise `ShapeError` or `DataError` unless targets are (N,) class indices, int64, in [0, C)."""
         _check_outputs(outputs)
         num_outputs = outputs.shape[1]
         if targets.dtype != torch.int64:
             raise DataError(
-                f"Categorical needs class indices of dtype torch.int64; {targets.dtype} came. "
+                f"Expected class indices of dtype torch.int64 for Categorical, got {targets.dtype}. "
                 "Pass targets.long() if they are indices, targets.argmax(-1) if they are one-hot."
             )
         _check_target_shape("Categorical", targets, [outputs.shape[:1]])
         wrong = targets[(targets < 0) | (targets >= num_outputs)]
         if len(wrong):
             raise DataError(
-                f"Class {int(wrong[0])} is out of range: the network has {num_outputs} outputs, so classes must lie "
-                f"in [0, {num_outputs - 1}]. Renumber the targets, or give the network more outputs."
+                f"Class {int(wrong[0])} is out of range: expected 0 to {num_outputs - 1}, as the network has {num_outputs} "
+                "outputs. Renumber the targets, or give the network more outputs."
             )
 
     def log_prob(self, outputs: Float[Tensor, "N C"], targets: Int[Tensor, "N"]) -> Float[Tensor, ""]:
@@ -111,6 +125,13 @@ class Gaussian(nn.Module):
     Arguments:
         sigma_noise: The standard deviation :math:`\sigma = \exp(s) > 0`, with s the parameter `log_sigma_noise`.
         learn_sigma_noise: Whether the noise is a hyperparameter.
+
+    Example:
+        >>> import torch
+        >>> from covary import Gaussian
+        >>> likelihood = Gaussian(sigma_noise=0.5)
+        >>> round(likelihood.log_prob(torch.zeros(3, 1), torch.tensor([0.0, 0.5, -0.5])).item(), 3)
+        -1.677
     """
 
     def __init__(self, sigma_noise: float = 1.0, learn_sigma_noise: bool = True) -> None:
@@ -123,7 +144,7 @@ class Gaussian(nn.Module):
         return self.log_sigma_noise.exp()
 
     def check(self, outputs: Tensor, targets: Tensor) -> None:
-        """Nothing, or an error: targets must be finite, (N, C) or (N,) if C is 1, in the dtype of the outputs."""
+        """Raise an error unless targets are finite, (N, C) or (N,) if C is 1, in the dtype of the outputs."""
         _check_outputs(outputs)
         _check_real_targets("Gaussian", outputs, targets)
 
@@ -147,16 +168,23 @@ class Gaussian(nn.Module):
 
 
 class Bernoulli(nn.Module):
-    r"""Independent binary targets, :math:`p(y_c = 1) = \mathrm{sigmoid}(f_c)`."""
+    r"""Independent binary targets, :math:`p(y_c = 1) = \mathrm{sigmoid}(f_c)`.
+
+    Example:
+        >>> import torch
+        >>> from covary import Bernoulli
+        >>> Bernoulli().mean(torch.tensor([[0.0]]))
+        tensor([[0.5000]])
+    """
 
     def check(self, outputs: Tensor, targets: Tensor) -> None:
-        """Nothing, or an error: targets must be 0 or 1, (N, C) or (N,) if C is 1, in the dtype of the outputs."""
+        """Raise an error unless targets are 0 or 1, (N, C) or (N,) if C is 1, in the dtype of the outputs."""
         _check_outputs(outputs)
         _check_real_targets("Bernoulli", outputs, targets)
         wrong = targets[(targets != 0) & (targets != 1)]
         if len(wrong):
             raise DataError(
-                f"Bernoulli needs targets that are 0 or 1; {float(wrong[0]):g} came. "
+                f"Expected targets that are 0 or 1 for Bernoulli, got {float(wrong[0]):g}. "
                 "Threshold the targets, or use Gaussian for real values."
             )
 
@@ -173,17 +201,14 @@ class Bernoulli(nn.Module):
         return (0.5 * (logsigmoid(outputs) + logsigmoid(-outputs))).exp() * epsilon
 
     def mean(self, outputs: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
-        """Probabilities sigmoid(f) of a one."""
+        """Probabilities sigmoid(f) that y is 1."""
         return outputs.sigmoid()
 
 
 def _log_parameter(name: str, value: float, learned: bool) -> nn.Parameter:
-    """Logarithm of a positive number, as a scalar parameter.
-
-    It is held in float64 and cast to the outputs where it is used, so that it is exact for outputs of either precision.
-    """
+    """Logarithm of a positive number, as a scalar parameter in float64 that is cast to the outputs' dtype on use."""
     if not (math.isfinite(value) and value > 0):
-        raise DataError(f"{name} must be finite and above 0; {value} came. Pass a positive number.")
+        raise DataError(f"{name} must be finite and above 0, got {value}. Pass a positive number.")
     return nn.Parameter(torch.tensor(math.log(value), dtype=torch.float64), requires_grad=learned)
 
 
@@ -195,15 +220,15 @@ def _as_columns(targets: Tensor, outputs: Tensor) -> Tensor:
 def _check_outputs(outputs: Tensor) -> None:
     if outputs.ndim != 2:
         raise ShapeError(
-            f"The network must return outputs of shape (N, C); {tuple(outputs.shape)} came. "
+            f"The network must return outputs of shape (N, C), got {tuple(outputs.shape)}. "
             "Flatten or reduce every axis but the first and the last."
         )
     if not outputs.is_floating_point():
-        raise DataError(f"Outputs must be floating; {outputs.dtype} came. Return logits or means, not classes.")
+        raise DataError(f"Outputs must be floating, got {outputs.dtype}. Return logits or means, not classes.")
     if not outputs.isfinite().all():
         raise DataError(
-            f"Outputs must be finite; {int((~outputs.isfinite()).sum())} of {outputs.numel()} are NaN or infinite. "
-            "Look for NaN in the inputs or a learning rate that is too high."
+            f"Outputs must be finite, got {int((~outputs.isfinite()).sum())} of {outputs.numel()} NaN or infinite. "
+            "Check the inputs for NaN, or lower the learning rate."
         )
 
 
@@ -213,13 +238,13 @@ def _check_real_targets(name: str, outputs: Tensor, targets: Tensor) -> None:
     _check_target_shape(name, targets, [(num_data, num_outputs), *column])
     if targets.dtype != outputs.dtype:
         raise DataError(
-            f"{name} needs targets in the dtype of the outputs, {outputs.dtype}; {targets.dtype} came. "
+            f"Expected targets in the dtype of the outputs for {name}, {outputs.dtype}, got {targets.dtype}. "
             f"Pass targets.to({outputs.dtype})."
         )
     if not targets.isfinite().all():
         raise DataError(
-            f"Targets must be finite; {int((~targets.isfinite()).sum())} of {targets.numel()} are NaN or infinite. "
-            "Drop those data or fill them in."
+            f"Targets must be finite, got {int((~targets.isfinite()).sum())} of {targets.numel()} NaN or infinite. "
+            "Remove those data or fill them in."
         )
 
 
@@ -227,6 +252,6 @@ def _check_target_shape(name: str, targets: Tensor, shapes: list[tuple[int, ...]
     if tuple(targets.shape) not in [tuple(shape) for shape in shapes]:
         expected = " or ".join(str(tuple(shape)) for shape in shapes)
         raise ShapeError(
-            f"{name} needs targets of shape {expected} for these outputs; {tuple(targets.shape)} came. "
+            f"Expected targets of shape {expected} for {name}, got {tuple(targets.shape)}. "
             "Pass one target per datum, and a network with one output per target entry or class."
         )

@@ -1,7 +1,7 @@
-"""Counter-based noise: numbers that are functions of (seed, stream, index, position) and of nothing else.
+"""Counter-based noise: random numbers as functions of (seed, stream, index, position) alone.
 
-Word p of datum i is the splitmix64 output number p of a state that is itself output i of a state that is output
-`stream` of `seed`. No state runs on, so a batch split, an order, a device or a restart changes no bit.
+Word p of datum i is output p of the splitmix64 sequence from a state that is itself output i of a state that is output
+`stream` of `seed`. There is no running state, so batch size, order, device and restarts do not change a bit.
 """
 
 import math
@@ -15,16 +15,16 @@ from .errors import DataError, ShapeError
 
 _GAMMA = 0x9E3779B97F4A7C15  # 2⁶⁴ / golden ratio, odd: the step of the splitmix64 counter
 _MIX_1, _MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_BITS = {torch.float64: 53, torch.float32: 24}  # the width of a significand: so many bits convert without rounding
+_BITS = {torch.float64: 53, torch.float32: 24}  # bits of the significand, which convert without rounding
 
 
 class Stream(IntEnum):
-    """Uses of noise, kept apart: equal seeds and indices in two streams give unrelated numbers."""
+    """The uses of noise: equal seeds and indices give independent numbers in different streams."""
 
     GENERAL = 0
     AUGMENTATION = 1  # transforms of a datum
-    SKETCH = 2  # signs that sketch Λ^½, when the factors are accumulated
-    SKETCH_SECOND = 3  # the same in the second pass, independent of the first
+    SKETCH = 2  # signs of random probes of Λ^½, for the factors
+    SKETCH_SECOND = 3  # the same for the second pass, independent of the first
     SHUFFLE = 4  # order of data within an epoch
     SUBSET = 5  # the M of N data that a hyper step sees
     POSTERIOR = 6  # samples of weights
@@ -44,10 +44,10 @@ def uniform(
 
     Arguments:
         seed: Any integer, taken modulo 2⁶⁴.
-        index: The identity of each datum, int64; the result lies on its device.
+        index: The identity of each datum, int64; the result is on its device.
         shape: The shape per datum; position counts its entries in row-major order.
         stream: The use of the numbers, see `Stream`.
-        dtype: torch.float32 or torch.float64; the former is the latter cut to 24 bits.
+        dtype: torch.float32 or torch.float64; the former is the latter truncated to 24 bits.
     """
     bits = _significand_bits(dtype)
     return _logical_shift(_words(seed, index, shape, stream), 64 - bits).to(dtype) * 2.0**-bits
@@ -61,7 +61,7 @@ def rademacher(
     stream: int = Stream.GENERAL,
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "N ..."]:
-    """Random signs, −1 or +1 with equal odds, shape (N, *shape); arguments as in `uniform`."""
+    """Random signs, −1 or +1 with equal probability, shape (N, *shape); arguments as in `uniform`."""
     return (1 - 2 * _logical_shift(_words(seed, index, shape, stream), 63)).to(dtype)
 
 
@@ -74,7 +74,7 @@ def normal(
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "N ..."]:
     """Standard normal numbers, shape (N, *shape), as the inverse normal CDF of a uniform; arguments as in `uniform`."""
-    # One bit fewer leaves room for the half that keeps u = (k + ½) / 2ᵇ exact and strictly inside (0, 1).
+    # one bit less, for the half that keeps u = (k + ½) / 2ᵇ exact and strictly inside (0, 1).
     bits = _significand_bits(dtype) - 1
     middle = _logical_shift(_words(seed, index, shape, stream), 64 - bits).to(dtype) + 0.5
     return torch.special.ndtri(middle * 2.0**-bits)
@@ -82,12 +82,12 @@ def normal(
 
 def permutation(seed: int, num: int, *, stream: int = Stream.SHUFFLE) -> Int[Tensor, "num"]:
     """Random permutation of 0, …, num − 1, on the CPU."""
-    # Mixing is a bijection of the 64-bit words, so distinct indices have distinct words: the order has no ties.
+    # Mixing is a bijection of 64-bit words, so distinct indices have distinct words and the order has no ties.
     return _words(seed, torch.arange(num), (), stream).argsort()
 
 
 def fold(seed: int, number: int) -> int:
-    """Seed derived from a seed by a number, such as the epoch: in [−2⁶³, 2⁶³), unrelated for unequal numbers."""
+    """Seed derived from a seed by a number, such as the epoch: in [−2⁶³, 2⁶³), independent for different numbers."""
     return int(_child(_as_int64(seed), torch.tensor(_as_int64(number))))
 
 
@@ -95,8 +95,8 @@ def _words(seed: int, index: Tensor, shape: tuple[int, ...], stream: int) -> Int
     """Random 64-bit words, shape (N, *shape)."""
     if index.ndim != 1 or index.dtype != torch.int64:
         raise ShapeError(
-            f"index must be (N,) of dtype torch.int64, one identity per datum; {tuple(index.shape)} of {index.dtype} "
-            "came. Pass for example torch.arange(len(x))."
+            f"index must be (N,) of dtype torch.int64, one identity per datum, got {tuple(index.shape)} of "
+            f"{index.dtype}. Pass for example torch.arange(len(x))."
         )
     rows = _child(fold(seed, stream), index)
     positions = torch.arange(math.prod(shape), device=index.device)
@@ -123,5 +123,5 @@ def _as_int64(number: int) -> int:
 
 def _significand_bits(dtype: torch.dtype) -> int:
     if dtype not in _BITS:
-        raise DataError(f"Noise comes in torch.float32 or torch.float64; {dtype} was asked. Draw one and cast it.")
+        raise DataError(f"Noise must be torch.float32 or torch.float64, got {dtype}. Draw one of them and cast it.")
     return _BITS[dtype]

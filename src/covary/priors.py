@@ -1,4 +1,4 @@
-"""Gaussian prior per parameter group: which parameters are weights, their precisions, their log-density.
+"""Gaussian priors per parameter group: which parameters are weights, their precisions, their log-density.
 
 Layout: a weight keeps its own shape; a shift is the precision δ of its entries, 0-d or (numel,). Sign: log-density,
 higher is better, summed over weights.
@@ -20,15 +20,15 @@ Patterns = str | Sequence[str]
 
 
 def weights_of(network: nn.Module) -> dict[str, nn.Parameter]:
-    """Weights of a network: its parameters with `requires_grad`, each once, except those marked as hyperparameters."""
+    """Weights of a network: its parameters with `requires_grad`, each once, except hyperparameters."""
     return {name: parameter for name, parameter in unmarked_of(network).items() if parameter.requires_grad}
 
 
 def unmarked_of(network: nn.Module) -> dict[str, nn.Parameter]:
-    """Parameters of a network, frozen ones among them, each once, except those marked as hyperparameters.
+    """Parameters of a network, frozen ones included, each once, except hyperparameters.
 
-    A module marks them by an attribute `hyperparameters`, a tuple with names of its own parameters, or of child modules
-    all of whose parameters are hyperparameters.
+    A module marks its hyperparameters by an attribute `hyperparameters`: a tuple with names of its own parameters, or
+    of child modules all of whose parameters are hyperparameters.
     """
     marked = {id(parameter) for module in network.modules() for parameter in _marked(module)}
     return {name: parameter for name, parameter in network.named_parameters() if id(parameter) not in marked}
@@ -43,7 +43,7 @@ class Prior(nn.Module):
     r"""Gaussian prior :math:`\theta_p \sim \mathcal N(0, 1 / \delta_{g(p)})`, one precision per group g.
 
     Precisions are positive by construction, :math:`\delta = \exp(d)` with d the parameter `log_precision`. The prior
-    holds names and shapes, not the network.
+    stores names and shapes, not the network.
 
     Arguments:
         network: The network whose weights it covers; their dtype and device (of the first) are the prior's.
@@ -51,6 +51,14 @@ class Prior(nn.Module):
             group names to fnmatch patterns over parameter names, where the first match wins.
         precision: The initial :math:`\delta > 0`, one for all, or per pattern, where the first match wins.
         exclude: Patterns of parameters that are not weights: absent from prior and curvature.
+
+    Example:
+        >>> from torch import nn
+        >>> from covary import Prior
+        >>> Prior(nn.Linear(3, 2), precision={"weight": 2.0, "*": 1.0})
+        Prior(structure='layerwise', num_groups=2, num_params=8)
+        >>> Prior(nn.Linear(3, 2), "scalar", exclude="bias").names
+        ('weight',)
     """
 
     names: tuple[str, ...]  # covered parameters, in the order of `named_parameters`
@@ -84,14 +92,17 @@ class Prior(nn.Module):
         return self.log_precision.exp()
 
     def weights(self, network: nn.Module) -> dict[str, nn.Parameter]:
-        """Weights of the network that this prior covers, in the order of `names`; an error if made for another."""
+        """Weights of the network that this prior covers, in the order of `names`.
+
+        Raises `StructureError` if the prior was made for a network with other parameters.
+        """
         covered = {n: p for n, p in weights_of(network).items() if not _matches(n, self.exclude)}
-        came = {name: tuple(weight.shape) for name, weight in covered.items()}
-        for name in [*self._shapes, *came]:
-            if self._shapes.get(name) != came.get(name):
+        found = {name: tuple(weight.shape) for name, weight in covered.items()}
+        for name in [*self._shapes, *found]:
+            if self._shapes.get(name) != found.get(name):
                 raise StructureError(
-                    f"This prior was made for another network: parameter '{name}' had shape {self._shapes.get(name)} "
-                    f"there and has {came.get(name)} here (None: not a weight). Make a new Prior(network)."
+                    f"This prior was made for another network: expected parameter '{name}' of shape "
+                    f"{self._shapes.get(name)}, got {found.get(name)} (None: not a weight). Make a new Prior(network)."
                 )
         return {name: covered[name] for name in self.names}
 
@@ -102,7 +113,7 @@ class Prior(nn.Module):
 
     def log_density(self, weights: Weights) -> Float[Tensor, ""]:
         r"""Log-density :math:`\frac12 \sum_p (\log \delta_p - \delta_p \theta_p^2 - \log 2\pi)`, a sum."""
-        # in double: the constant of a million weights would round away nats that models are compared by
+        # in float64: the constant of a million weights would round away the differences by which models are compared
         total = torch.tensor(-0.5 * self.num_params * math.log(2 * math.pi), dtype=torch.float64).to(
             self.log_precision.device
         )
@@ -116,7 +127,9 @@ class Prior(nn.Module):
     def group_of(self, name: str) -> str:
         """Group that a covered parameter belongs to; with "diagonal", its own name."""
         if name not in self._group_of:
-            raise StructureError(f"'{name}' is not covered by this prior. Its parameters are {', '.join(self.names)}.")
+            raise StructureError(
+                f"Expected a parameter that this prior covers, got '{name}'. Choose one of {', '.join(self.names)}."
+            )
         return self._group_of[name]
 
     def extra_repr(self) -> str:
@@ -126,7 +139,7 @@ class Prior(nn.Module):
         return f"structure={structure!r}, num_groups={len(self.log_precision)}, num_params={self.num_params}{excluded}"
 
     def _places(self) -> dict[str, int | slice]:
-        """Where in `log_precision` each tensor finds its precisions."""
+        """The entries of `log_precision` that belong to each tensor."""
         if self.structure != "diagonal":
             return {name: self.groups.index(group) for name, group in self._group_of.items()}
         places: dict[str, int | slice] = {}
@@ -145,15 +158,16 @@ class Prior(nn.Module):
             place = self._place[name]
             if isinstance(place, int) and not initial[place].isnan() and initial[place] != math.log(value):
                 raise StructureError(
-                    f"Group '{self._group_of[name]}' has one precision, but '{name}' asks for {value} and another "
-                    f"of its parameters for {initial[place].exp():g}. Give them the same, or use structure='layerwise'."
+                    f"Expected one precision for group '{self._group_of[name]}', got {value} for '{name}' and "
+                    f"{initial[place].exp():g} for another of its parameters. Pass the same for all, or use "
+                    "structure='layerwise'."
                 )
             initial[place] = math.log(value)
         return initial
 
 
 def mean_precisions(prior: Prior) -> dict[str, float]:
-    """The precision of each tensor, by its name; of one that has many, their geometric mean."""
+    """The precision of each tensor, by name; the geometric mean if a tensor has several."""
     return {name: float(shift.detach().double().log().mean().exp()) for name, shift in prior.shifts().items()}
 
 
@@ -166,7 +180,7 @@ def _marked(module: nn.Module) -> list[nn.Parameter]:
         if name not in members or isinstance(names, str):
             raise StructureError(
                 f"{type(module).__name__}.hyperparameters must be a tuple with names of its own parameters or child "
-                f"modules ({', '.join(members) or 'it has none'}); {names!r} came. Correct the tuple."
+                f"modules ({', '.join(members) or 'it has none'}), got {names!r}. Correct the tuple."
             )
         member = members[name]
         if member is not None:
@@ -186,8 +200,8 @@ def _check_used(names: Sequence[str], patterns: Sequence[str], role: str) -> Non
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise StructureError(
-                f"Pattern '{pattern}' of {role} matches no parameter; they are {', '.join(names)}. "
-                "Correct it or leave it out."
+                f"Expected a pattern of {role} that matches a parameter, got '{pattern}'; the parameters are "
+                f"{', '.join(names)}. Correct it or remove it."
             )
 
 
@@ -197,7 +211,7 @@ def _without(weights: dict[str, nn.Parameter], exclude: Sequence[str]) -> dict[s
     covered = {name: weight for name, weight in weights.items() if not _matches(name, exclude)}
     if not covered:
         raise StructureError(
-            "A prior needs at least one weight; the network has no parameter with requires_grad that is neither a "
+            "Expected at least one weight, got a network without a parameter that has requires_grad and is neither a "
             "hyperparameter nor excluded. Unfreeze a parameter or exclude fewer."
         )
     return covered
@@ -212,8 +226,8 @@ def _assign(names: Sequence[str], structure: str | Mapping[str, Patterns]) -> di
     if structure in ("layerwise", "diagonal"):
         return {name: name for name in names}
     raise StructureError(
-        f"Prior structure must be 'scalar', 'layerwise', 'diagonal' or a mapping from group names to patterns; "
-        f"{structure!r} came. Choose one of these."
+        f"Prior structure must be 'scalar', 'layerwise', 'diagonal' or a mapping from group names to patterns, got "
+        f"{structure!r}. Choose one of these."
     )
 
 
@@ -224,13 +238,14 @@ def _assign_by_pattern(names: Sequence[str], groups: Mapping[str, tuple[str, ...
     for name, found in assigned.items():
         if found is None:
             raise StructureError(
-                f"Parameter '{name}' matches no group of the prior ({', '.join(groups)}). Add a pattern for it, such "
-                "as a last group with '*', or exclude it."
+                f"Expected a group of the prior ({', '.join(groups)}) for parameter '{name}', but no pattern matches. "
+                "Add a pattern, such as a last group with '*', or exclude the parameter."
             )
     for group in groups:
         if group not in assigned.values():
             raise StructureError(
-                f"Group '{group}' of the prior is empty: earlier groups match all its parameters. Put it before them."
+                f"Expected a parameter in group '{group}' of the prior, but earlier groups match all its parameters. "
+                "Put it before them."
             )
     return {name: group for name, group in assigned.items() if group is not None}
 
@@ -241,11 +256,13 @@ def _initial_precisions(names: Sequence[str], precision: float | Mapping[str, fl
     for pattern, value in table.items():
         if not (math.isfinite(value) and value > 0):
             raise DataError(
-                f"Prior precision must be finite and above 0; {value} came for '{pattern}'. Pass a positive number."
+                f"Prior precision must be finite and above 0, got {value} for '{pattern}'. Pass a positive number."
             )
     _check_used(names, tuple(table), "precision")
     found = {n: next((v for pattern, v in table.items() if fnmatchcase(n, pattern)), None) for n in names}
     for name in names:
         if found[name] is None:
-            raise StructureError(f"Parameter '{name}' matches no pattern of precision. Add one, such as a last '*'.")
+            raise StructureError(
+                f"Expected a precision for parameter '{name}', but no pattern matches. Add one, such as '*'."
+            )
     return {name: float(value) for name, value in found.items() if value is not None}

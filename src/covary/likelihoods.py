@@ -89,8 +89,8 @@ class Categorical(nn.Module):
         wrong = targets[(targets < 0) | (targets >= num_outputs)]
         if len(wrong):
             raise DataError(
-                f"Class {int(wrong[0])} is out of range: expected 0 to {num_outputs - 1}, as the network has {num_outputs} "
-                "outputs. Renumber the targets, or give the network more outputs."
+                f"Class {int(wrong[0])} is out of range: expected 0 to {num_outputs - 1}, as the network has "
+                f"{num_outputs} outputs. Renumber the targets, or give the network more outputs."
             )
 
     def log_prob(self, outputs: Float[Tensor, "N C"], targets: Int[Tensor, "N"]) -> Float[Tensor, ""]:

@@ -9,7 +9,7 @@ import pytest
 REPOSITORY = Path(__file__).parent.parent
 PACKAGE = REPOSITORY / "src" / "covary"
 
-# Room -> the rooms it may import. A room is a folder or a file directly below the package.
+# Package -> the packages it may import. A file directly below covary counts as a package of its own.
 MAY_IMPORT = {
     "errors": "",
     "_types": "",
@@ -44,22 +44,22 @@ MAY_IMPORT = {
     "benchmarks": "batches distributed linalg data augment layers networks likelihoods priors curvature evidence "
     "hypergrad records report noise",
     "report": "records",
-    "integrations": "augment likelihoods priors evidence hypergrad posterior training records",
     "cli": "data distributed networks experiments reproduce benchmarks layer_summary training report records config",
     "__main__": "cli",
 }
 MAY_IMPORT["__init__"] = " ".join(
-    MAY_IMPORT.keys() - {"cli", "report", "integrations", "benchmarks", "experiments", "reproduce", "__main__"}
+    MAY_IMPORT.keys() - {"cli", "report", "benchmarks", "experiments", "reproduce", "__main__"}
 )
 
-# The mathematics needs torch and its annotations; these rooms face the world and may import more.
+# The mathematics needs torch and its annotations; these packages face the user and may import more.
 EVERYWHERE = {"torch", "jaxtyping", "numpy", "safetensors"} | set(sys.stdlib_module_names)
-FACING_OUT = {"report", "cli", "integrations"}
+FACING_OUT = {"report", "cli"}
 DRAWING = ("figure.py", "figures.py")  # how the names of files end that may import matplotlib and rich
 OUTSIDE = {"data": {"PIL"}}
+WITHOUT_TORCH = {"errors", "_files", "config", "records", "report"}  # settings and saved numbers: no network, no tensor
 
 NAMELESS = {"utils", "util", "misc", "common", "core", "manager", "helpers", "helper"}
-MOST_LINES = 350
+MAX_LINES = 350
 
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
@@ -68,7 +68,7 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(REPOSITORY))
 
 
-def room_of(path: Path, package: Path = PACKAGE) -> str:
+def package_of(path: Path, package: Path = PACKAGE) -> str:
     return path.relative_to(package).parts[0].removesuffix(".py")
 
 
@@ -77,13 +77,13 @@ def imports(path: Path) -> list[ast.Import | ast.ImportFrom]:
     return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
-def rooms_imported(path: Path, package: Path = PACKAGE) -> set[str]:
-    """Rooms of the package that a file imports, also from inside functions."""
+def own_packages_imported(path: Path, package: Path = PACKAGE) -> set[str]:
+    """Packages of covary that a file imports, also from inside functions."""
     depth = len(path.relative_to(package).parts)
     return {
         (node.module or alias.name).split(".")[0]
         for node in imports(path)
-        # As many dots as it takes to reach the root; fewer stay inside the room.
+        # As many dots as it takes to reach the root; fewer stay inside the package.
         if isinstance(node, ast.ImportFrom) and node.level >= depth
         for alias in node.names
     }
@@ -115,61 +115,64 @@ def own_imports_in_functions(path: Path) -> list[int]:
     ]
 
 
-def test_every_room_has_a_row():
-    rooms = {room_of(path) for path in SOURCES}
-    assert rooms <= MAY_IMPORT.keys(), f"rooms without a row in MAY_IMPORT: {sorted(rooms - MAY_IMPORT.keys())}"
+def test_every_package_has_a_row():
+    assert {package_of(path) for path in SOURCES} == MAY_IMPORT.keys()
 
 
-def test_rows_name_rooms():
-    named = {room for row in MAY_IMPORT.values() for room in row.split()}
+def test_rows_name_packages():
+    named = {package for row in MAY_IMPORT.values() for package in row.split()}
     assert named <= MAY_IMPORT.keys()
 
 
 def test_rows_have_no_cycle():
     settled: set[str] = set()
     waiting = dict(MAY_IMPORT)
-    while free := [room for room, row in waiting.items() if set(row.split()) <= settled]:
+    while free := [package for package, row in waiting.items() if set(row.split()) <= settled]:
         settled.update(free)
-        for room in free:
-            del waiting[room]
-    assert not waiting, f"rooms that import one another: {sorted(waiting)}"
+        for package in free:
+            del waiting[package]
+    assert not waiting, f"packages that import one another: {sorted(waiting)}"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_imports_only_what_its_row_allows(path):
-    room = room_of(path)
-    allowed = set(MAY_IMPORT.get(room, "").split()) | {room, "_types", "errors", "_files", "__version__"}
-    assert rooms_imported(path) <= allowed
+    package = package_of(path)
+    allowed = set(MAY_IMPORT[package].split()) | {package, "_types", "errors", "_files", "__version__"}
+    assert own_packages_imported(path) <= allowed
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_imports_from_outside_only_what_its_room_may(path):
+def test_imports_from_outside_only_what_its_package_may(path):
     found = packages_imported(path)
-    assert "covary" not in found, "import the package's own rooms by relative imports"
-    if room_of(path) not in FACING_OUT and not path.name.endswith(DRAWING):
-        assert found <= EVERYWHERE | OUTSIDE.get(room_of(path), set())
-    if room_of(path) == "report":
-        assert "torch" not in found, "a report reads saved numbers, never a network"
+    assert "covary" not in found, "import covary's own packages by relative imports"
+    if package_of(path) not in FACING_OUT and not path.name.endswith(DRAWING):
+        assert found <= EVERYWHERE | OUTSIDE.get(package_of(path), set())
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if package_of(path) in WITHOUT_TORCH], ids=name_of)
+def test_settings_and_saved_numbers_need_no_torch(path):
+    assert "torch" not in packages_imported(path)
+    assert own_packages_imported(path) <= WITHOUT_TORCH
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_own_imports_stand_at_the_top(path):
-    if room_of(path) != "cli":  # a command imports what it computes with when it runs: its help is fast
+def test_own_imports_are_at_the_top(path):
+    if package_of(path) != "cli":  # a command imports what it computes with when it runs: its help is fast
         assert own_imports_in_functions(path) == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_file_is_short_enough_to_read(path):
-    assert len(path.read_text().splitlines()) <= MOST_LINES
+    assert len(path.read_text().splitlines()) <= MAX_LINES
 
 
 def test_every_file_and_folder_has_a_real_name():
     paths = [*PACKAGE.rglob("*"), *(REPOSITORY / "tests").rglob("*")]
     words = {path: set(path.stem.lower().removeprefix("test_").strip("_").split("_")) for path in paths}
-    assert [name_of(path) for path, parts in words.items() if parts & NAMELESS] == []
+    assert [name_of(path) for path, in_name in words.items() if in_name & NAMELESS] == []
 
 
-# The checks above are worth what these are: each must be able to fail.
+# The functions that the checks above use, on sources that break the rules.
 
 
 @pytest.fixture
@@ -194,9 +197,9 @@ def package(tmp_path: Path) -> Path:
         ("priors.py", "import torch\nfrom torch import nn", set()),
     ],
 )
-def test_rooms_imported(package, file, source, expected):
+def test_own_packages_imported(package, file, source, expected):
     (package / file).write_text(source)
-    assert rooms_imported(package / file, package) == expected
+    assert own_packages_imported(package / file, package) == expected
 
 
 def test_packages_imported(package):

@@ -1,5 +1,6 @@
 """Settings of the documentation; `make docs` builds it into site/."""
 
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -76,3 +77,18 @@ sphinx_gallery_conf = {
     "min_reported_time": 5,
     "plot_gallery": "True",
 }
+
+
+# What bars keep their meaning in: formulas, literals, formulas of their own, examples.
+PROTECTED = re.compile(r"(:math:`[^`]*`|``[^`]*``|`[^`]*`|\.\. math::[^\n]*(?:\n(?: [^\n]*)?)*|(?:>>>|\.\.\. )[^\n]*)")
+
+
+def _escape_bars(app: object, kind: str, name: str, value: object, options: object, lines: list[str]) -> None:
+    """Escape |G| and the like in docstrings, outside formulas and literals: reStructuredText would substitute them."""
+    pieces = PROTECTED.split("\n".join(lines))
+    lines[:] = "".join(p if i % 2 else p.replace("|", r"\|") for i, p in enumerate(pieces)).split("\n")
+
+
+def setup(app: object) -> None:
+    """Connect what the settings above cannot say."""
+    app.connect("autodoc-process-docstring", _escape_bars)  # type: ignore[attr-defined]

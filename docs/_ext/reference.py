@@ -7,12 +7,12 @@ import re
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
-
-import typer
-from sphinx.application import Sphinx
+from typing import TYPE_CHECKING, Any
 
 import covary
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 COMMAND_PACKAGES = ("covary.cli", "covary.benchmarks", "covary.reproduce")
 """Packages behind the command line: their reference is that of the commands."""
@@ -115,7 +115,7 @@ def _options(command: Any) -> list[str]:
 
 def write_commands(path: Path) -> None:
     """Write the page of commands: help text and options of each."""
-    from covary.cli.app import app
+    from covary.cli.app import COMMANDS, command
 
     text = [
         "# Commands",
@@ -124,10 +124,10 @@ def write_commands(path: Path) -> None:
         "a command with one line on standard error and exit code 2.",
         "",
     ]
-    for name, command in sorted(typer.main.get_command(app).commands.items()):
-        help_text = re.sub(r"[\b\f]", "", inspect.cleandoc(command.help or "")).strip()
+    for name in COMMANDS:
+        help_text = re.sub(r"[\b\f]", "", inspect.cleandoc(command(name).help or "")).strip()
         text += [f"## `covary {name}`", "", help_text, ""]
-        text += ["| argument or option | meaning | default |", "|---|---|---|", *_options(command), ""]
+        text += ["| argument or option | meaning | default |", "|---|---|---|", *_options(command(name)), ""]
     _write(path, "\n".join(text))
 
 
@@ -193,7 +193,7 @@ def _default(field: Any) -> Any:
     return field.default_factory() if field.default_factory is not MISSING else ""
 
 
-def _generate(app: Sphinx) -> None:
+def _generate(app: "Sphinx") -> None:
     folder = Path(app.srcdir) / "reference"
     write_api(folder / "api")
     write_commands(folder / "commands.md")
@@ -201,7 +201,7 @@ def _generate(app: Sphinx) -> None:
         write_settings(folder / "settings.md")
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: "Sphinx") -> dict[str, Any]:
     """Write the pages when the build begins."""
     app.connect("builder-inited", _generate)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -55,7 +55,7 @@ MAY_IMPORT["__init__"] = " ".join(
 EVERYWHERE = {"torch", "jaxtyping", "numpy", "safetensors"} | set(sys.stdlib_module_names)
 FACING_OUT = {"report", "cli"}
 DRAWING = ("figure.py", "figures.py")  # how the names of files end that may import matplotlib and rich
-OUTSIDE = {"data": {"PIL"}}
+OUTSIDE = {"data": {"PIL"}, "config": {"tomli_w"}}
 WITHOUT_TORCH = {"errors", "_files", "config", "records", "report"}  # settings and saved numbers: no network, no tensor
 
 NAMELESS = {"utils", "util", "misc", "common", "core", "manager", "helpers", "helper"}

@@ -3,9 +3,33 @@
 import torch
 
 import covary
-from covary.config import FitConfig
+from covary.config import EvalConfig, FitConfig, HyperConfig, WeightConfig
 
-QUICK = FitConfig(epochs=4, batch_size=8, burn_in=1, hyper_steps=2, prior_steps=2, hyper_data=12, judgements=2)
+# One step of each kind after every epoch, on all data: the simplest schedule.
+PLAIN = FitConfig(
+    epochs=100,
+    weights=WeightConfig(lr=5e-3, batch_size=250),
+    hyper=HyperConfig(
+        burn_in=10,
+        every=1,
+        num_data=None,
+        num_samples=None,
+        num_sets=1,
+        num_steps=1,
+        num_prior_steps=4,
+        augment_lr=0.1,
+        augment_lr_min=0.005,
+        prior_lr=0.1,
+        prior_lr_min=0.01,
+    ),
+    evaluation=EvalConfig(num_evaluations=3),
+)
+QUICK = PLAIN.replace(
+    epochs=4,
+    weights={"batch_size": 8},
+    hyper={"burn_in": 1, "num_steps": 2, "num_prior_steps": 2, "num_data": 12},
+    evaluation={"num_evaluations": 2},
+)
 
 
 def points(num_data: int = 24, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,7 +1,6 @@
 """An augmentation of the user's own: a module with the members of the protocol, without a base class."""
 
 import json
-from dataclasses import replace
 
 import pytest
 import torch
@@ -10,10 +9,9 @@ from torch import nn
 import covary
 from covary.augment import Augmentation
 from covary.augment.export import to_json
-from covary.config import FitConfig
 from covary.networks import mlp
 from covary.noise import Stream, uniform
-from training_models import everything
+from training_models import PLAIN, everything
 
 
 class ColorJitter(nn.Module):
@@ -91,16 +89,11 @@ def test_composes_with_affine_transforms(color_jitter, generator):
     assert gradient["augment.parts.1.raw_widths"].abs().min() > 0
 
 
-LIT = FitConfig(
+LIT = PLAIN.replace(
     epochs=22,
-    batch_size=30,
-    learning_rate=0.03,
-    burn_in=6,
-    columns="exact",
-    hyper_steps=2,
-    prior_steps=2,
-    augment_rate=0.3,
-    judgements=1,
+    weights={"batch_size": 30, "lr": 0.03},
+    hyper={"burn_in": 6, "probes": "exact", "num_steps": 2, "num_prior_steps": 2, "augment_lr": 0.3},
+    evaluation={"num_evaluations": 1},
 )
 
 
@@ -140,7 +133,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(color_jitter, generator, tmp
         if record.epoch == 3:
             raise Stop
 
-    data, config = lit(20, generator), replace(LIT, epochs=5, burn_in=1)
+    data, config = lit(20, generator), LIT.replace(epochs=5, hyper={"burn_in": 1})
     checkpointed = {"checkpoint_dir": tmp_path, "checkpoint_every": 1}
     with pytest.raises(Stop):
         fit_light(color_jitter(), data, config, callbacks=[stop], **checkpointed)

@@ -12,7 +12,7 @@ import torch
 
 from cli.outcomes import assert_one_line_and_code_2
 from covary.augment import Affine2d
-from covary.config import LAYERS, STRICT, layers_config
+from covary.config import FitConfig, layers_config
 from covary.data import load, resized
 from covary.errors import CovaryError
 from covary.layer_summary import load_pruned
@@ -44,11 +44,11 @@ def test_without_options_the_settings_are_the_defaults(run, monkeypatch):
     run("layers")
     run("layers", "--variant", "s-fc", "--alpha", "2", "--length-scale", "weight", "--prune", "0.05")
     assert seen[0] == layers_config("f-fc+conv", 4)
-    assert (seen[0].augment, seen[0].fit) == ("none", LAYERS)
+    assert (seen[0].augment, seen[0].fit) == ("none", FitConfig.preset("layers"))
     assert (seen[1].network, seen[1].prune) == ("relaxed:s-fc:2:weight", 0.05)
     run("layers", "--relaxation", "0.3")
     assert seen[2] == layers_config("f-fc+conv", 4, relaxation=0.3)
-    assert (seen[2].relaxation, seen[2].fit) == (0.3, STRICT)
+    assert (seen[2].relaxation, seen[2].fit) == (0.3, FitConfig.preset("layers-equivariant"))
 
 
 def test_end_to_end(run, small, tmp_path):
@@ -164,10 +164,10 @@ def test_plan(run, small, tmp_path):
     ("arguments", "words"),
     [
         (("--variant", "wobble"), ["wobble", "f-fc+conv"]),
-        (("--alpha", "0"), ["alpha must be a whole number from 1 to 1,000; 0 came"]),
-        (("--alpha", "-3"), ["alpha must be a whole number from 1 to 1,000; -3 came"]),
-        (("--alpha", "100000"), ["alpha", "100000 came"]),
-        (("--alpha", "99999999999999999999"), ["alpha", "99999999999999999999 came"]),
+        (("--alpha", "0"), ["'alpha' to be a whole number from 1 to 1,000, got 0"]),
+        (("--alpha", "-3"), ["'alpha' to be a whole number from 1 to 1,000, got -3"]),
+        (("--alpha", "100000"), ["alpha", "got 100000"]),
+        (("--alpha", "99999999999999999999"), ["alpha", "got 99999999999999999999"]),
         (
             ("--alpha", "1000", "--variant", "fc", "--size", "1024", "--plan"),
             ["weights on images of 1024×1024", "narrower"],
@@ -179,10 +179,10 @@ def test_plan(run, small, tmp_path):
         (("--alpha", "wide"), ["--alpha", "valid integer"]),
         (("--length-scale", "long"), ["can only be 'fixed'", "'long' came"]),
         (("--length-scale", "long", "--variant", "s-fc"), ["'fixed', 'weight', 'hyperparameter'", "'long' came"]),
-        (("--prune", "1.5"), ["share between 0 and 1", "1.5 came"]),
+        (("--prune", "1.5"), ["between 0 and 1", "got 1.5"]),
         (("--baselines", "plain"), ["'plain' is about an augmentation"]),
         (("--task", "digits"), ["one of none, digit, quadrant"]),
-        (("--size", "2"), ["size must be a whole number from 4 to 1,024", "2 came"]),
+        (("--size", "2"), ["'size' to be a whole number from 4 to 1,024", "got 2"]),
         (("--network", "mlp"), ["--network"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

@@ -73,7 +73,7 @@ def test_a_complete_run_is_shown_again_when_it_is_resumed(discovered, run, quick
     assert "rotation" in outcome.out
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == written
     changed = run("discover", *quick, "--out", "a", "--resume", "--augment-rate", "0.3")
-    assert_one_line_and_code_2(changed, "augment_rate = 0.1", "0.3 came")
+    assert_one_line_and_code_2(changed, "hyper.augment_lr = None", "0.3 came")
 
 
 def test_a_complete_run_is_replaced_when_it_is_not_resumed(discovered):

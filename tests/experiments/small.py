@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from covary.config import ExperimentConfig, FitConfig
+from covary.config import ExperimentConfig
 from covary.data import Dataset
+from training_models import PLAIN
 
-SETTINGS = FitConfig(epochs=3, burn_in=1, batch_size=15, judgements=1)
+SETTINGS = PLAIN.replace(epochs=3, hyper={"burn_in": 1}, weights={"batch_size": 15}, evaluation={"num_evaluations": 1})
 
 
 def bars(num_train: int = 30, num_test: int = 10) -> Dataset:

@@ -1,7 +1,6 @@
 """The pieces of an experiment: data with a known symmetry, the learned network, the baselines."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -16,11 +15,11 @@ from experiments.small import SETTINGS, bars, config
 
 
 def test_data_are_limited_then_made_symmetric_then_typed(tmp_path):
-    task = prepared(config(tmp_path, num_train=12, symmetrize="rotate:90", fit=replace(SETTINGS, seed=5)))
+    task = prepared(config(tmp_path, num_train=12, symmetrize="rotate:90", fit=SETTINGS.replace(seed=5)))
     assert task.dataset.x_train.shape == (12, 1, 6, 6)
     assert task.dataset.x_train.dtype == task.dataset.x_test.dtype == torch.float64
     assert task.true_widths == {"rotation": math.pi / 2}
-    plain = prepared(config(tmp_path, num_train=12, fit=replace(SETTINGS, seed=5)))
+    plain = prepared(config(tmp_path, num_train=12, fit=SETTINGS.replace(seed=5)))
     assert plain.true_widths == {}
     assert task.dataset.y_train.equal(plain.dataset.y_train)
     given = plain.dataset._replace(x_train=plain.dataset.x_train.float(), x_test=plain.dataset.x_test.float())
@@ -30,7 +29,7 @@ def test_data_are_limited_then_made_symmetric_then_typed(tmp_path):
 
 
 def test_the_seed_chooses_the_data(tmp_path):
-    chosen = [prepared(config(tmp_path, num_train=12, fit=replace(SETTINGS, seed=seed))).dataset for seed in (0, 0, 1)]
+    chosen = [prepared(config(tmp_path, num_train=12, fit=SETTINGS.replace(seed=seed))).dataset for seed in (0, 0, 1)]
     assert chosen[0].x_train.equal(chosen[1].x_train)
     assert not chosen[0].x_train.equal(chosen[2].x_train)
     assert load(config(tmp_path).data).x_train.equal(bars().x_train)
@@ -38,7 +37,7 @@ def test_the_seed_chooses_the_data(tmp_path):
 
 def test_baselines_start_from_the_same_weights(tmp_path):
     settings = config(
-        tmp_path, fit=replace(SETTINGS, epochs=1, learning_rate=1e-9, final_learning_rate=0.0), baselines=("plain",)
+        tmp_path, fit=SETTINGS.replace(epochs=1, weights={"lr": 1e-9, "lr_min": 0.0}), baselines=("plain",)
     )
     task = prepared(settings)
     learned, plain = learn(settings, task), run_baseline("plain", settings, task)
@@ -66,7 +65,7 @@ def test_plain_has_no_widths_and_fixed_keeps_its_own(tmp_path):
 
 
 def test_augerino_learns_widths_without_an_evidence(tmp_path):
-    settings = config(tmp_path, fit=replace(SETTINGS, epochs=8))
+    settings = config(tmp_path, fit=SETTINGS.replace(epochs=8))
     found = run_baseline("augerino", settings, prepared(settings))
     assert found.evidence is None
     assert all(symmetry.width != pytest.approx(0.05, abs=1e-4) for symmetry in found.symmetries)
@@ -132,10 +131,10 @@ def test_without_augmentation_the_network_is_not_averaged(tmp_path):
 
 def test_map_moves_no_precision_and_reports_its_evidence(tmp_path):
     settings = config(
-        tmp_path, network="relaxed:s-conv:1:hyperparameter", augment="none", fit=replace(SETTINGS, epochs=2)
+        tmp_path, network="relaxed:s-conv:1:hyperparameter", augment="none", fit=SETTINGS.replace(epochs=2)
     )
     network, prior, fit = invariance._map(settings, prepared(settings))
-    assert (not prior.log_precision.requires_grad, fit.judgements) == (True, 1)
+    assert (not prior.log_precision.requires_grad, fit.evaluation.num_evaluations) == (True, 1)
     assert not network.blocks[0].paths["s-conv"].omega.requires_grad, "a hyperparameter is followed by no one"
     found = run_baseline("map", settings, prepared(settings))
     assert found.evidence is not None
@@ -163,7 +162,7 @@ def test_weight_updates_see_what_the_settings_say(tmp_path, monkeypatch, name, e
     assert seen == [expected]
 
 
-STRICT_END = replace(SETTINGS, relative_to=0.15, follow_prior=True)
+STRICT_END = SETTINGS.replace(weights={"relative_lr": 0.15, "prior_scaled_lr": True})
 
 
 def relaxed(tmp_path, **changes):
@@ -200,7 +199,7 @@ def test_who_starts_from_the_strict_end(tmp_path):
     assert {name.removeprefix("network."): value for name, value in learned.items()} == precisions(starts["plain"])
     assert learned == precisions(starts["fixed"])
     assert set(precisions(starts["map"]).values()) == set(precisions(starts["conv"]).values()) == {1.0}
-    assert not starts["augerino"][2].follow_prior
+    assert not starts["augerino"][2].weights.prior_scaled_lr
 
 
 def test_a_relaxation_needs_layers_of_two_paths(tmp_path):

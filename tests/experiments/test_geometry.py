@@ -94,11 +94,5 @@ def test_baselines_of_the_run_are_no_matter(folder):
         assert len(saved.batch.x) == run.evidence.num_data
 
 
-def test_a_run_that_knew_no_other_start_is_read(folder):
-    run = read_run(folder)
-    older = {name: value for name, value in run.config.items() if name not in ("relaxation", "follow_prior")}
-    assert len(_saved(replace(run, config=older), folder, None, None).batch.x) == run.evidence.num_data
-
-
 def test_the_parametrization_is_recorded(folder):
     assert read_run(folder).config["parametrization"] == "Cartesian"

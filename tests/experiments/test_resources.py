@@ -1,7 +1,6 @@
 """The needs of a run: sizes against what the run then holds, times above 0."""
 
 import re
-from dataclasses import replace
 
 import pytest
 import torch
@@ -45,7 +44,7 @@ def num_bytes(matrix) -> int:
     ],
 )
 def test_bytes_of_factors_are_those_of_the_factors(tmp_path, network, name, columns):
-    settings = config(tmp_path, network=network, fit=replace(SETTINGS, curvature=name, columns=columns))
+    settings = config(tmp_path, network=network, fit=SETTINGS.replace(curvature=name, hyper={"probes": columns}))
     task = typed(28 if network == "lenet" else 6)
     built = model(settings, task)
     made = {"kron": curvature.kfac, "diag": curvature.diag, "full": curvature.full}[name]
@@ -85,7 +84,7 @@ def test_without_augmentation_there_is_one_copy_and_no_grid(tmp_path):
 def test_patches_count(tmp_path, network, name, patches):
     task = typed(28 if network == "lenet" else 6)
     needs = [
-        plan(config(tmp_path, network=network, augment="none", fit=replace(SETTINGS, curvature=kind)), task)
+        plan(config(tmp_path, network=network, augment="none", fit=SETTINGS.replace(curvature=kind)), task)
         for kind in (name, "diag")
     ]
     num_data = len(task.dataset.x_train)
@@ -101,7 +100,9 @@ def test_half_the_precision_needs_half_the_bytes(tmp_path):
 
 @pytest.mark.parametrize("estimator", ["two_pass", "kernel", "stochastic"])
 def test_times_are_positive_and_add_up(tmp_path, estimator):
-    settings = config(tmp_path, fit=replace(SETTINGS, epochs=11, burn_in=2, frequency=3, estimator=estimator))
+    settings = config(
+        tmp_path, fit=SETTINGS.replace(epochs=11, hyper={"burn_in": 2, "every": 3, "estimator": estimator})
+    )
     needs = plan(settings, prepared(settings))
     assert min(needs.epoch_seconds, needs.hyper_seconds, needs.judge_seconds) > 0
     expected = 11 * needs.epoch_seconds + 3 * needs.hyper_seconds + needs.judge_seconds
@@ -112,10 +113,12 @@ def test_times_are_positive_and_add_up(tmp_path, estimator):
 @pytest.mark.parametrize("hyper_data", [None, 5])
 def test_kernels_are_counted(tmp_path, hyper_data, curvature):
     """One of M × M numbers for each weight and block of M data, whatever curvature layer summaries have."""
-    exact = replace(SETTINGS, hyper_data=hyper_data, curvature=curvature, columns="exact", judge_columns="exact")
+    exact = SETTINGS.replace(
+        curvature=curvature, hyper={"num_data": hyper_data, "probes": "exact"}, evaluation={"probes": "exact"}
+    )
     found = []
     for estimator in ("two_pass", "kernel"):
-        settings = config(tmp_path, fit=replace(exact, estimator=estimator))
+        settings = config(tmp_path, fit=exact.replace(hyper={"estimator": estimator}))
         task = prepared(settings)
         found.append(plan(settings, task))
     x = task.dataset.x_train
@@ -128,10 +131,10 @@ def test_kernels_are_counted(tmp_path, hyper_data, curvature):
 
 
 def test_a_block_goes_through_whole_with_all_its_copies(tmp_path):
-    fit = replace(SETTINGS, estimator="kernel", hyper_data=None)
+    fit = SETTINGS.replace(hyper={"estimator": "kernel", "num_data": None})
     few, many = (
         plan(settings, prepared(settings)).activation_bytes
-        for settings in (config(tmp_path, fit=replace(fit, hyper_samples=samples)) for samples in (1, 4000))
+        for settings in (config(tmp_path, fit=fit.replace(hyper={"num_samples": samples})) for samples in (1, 4000))
     )
     assert many > 2 * few
 

@@ -68,7 +68,7 @@ def test_an_unfinished_run_goes_on_with_the_same_settings_only(tmp_path, monkeyp
     for changes, expected in (
         ({"num_samples": 3}, "num_samples = 2; 3 came"),
         ({"baselines": ()}, "baselines = \\['plain'\\]; \\[\\] came"),
-        ({"fit": replace(SETTINGS, epochs=4)}, "epochs = 3; 4 came"),
+        ({"fit": SETTINGS.replace(epochs=4)}, "epochs = 3; 4 came"),
     ):
         with pytest.raises(StructureError, match=expected):
             run_discover(replace(settings, **changes), tmp_path / "a", resume=True)

@@ -6,13 +6,13 @@ from torch import nn
 
 import covary
 from covary.batches import as_batches
-from covary.config import FitConfig
 from covary.groups import P4
 from covary.layer_summary import equivariance_errors, relaxed_layers
 from covary.layer_summary import summary as layers
 from covary.layer_summary.equivariance import layer_inputs
 from covary.layers import Conv, Dense, FactoredDense, FixedFrame, GroupConv, PolyphasePool, Relaxed, SparseConv
 from layer_summary.small import generator, noise, relaxed_pair
+from training_models import PLAIN
 
 
 def features(channels: int = 2, side: int = 6, num_data: int = 5) -> torch.Tensor:
@@ -115,7 +115,7 @@ def test_a_run_with_a_layer_that_makes_images_larger_is_read_out():
     shapes = (1, 2, 2), (2, 4, 4)
     layer = Relaxed({"fc": Dense(*shapes), "f-fc": FactoredDense(*shapes)})
     network = nn.Sequential(layer, nn.ReLU(), nn.Flatten(), nn.Linear(32, 2))
-    run = covary.fit(network, noise(side=2), config=FitConfig(epochs=1, burn_in=0))
+    run = covary.fit(network, noise(side=2), config=PLAIN.replace(epochs=1, hyper={"burn_in": 0}))
     assert run.record.layers[0].shift_error is None
 
 

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 import covary
-from covary.config import FitConfig
 from covary.errors import StructureError
 from covary.groups import cyclic
 from covary.layer_summary import prune
@@ -16,6 +15,7 @@ from covary.layers import Conv, FixedFrame, GlobalSum, PolyphasePool, Relaxed, S
 from covary.priors import Prior
 from covary.training import measure
 from layer_summary.small import bars_anywhere, generator, noise, relaxed_pair
+from training_models import PLAIN
 
 OFF = {"0.paths.fc.*": 1e14}
 
@@ -219,8 +219,12 @@ def test_a_network_without_relaxed_layers_and_a_bad_threshold_are_told():
 @pytest.mark.slow
 def test_a_trained_network_loses_a_path_and_no_accuracy():
     train, test = bars_anywhere(200, 0), bars_anywhere(1000, 1)
-    rates = {"learning_rate": 3e-2, "prior_rate": 1.0, "final_prior_rate": 0.05}
-    settings = FitConfig(epochs=16, batch_size=25, burn_in=2, prior_steps=10, judgements=1, **rates)
+    settings = PLAIN.replace(
+        epochs=16,
+        weights={"lr": 3e-2, "batch_size": 25},
+        hyper={"burn_in": 2, "num_prior_steps": 10, "prior_lr": 1.0, "prior_lr_min": 0.05},
+        evaluation={"num_evaluations": 1},
+    )
     run = covary.fit(relaxed_pair(6, 8), train, test=test, config=settings)
     found = prune(run.network, likelihood=run.likelihood, prior=run.prior, data=train)
     assert found.removed == ("0.fc",)

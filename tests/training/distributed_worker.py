@@ -1,7 +1,6 @@
 """A fit of five steps under torchrun, written to a file by the first process: OUT ESTIMATOR M."""
 
 import sys
-from dataclasses import replace
 
 import torch
 import torch.distributed as dist
@@ -13,8 +12,10 @@ if __name__ == "__main__":
     dist.init_process_group("gloo")
     torch.set_default_dtype(torch.float64)
     out, estimator, block = sys.argv[1:]
-    settings = replace(QUICK, epochs=2, batch_size=9, burn_in=0, judgements=1)
-    config = replace(settings, estimator=estimator, hyper_data=int(block))
+    settings = QUICK.replace(
+        epochs=2, weights={"batch_size": 9}, hyper={"burn_in": 0}, evaluation={"num_evaluations": 1}
+    )
+    config = settings.replace(hyper={"estimator": estimator, "num_data": int(block)})
     # the minibatches that a width would take with "kernel" are each process's own
     network = averaged() if estimator == "two_pass" else averaged().network
     run = covary.fit(network, points(23), config=config, test=points(5, 2))

@@ -1,7 +1,6 @@
 """A fit for a process of its own that goes on where an earlier one was killed, and a log of its random draws."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TextIO
@@ -22,7 +21,7 @@ def session(folder: Path, out: Path, log: Path) -> None:
     """Nothing; checkpoints go to the folder, draws to the log as they are made, and the trained tensors to `out`."""
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
-    config, network = replace(QUICK, epochs=EPOCHS, judgements=4), averaged()
+    config, network = QUICK.replace(epochs=EPOCHS, evaluation={"num_evaluations": 4}), averaged()
     with log.open("w") as lines:
         loop.permutation = logged(lines, "shuffle", loop.permutation)
         steps.permutation = logged(lines, "subset", steps.permutation)

@@ -22,7 +22,7 @@ from covary.training.checkpoint import CHECKSUM, HEADER, VERSION, checkpoints
 from training.resume_worker import EPOCHS, session
 from training_models import QUICK, averaged, everything, points
 
-CONFIG = replace(QUICK, epochs=6)
+CONFIG = QUICK.replace(epochs=6)
 
 
 def fit(folder: Path | None = None, config=CONFIG, **options) -> covary.Run:
@@ -51,7 +51,7 @@ def stop_after(epochs: int):
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_resumed_run_equals_the_uninterrupted_one(tmp_path, optimizer):
-    config = replace(CONFIG, optimizer=optimizer, learning_rate=0.01)
+    config = CONFIG.replace(weights={"optimizer": optimizer, "lr": 0.01})
     with pytest.raises(Stop):
         fit(tmp_path, config, callbacks=[stop_after(3)])
     assert_same(fit(tmp_path, config, resume=True), fit(None, config))
@@ -59,7 +59,9 @@ def test_resumed_run_equals_the_uninterrupted_one(tmp_path, optimizer):
 
 @pytest.mark.parametrize("follow_prior", [False, True])
 def test_rates_relative_to_sizes_are_those_of_the_runs_own_start(tmp_path, follow_prior):
-    config = replace(CONFIG, relative_to=0.2, learning_rate=0.01, follow_prior=follow_prior, most_slope=0.1)
+    config = CONFIG.replace(
+        weights={"relative_lr": 0.2, "lr": 0.01, "prior_scaled_lr": follow_prior, "max_grad_norm": 0.1}
+    )
     with pytest.raises(Stop):
         fit(tmp_path, config, callbacks=[stop_after(3)])
     other = covary.fit(averaged(seed=1), points(), config=config, checkpoint_dir=tmp_path, resume=True)
@@ -229,13 +231,14 @@ def test_two_checkpoints_are_kept_and_no_stray_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "word"), [({"seed": 1}, "seed"), ({"epochs": 9}, "epochs"), ({"batch_size": 4}, "batch_size")]
+    ("change", "word"),
+    [({"seed": 1}, "seed"), ({"epochs": 9}, "epochs"), ({"weights": {"batch_size": 4}}, "weights.batch_size")],
 )
 def test_other_settings_are_refused(tmp_path, change, word):
     with pytest.raises(Stop):
         fit(tmp_path, callbacks=[stop_after(2)])
     with pytest.raises(StructureError, match=word):
-        fit(tmp_path, replace(CONFIG, **change), resume=True)
+        fit(tmp_path, CONFIG.replace(**change), resume=True)
 
 
 def test_other_numbers_of_samples_are_refused(tmp_path):

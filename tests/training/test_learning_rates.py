@@ -1,7 +1,5 @@
 """How far weights move in one step, relative to what they start with and to what their prior allows."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -13,8 +11,8 @@ from covary.training.state import initial_state
 from covary.training.steps import weight_step
 from training_models import QUICK, averaged, points
 
-RELATIVE = replace(QUICK, learning_rate=1e-3, relative_to=0.2)
-FOLLOWING = replace(RELATIVE, follow_prior=True)
+RELATIVE = QUICK.replace(weights={"lr": 1e-3, "relative_lr": 0.2})
+FOLLOWING = RELATIVE.replace(weights={"prior_scaled_lr": True})
 
 
 def state_of(config, precision):
@@ -24,7 +22,7 @@ def state_of(config, precision):
             if weight.dim() == 1:
                 weight.zero_()
     state = initial_state(network, covary.Categorical(), covary.Prior(network, precision=precision), config)
-    if config.follow_prior:
+    if config.weights.prior_scaled_lr:
         start_within(state.model(0), state.prior)
     return state
 
@@ -111,12 +109,12 @@ def test_training_follows_the_prior_step_by_step(monkeypatch):
 
     monkeypatch.setattr("covary.training.loop.weight_step", record)
     network = averaged()
-    config = replace(FOLLOWING, final_learning_rate=0.0, prior_rate=0.5)
+    config = FOLLOWING.replace(weights={"lr_min": 0.0}, hyper={"prior_lr": 0.5})
     covary.fit(network, points(), prior=covary.Prior(network, precision=30.0), config=config)
     assert len(shares) == 12
     for row in shares:
         assert row == pytest.approx([row[0]] * len(row), rel=1e-9)
-    assert shares[0][0] == pytest.approx(config.learning_rate / 0.2)
+    assert shares[0][0] == pytest.approx(config.weights.lr / 0.2)
     assert seen[0] != seen[-1]
 
 

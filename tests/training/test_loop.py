@@ -4,7 +4,6 @@ import math
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,12 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import covary
-from covary.config import FitConfig
 from covary.data.tasks import rotated_arcs
 from covary.errors import DataError, StructureError
 from covary.records import read_run
 from covary.training import loop
 from layer_summary.small import noise, relaxed_pair
-from training_models import QUICK, averaged, everything, points
+from training_models import PLAIN, QUICK, averaged, everything, points
 
 WORKER = Path(__file__).parent / "distributed_worker.py"
 
@@ -39,8 +37,11 @@ def test_fit_returns_the_trained_modules_and_a_record():
 
 def test_the_state_that_is_left_is_the_best_judged_one():
     """With a rate that drives the widths astray the first judgement is the best, and it is the one kept."""
-    config = replace(
-        QUICK, epochs=8, burn_in=0, judgements=4, augment_rate=3.0, final_augment_rate=3.0, learning_rate=1.0
+    config = QUICK.replace(
+        epochs=8,
+        hyper={"burn_in": 0, "augment_lr": 3.0, "augment_lr_min": 3.0},
+        evaluation={"num_evaluations": 4},
+        weights={"lr": 1.0},
     )
     run = covary.fit(averaged(), points(), config=config)
     judged = [epoch for epoch in run.record.history if epoch.judged]
@@ -55,16 +56,11 @@ def test_rotation_is_learned_where_labels_ignore_it():
     arcs = rotated_arcs(120, seed=1, dtype=torch.float64)
     network = covary.networks.mlp(2, 20, 2, generator=torch.Generator().manual_seed(1))
     averaged = covary.Averaged(network, covary.augment.Rotation2d(0.05), 8)
-    config = FitConfig(
+    config = PLAIN.replace(
         epochs=150,
-        batch_size=120,
-        learning_rate=0.05,
-        burn_in=50,
-        frequency=2,
-        columns="exact",
-        prior_steps=1,
-        final_augment_rate=0.002,
-        judgements=1,
+        weights={"batch_size": 120, "lr": 0.05},
+        hyper={"burn_in": 50, "every": 2, "probes": "exact", "num_prior_steps": 1, "augment_lr_min": 0.002},
+        evaluation={"num_evaluations": 1},
     )
     run = covary.fit(averaged, (arcs[0], arcs[1]), prior=covary.Prior(averaged, "scalar", 0.3), config=config)
     assert run.symmetries[0].width == pytest.approx(math.radians(60), rel=0.3)
@@ -108,7 +104,7 @@ def test_datasets_and_tensors_agree_bit_for_bit():
 
 def test_batches_of_their_own_can_be_trained_on():
     loader = DataLoader(TensorDataset(*points()), batch_size=8)
-    run = covary.fit(averaged(), loader, config=replace(QUICK, hyper_data=None))
+    run = covary.fit(averaged(), loader, config=QUICK.replace(hyper={"num_data": None}))
     assert run.evidence.num_data == 24
 
 
@@ -134,7 +130,7 @@ def test_train_transform_reaches_weight_steps_alone():
         seen.append((tuple(index.tolist()), seed))
         return torch.zeros_like(x)
 
-    config = replace(QUICK, epochs=1, burn_in=0, judgements=0)
+    config = QUICK.replace(epochs=1, hyper={"burn_in": 0}, evaluation={"num_evaluations": 0})
     spoiled = covary.fit(averaged(), points(), config=config, train_transform=spoil)
     plain = covary.fit(averaged(), points(), config=config)
     assert len(seen) == 3, "one call per batch of weights, none for the hyper step"
@@ -177,7 +173,7 @@ def test_the_rate_falls_once_also_where_batches_have_a_size_of_their_own(monkeyp
     rates = []
     monkeypatch.setattr(loop, "set_rates", lambda optimizer, progress, share: rates.append(progress))
     loader = DataLoader(TensorDataset(*points()), batch_size=3)
-    covary.fit(averaged(), loader, config=replace(QUICK, hyper_data=None, judgements=0))
+    covary.fit(averaged(), loader, config=QUICK.replace(hyper={"num_data": None}, evaluation={"num_evaluations": 0}))
     assert len(rates) == 4 * 8
     assert rates == sorted(rates)
     assert rates[-1] == pytest.approx(1 - 1 / 32)
@@ -186,13 +182,17 @@ def test_the_rate_falls_once_also_where_batches_have_a_size_of_their_own(monkeyp
 def test_rates_rise_over_the_warm_up(monkeypatch):
     shares = []
     monkeypatch.setattr(loop, "set_rates", lambda optimizer, progress, share: shares.append(share))
-    covary.fit(averaged(), points(), config=replace(QUICK, warm_up=2, judgements=0))
+    covary.fit(
+        averaged(), points(), config=QUICK.replace(weights={"warmup_epochs": 2}, evaluation={"num_evaluations": 0})
+    )
     assert shares == pytest.approx([*(number / 6 for number in range(1, 7)), *([1.0] * 6)])
 
 
 def test_a_warm_up_that_never_ends_is_told():
-    with pytest.warns(UserWarning, match="never reached their rate"):
-        run = covary.fit(averaged(), points(), config=replace(QUICK, warm_up=4, judgements=0))
+    with pytest.warns(UserWarning, match="never reached their learning rate"):
+        run = covary.fit(
+            averaged(), points(), config=QUICK.replace(weights={"warmup_epochs": 4}, evaluation={"num_evaluations": 0})
+        )
     assert "warm-up has 4 epochs of 4" in run.record.notes[0]
 
 
@@ -201,14 +201,19 @@ def test_layers_are_read_out_where_something_was_learned(learns):
     network = relaxed_pair().float()
     prior = covary.Prior(network).requires_grad_(learns)
     x, y = noise()
-    run = covary.fit(network, (x.float(), y), prior=prior, config=replace(QUICK, hyper_data=None, judgements=0))
+    run = covary.fit(
+        network,
+        (x.float(), y),
+        prior=prior,
+        config=QUICK.replace(hyper={"num_data": None}, evaluation={"num_evaluations": 0}),
+    )
     assert bool(run.layers) is learns
 
 
 def test_images_of_sorted_data_are_shown_from_all_classes(generator):
     x, y = torch.rand(40, 1, 4, 4, generator=generator), torch.arange(40) // 20
     network = covary.Averaged(covary.networks.mlp(16, 3, 2, generator=generator), covary.augment.Affine2d(), 2)
-    run = covary.fit(network, (x, y), config=replace(QUICK, epochs=1, batch_size=10, burn_in=0))
+    run = covary.fit(network, (x, y), config=QUICK.replace(epochs=1, weights={"batch_size": 10}, hyper={"burn_in": 0}))
     assert set(run.record.samples.labels) == {"0", "1"}
 
 
@@ -218,13 +223,13 @@ def test_images_of_sorted_data_are_shown_from_all_classes(generator):
         ({"curvature": "kron"}, ["kron", "kron", "dense"]),
         ({"curvature": "diag"}, ["diagonal"] * 3),
         ({"curvature": "full"}, ["full"] * 3),
-        ({"estimator": "kernel"}, ["kernel"] * 3),
+        ({"hyper.estimator": "kernel"}, ["kernel"] * 3),
     ],
 )
 def test_coverage_is_that_of_the_judged_evidence_and_of_the_weights_in_it(settings, structures):
     network = averaged()
     prior = covary.Prior(network, exclude=["network.1.bias"])
-    run = covary.fit(network, points(), prior=prior, config=replace(QUICK, columns="exact", **settings))
+    run = covary.fit(network, points(), prior=prior, config=QUICK.replace(hyper={"probes": "exact"}, **settings))
     assert [row.structure for row in run.record.coverage] == structures
     assert [row.name for row in run.record.coverage] == list(prior.weights(network))
 
@@ -234,12 +239,12 @@ def test_a_loader_that_shuffles_pairs_is_refused_and_one_with_identities_is_not(
     with pytest.raises(DataError, match="shuffles"):
         covary.fit(averaged(), DataLoader(TensorDataset(x, y), batch_size=8, shuffle=True), config=QUICK)
     loader = DataLoader(TensorDataset(x, y, torch.arange(24)), batch_size=8, shuffle=True)
-    covary.fit(averaged(), loader, config=replace(QUICK, epochs=2, hyper_data=None))
+    covary.fit(averaged(), loader, config=QUICK.replace(epochs=2, hyper={"num_data": None}))
 
 
 def test_a_run_without_a_hyper_step_says_so():
     with pytest.warns(UserWarning, match="No hyper step"):
-        run = covary.fit(averaged(), points(), config=replace(QUICK, epochs=2, burn_in=5))
+        run = covary.fit(averaged(), points(), config=QUICK.replace(epochs=2, hyper={"burn_in": 5}))
     assert "burn_in" in run.record.notes[0]
 
 
@@ -257,7 +262,7 @@ def test_choices_that_exclude_each_other_are_refused_before_work(prior, changes,
 
 
 def test_a_rate_of_zero_stays_zero():
-    run = covary.fit(averaged(), points(), config=replace(QUICK, augment_rate=0.0))
+    run = covary.fit(averaged(), points(), config=QUICK.replace(hyper={"augment_lr": 0.0}))
     assert run.symmetries[0].width == pytest.approx(0.3)
 
 
@@ -311,5 +316,5 @@ def test_a_diagonal_prior_is_refused_by_the_kernel_estimator_before_work():
             network,
             points(),
             prior=covary.Prior(network, "diagonal"),
-            config=replace(QUICK, estimator="kernel", curvature="diag"),
+            config=QUICK.replace(curvature="diag", hyper={"estimator": "kernel"}),
         )

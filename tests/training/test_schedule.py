@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from covary.config import FitConfig
 from covary.training.schedule import cosine, hyper_progress, is_hyper_epoch, is_judged_epoch, seed_for, warmth
+from training_models import PLAIN
 
 
 def test_cosine_goes_from_first_to_final_through_their_mean():
@@ -14,19 +14,21 @@ def test_cosine_goes_from_first_to_final_through_their_mean():
 
 
 def test_rates_rise_evenly_over_the_warm_up_and_stay():
-    config = FitConfig(epochs=10, warm_up=4)
+    config = PLAIN.replace(epochs=10, weights={"warmup_epochs": 4})
     assert [warmth(epochs, config) for epochs in (0.5, 1, 2, 4, 5)] == [0.125, 0.25, 0.5, 1.0, 1.0]
-    assert warmth(0.01, FitConfig(epochs=10)) == 1.0
+    assert warmth(0.01, PLAIN.replace(epochs=10)) == 1.0
 
 
 def test_hyper_epochs_begin_after_the_burn_in_and_keep_their_frequency():
-    config = FitConfig(epochs=10, burn_in=3, frequency=2)
+    config = PLAIN.replace(epochs=10, hyper={"burn_in": 3, "every": 2})
     assert [epoch for epoch in range(1, 11) if is_hyper_epoch(epoch, config)] == [5, 7, 9]
-    assert not any(is_hyper_epoch(epoch, FitConfig(epochs=10, estimator="augerino")) for epoch in range(1, 11))
+    assert not any(
+        is_hyper_epoch(epoch, PLAIN.replace(epochs=10, hyper={"estimator": "augerino"})) for epoch in range(1, 11)
+    )
 
 
 def test_hyper_progress_ends_at_one_with_the_last_epoch():
-    config = FitConfig(epochs=12, burn_in=2)
+    config = PLAIN.replace(epochs=12, hyper={"burn_in": 2})
     assert hyper_progress(3, config) == 0.0
     assert hyper_progress(12, config) == 1.0
 
@@ -34,20 +36,22 @@ def test_hyper_progress_ends_at_one_with_the_last_epoch():
 @pytest.mark.parametrize("judgements", [1, 2, 3, 5])
 @pytest.mark.parametrize("epochs", [1, 4, 20, 61])
 def test_the_last_epoch_is_judged_and_there_are_as_many_as_asked(judgements, epochs):
-    config = FitConfig(epochs=epochs, burn_in=min(3, epochs - 1), judgements=judgements)
+    config = PLAIN.replace(
+        epochs=epochs, hyper={"burn_in": min(3, epochs - 1)}, evaluation={"num_evaluations": judgements}
+    )
     judged = [epoch for epoch in range(1, epochs + 1) if is_judged_epoch(epoch, config)]
     assert judged[-1] == epochs
-    assert len(judged) == min(judgements, epochs - config.burn_in)
-    assert judged[0] > config.burn_in
+    assert len(judged) == min(judgements, epochs - config.hyper.burn_in)
+    assert judged[0] > config.hyper.burn_in
 
 
 def test_a_run_that_ends_in_its_burn_in_is_judged_at_its_end():
-    config = FitConfig(epochs=4, burn_in=10)
+    config = PLAIN.replace(epochs=4, hyper={"burn_in": 10})
     assert [epoch for epoch in range(1, 5) if is_judged_epoch(epoch, config)] == [4]
 
 
 def test_no_judgement_where_none_is_asked():
-    config = FitConfig(epochs=5, burn_in=0, judgements=0)
+    config = PLAIN.replace(epochs=5, hyper={"burn_in": 0}, evaluation={"num_evaluations": 0})
     assert not any(is_judged_epoch(epoch, config) for epoch in range(1, 6))
 
 

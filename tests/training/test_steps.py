@@ -1,7 +1,5 @@
 """Steps against gradients taken of the whole objective at once, by autograd."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -47,7 +45,7 @@ def test_a_long_gradient_is_shortened_and_keeps_its_direction(state):
         for weight, value in zip(weights, before, strict=True):
             weight.copy_(value)
     state.step = 0
-    weight_step(state, batch, 8, 8, replace(QUICK, most_slope=float(long.norm()) / 5))
+    weight_step(state, batch, 8, 8, QUICK.replace(weights={"max_grad_norm": float(long.norm()) / 5}))
     short = torch.cat([weight.grad.flatten() for weight in weights])
     torch.testing.assert_close(short, long / 5, rtol=1e-4, atol=0)
 
@@ -61,7 +59,7 @@ def test_a_weight_step_moves_weights_alone(state):
 
 def test_hyper_step_moves_by_the_rate_along_the_gradient_of_the_evidence(state):
     """Adam's first step is the rate times the sign of the gradient, which two_pass knows."""
-    config = replace(QUICK, prior_steps=1, hyper_steps=1, hyper_data=None)
+    config = QUICK.replace(hyper={"num_prior_steps": 1, "num_steps": 1, "num_data": None})
     x, y = points()
     state.epoch = 2
     seed = seed_for(config.seed, HYPER, 2)
@@ -71,7 +69,7 @@ def test_hyper_step_moves_by_the_rate_along_the_gradient_of_the_evidence(state):
     record = hyper_step(state, as_batches((x, y), 8), config)
     moved = state.hyperparameters()
     step = moved["prior.log_precision"] - before["prior.log_precision"]
-    rate = config.prior_rate
+    rate = config.hyper.prior_lr
     assert torch.equal(step.sign(), at_start["prior.log_precision"].sign())
     torch.testing.assert_close(step.abs(), torch.full_like(step, rate), rtol=0.2, atol=0)
     assert record.log_evidence == pytest.approx(float(at_start.terms.log_evidence), rel=1e-12)
@@ -79,7 +77,7 @@ def test_hyper_step_moves_by_the_rate_along_the_gradient_of_the_evidence(state):
 
 
 def test_hyper_steps_and_judgements_may_take_more_samples(state):
-    config = replace(QUICK, hyper_samples=7)
+    config = QUICK.replace(hyper={"num_samples": 7})
     x, y = points()
     state.epoch = 2
     many = state.network.with_samples(7)
@@ -122,14 +120,14 @@ def test_the_bound_takes_its_copies_in_one_even_set(state, monkeypatch):
         return covary.hypergrad.stochastic(network, *arguments, **named)
 
     monkeypatch.setattr(steps, "stochastic", spy)
-    config = replace(QUICK, estimator="stochastic", hyper_samples=6, hyper_sets=2, hyper_steps=1)
+    config = QUICK.replace(hyper={"estimator": "stochastic", "num_samples": 6, "num_sets": 2, "num_steps": 1})
     hyper_step(state, as_batches(points(), 8), config)
     assert seen == [(6, 1)]
 
 
 @pytest.mark.parametrize("hyper_data", [None, 10])
 def test_stochastic_estimator_moves_everything(state, hyper_data):
-    config = replace(QUICK, estimator="stochastic", hyper_data=hyper_data)
+    config = QUICK.replace(hyper={"estimator": "stochastic", "num_data": hyper_data})
     before = {name: p.detach().clone() for name, p in state.hyperparameters().items()}
     state.epoch = 2
     record = hyper_step(state, as_batches(points(), 8), config)
@@ -138,7 +136,7 @@ def test_stochastic_estimator_moves_everything(state, hyper_data):
 
 
 def test_the_kernel_estimator_moves_everything_and_raises_its_bound(state):
-    config = replace(QUICK, estimator="kernel", prior_steps=10, hyper_data=5)
+    config = QUICK.replace(hyper={"estimator": "kernel", "num_prior_steps": 10, "num_data": 5})
     batches = as_batches(points(), 8)
     before = {name: p.detach().clone() for name, p in state.hyperparameters().items()}
     bounds = [judge(state, batches, config)]
@@ -163,7 +161,7 @@ def test_the_kernel_estimator_reads_every_datum_once_in_blocks(state, monkeypatc
         return covary.hypergrad.partition_pass(model, batches, parts)
 
     monkeypatch.setattr(steps, "partition_pass", spy)
-    record = judge(state, as_batches(points(), 8), replace(QUICK, estimator="kernel", hyper_data=hyper_data))
+    record = judge(state, as_batches(points(), 8), QUICK.replace(hyper={"estimator": "kernel", "num_data": hyper_data}))
     assert sorted(position for block in blocks for position in block) == list(range(24))
     assert max(map(len, blocks)) == min(hyper_data or 100, 24)
     exact = covary.log_evidence(state.network, state.likelihood, state.prior, points(), seed=seed_for(0, JUDGE))
@@ -178,13 +176,13 @@ def test_the_kernel_estimator_takes_its_copies_in_one_even_set(state, monkeypatc
         return covary.hypergrad.partition_pass(model, *arguments)
 
     monkeypatch.setattr(steps, "partition_pass", spy)
-    config = replace(QUICK, estimator="kernel", hyper_samples=6, hyper_sets=2)
+    config = QUICK.replace(hyper={"estimator": "kernel", "num_samples": 6, "num_sets": 2})
     hyper_step(state, as_batches(points(), 8), config)
     assert seen == [(6, 1)]
 
 
 def test_augerino_follows_its_objective(state):
-    config = replace(QUICK, estimator="augerino", augment_rate=0.005)
+    config = QUICK.replace(hyper={"estimator": "augerino", "augment_lr": 0.005})
     x, y = points(8)
     index, seed = torch.arange(8), seed_for(config.seed, WEIGHTS, 0)
     raw = state.network.augment.raw_widths
@@ -204,7 +202,7 @@ def test_augerino_needs_an_augmentation():
     state = initial_state(network, covary.Categorical(), covary.Prior(network), QUICK)
     x, y = points(8)
     with pytest.raises(StructureError, match="has none"):
-        weight_step(state, IndexedBatch(x, y, torch.arange(8)), 8, 8, replace(QUICK, estimator="augerino"))
+        weight_step(state, IndexedBatch(x, y, torch.arange(8)), 8, 8, QUICK.replace(hyper={"estimator": "augerino"}))
 
 
 def test_a_gradient_that_is_not_finite_is_an_error_and_moves_nothing(state):
@@ -216,7 +214,7 @@ def test_a_gradient_that_is_not_finite_is_an_error_and_moves_nothing(state):
 
 
 def test_judgements_by_sketches_share_them(state):
-    batches, config = as_batches(points(), 8), replace(QUICK, judge_columns=2)
+    batches, config = as_batches(points(), 8), QUICK.replace(evaluation={"probes": 2})
     parts = state.network, state.likelihood, state.prior, points()
     first = judge(state, batches, config)
     assert (judge(state, batches, config), first.columns) == (first, "2")

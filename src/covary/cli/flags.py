@@ -6,18 +6,43 @@ that command; `settings` turns the record into the run's settings.
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from ..config import BASELINES, TRAIN_AUGMENTS, ExperimentConfig, FitConfig
+from ..config import BASELINES, TRAIN_AUGMENTS, ExperimentConfig
 from ..data import TASKS
 from ..errors import CovaryError
 from ..experiments import AUGMENTATIONS
 from .output import Json
+
+# Flag -> the setting of training that it sets, where that is one of a group.
+GROUPED = {
+    "batch_size": "weights.batch_size",
+    "optimizer": "weights.optimizer",
+    "momentum": "weights.momentum",
+    "learning_rate": "weights.lr",
+    "warm_up": "weights.warmup_epochs",
+    "burn_in": "hyper.burn_in",
+    "frequency": "hyper.every",
+    "estimator": "hyper.estimator",
+    "columns": "hyper.probes",
+    "judge_columns": "evaluation.probes",
+    "judgements": "evaluation.num_evaluations",
+    "hyper_data": "hyper.num_data",
+    "hyper_samples": "hyper.num_samples",
+    "hyper_sets": "hyper.num_sets",
+    "hyper_steps": "hyper.num_steps",
+    "prior_steps": "hyper.num_prior_steps",
+    "augment_rate": "hyper.augment_lr",
+    "prior_rate": "hyper.prior_lr",
+}
+
+
+LEARNED: tuple[Literal["augment", "prior"], ...] = ("augment", "prior")
 
 
 def _option(text: str, name: str | None = None) -> Any:
@@ -76,8 +101,10 @@ def with_run_flags(defaults: ExperimentConfig) -> Callable[[Callable[..., None]]
         defaults: Where the defaults of these options come from.
     """
     fit = defaults.fit
-    words = {"columns": str(fit.columns), "judge_columns": str(fit.judge_columns), "baselines": "", "fixed_widths": ""}
-    known = defaults.as_dict() | words
+    grouped = {flag: getattr(getattr(fit, group), name) for flag, (group, name) in _parts().items()}
+    words = {"columns": str(fit.hyper.probes), "judge_columns": str(fit.evaluation.probes)}
+    known = defaults.as_dict() | grouped | words | {"baselines": "", "fixed_widths": ""}
+    known["augment_rate"], known["prior_rate"] = (fit.hyper.lr_range(kind)[0] for kind in LEARNED)
     shared = [
         inspect.Parameter(
             part.name, inspect.Parameter.KEYWORD_ONLY, annotation=part.type, default=known.get(part.name, part.default)
@@ -109,11 +136,15 @@ def settings(flags: RunFlags, base: ExperimentConfig) -> ExperimentConfig:
         "baselines": tuple(dict.fromkeys(name.strip() for name in flags.baselines.split(",") if name.strip())),
         "fixed_widths": _widths(flags.fixed_widths),
     }
-    fit, whole = (
-        {part.name: given[part.name] for part in fields(kind) if part.name in given}
-        for kind in (FitConfig, ExperimentConfig)
-    )
-    return replace(base, **whole, fit=replace(base.fit, **fit))
+    shown = {part.name for part in fields(RunFlags) if part.default is MISSING}
+    for kind in LEARNED:  # left as it is, perhaps at the common learning rate
+        if given[f"{kind}_rate"] == base.fit.hyper.lr_range(kind)[0]:
+            shown.remove(f"{kind}_rate")
+    return base.replace(**{GROUPED.get(name, name): value for name, value in given.items() if name in shown})
+
+
+def _parts() -> dict[str, list[str]]:
+    return {flag: name.split(".") for flag, name in GROUPED.items()}
 
 
 def _columns(text: str) -> int | str:

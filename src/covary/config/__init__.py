@@ -1,17 +1,18 @@
-"""Settings as frozen records, checked here and nowhere else."""
+"""Settings as frozen records: checked when they are made, set by name, read from and written to TOML."""
 
-from .checks import check_seed
 from .experiment import BASELINES, TRAIN_AUGMENTS, ExperimentConfig, layers_config
-from .fit import IMAGES, LAYERS, STRICT, FitConfig
+from .fit import EvalConfig, FitConfig, HyperConfig, WeightConfig
+from .settings import check_seed, parse_setting
 
 __all__ = [
     "BASELINES",
-    "IMAGES",
-    "LAYERS",
-    "STRICT",
     "TRAIN_AUGMENTS",
+    "EvalConfig",
     "ExperimentConfig",
     "FitConfig",
+    "HyperConfig",
+    "WeightConfig",
     "check_seed",
     "layers_config",
+    "parse_setting",
 ]

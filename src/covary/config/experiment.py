@@ -1,24 +1,24 @@
 """What to learn the symmetries of, and with which network, as a frozen record."""
 
-import dataclasses
-from dataclasses import dataclass, field
-from typing import Any
+import typing
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, Literal
 
 from ..errors import StructureError
-from .checks import check_between, check_choice, check_least
-from .fit import IMAGES, LAYERS, STRICT, FitConfig
+from .fit import Count, FitConfig
+from .settings import Settings, between, check_setting, names_of, real, unknown
 
-PRIORS = ("scalar", "layerwise", "diagonal")
-BASELINES = ("plain", "fixed", "augerino", "map", "conv")
-TYPES = ("float32", "float64")
-TRAIN_AUGMENTS = ("none", "flips+shifts")
+BaselineName = Literal["plain", "fixed", "augerino", "map", "conv"]
+TrainAugment = Literal["none", "flips+shifts"]
+BASELINES: tuple[str, ...] = typing.get_args(BaselineName)
+TRAIN_AUGMENTS: tuple[str, ...] = typing.get_args(TrainAugment)
 RELAXED = "relaxed:"
 LEAST_SIDE, MOST_SIDE = 4, 1024
 MOST_ALPHA = 1000
 
 
 @dataclass(frozen=True)
-class ExperimentConfig:
+class ExperimentConfig(Settings):
     """What to learn the symmetries of, and with which network.
 
     Arguments:
@@ -49,40 +49,32 @@ class ExperimentConfig:
     data: str = "mnist-mini"
     data_dir: str | None = None
     symmetrize: str = "none"
-    num_train: int | None = None
+    num_train: Count | None = None
     task: str = "none"
-    size: int | None = None
+    size: Annotated[int, between(LEAST_SIDE, MOST_SIDE)] | None = None
     standardize: bool = False
     network: str = "mlp"
     augment: str = "affine"
-    train_augment: str = "none"
-    num_samples: int = 8
-    prior: str = "layerwise"
-    relaxation: float = 1.0
-    baselines: tuple[str, ...] = ()
+    train_augment: TrainAugment = "none"
+    num_samples: Count = 8
+    prior: Literal["scalar", "layerwise", "diagonal"] = "layerwise"
+    relaxation: Annotated[float, real("above 0 and at most 1", lambda value: 0 < value <= 1)] = 1.0
+    baselines: tuple[BaselineName, ...] = ()
     fixed_widths: dict[str, float] = field(default_factory=dict)
-    prune: float | None = None
-    dtype: str = "float32"
-    fit: FitConfig = IMAGES
+    prune: Annotated[float, real("between 0 and 1, such as 0.01", lambda value: 0 < value < 1)] | None = None
+    dtype: Literal["float32", "float64"] = "float32"
+    fit: FitConfig = field(default_factory=FitConfig)
 
     def __post_init__(self) -> None:
-        """An error for the first setting that cannot be."""
-        check_choice("prior", self.prior, PRIORS)
-        check_choice("dtype", self.dtype, TYPES)
-        check_choice("train_augment", self.train_augment, TRAIN_AUGMENTS)
-        check_least("num_samples", self.num_samples, 1)
-        if self.num_train is not None:
-            check_least("num_train", self.num_train, 1)
-        if self.size is not None:
-            check_between("size", self.size, LEAST_SIDE, MOST_SIDE)
-        if self.prune is not None and not 0 < self.prune < 1:
-            raise StructureError(f"prune is a share between 0 and 1, such as 0.01; {self.prune!r} came.")
+        """Raise `StructureError` for the first setting, or pair of settings, that is impossible."""
+        super().__post_init__()
         self._check_relaxation()
         self._check_baselines()
-        came = self.fit.curvature
-        if self.prior == "diagonal" and came not in ("diag", "full"):
+        curvature = self.fit.curvature
+        if self.prior == "diagonal" and curvature not in ("diag", "full"):
             raise StructureError(
-                f"A diagonal prior needs curvature 'diag' or 'full'; '{came}' came. Choose one of them."
+                f"Expected 'curvature' to be 'diag' or 'full' with a diagonal prior, got '{curvature}'. Set one of "
+                "them."
             )
 
     @property
@@ -91,19 +83,15 @@ class ExperimentConfig:
         return self.network.startswith(RELAXED)
 
     def _check_relaxation(self) -> None:
-        if not 0 < self.relaxation <= 1:
+        scaled = self.fit.weights.prior_scaled_lr
+        if self.relaxation < 1 and not (self.prior == "layerwise" and scaled):
             raise StructureError(
-                f"relaxation is a size above 0 and at most 1; {self.relaxation!r} came. Pass 1 or 0.3."
-            )
-        if self.relaxation < 1 and not (self.prior == "layerwise" and self.fit.follow_prior):
-            raise StructureError(
-                f"relaxation={self.relaxation} needs a layerwise prior and follow_prior; prior={self.prior!r} and "
-                f"follow_prior={self.fit.follow_prior} came. Leave it at 1, or set those."
+                f"'relaxation'={self.relaxation} requires prior='layerwise' and weights.prior_scaled_lr=true, got "
+                f"prior='{self.prior}' and weights.prior_scaled_lr={str(scaled).lower()}. Set those, or relaxation=1."
             )
 
     def _check_baselines(self) -> None:
         for name in self.baselines:
-            check_choice("baseline", name, BASELINES)
             if self.augment == "none" and name in ("plain", "fixed", "augerino"):
                 raise StructureError(
                     f"The baseline '{name}' is about an augmentation, and this run learns none. Leave it out, or name "
@@ -129,9 +117,26 @@ class ExperimentConfig:
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """The settings by name, those of training among them."""
-        plain = dataclasses.asdict(self)
+        """The settings by name, those of training among them; each group of these is a mapping of its own."""
+        plain = super().as_dict()
         return {name: value for name, value in plain.items() if name != "fit"} | plain["fit"]
+
+    def replace(self, **settings: Any) -> "ExperimentConfig":
+        """Return these settings with some of them changed; those of training are named without "fit".
+
+        Example:
+            >>> config = ExperimentConfig().replace(**{"data": "mnist", "hyper.lr": 0.05})
+            >>> config.fit.hyper.lr
+            0.05
+        """
+        own = [part.name for part in fields(self)]
+        known = [name for name in own if name != "fit"] + names_of(self.fit)
+        for name in settings:
+            if name not in known and name != "fit":
+                raise StructureError(unknown(name, known))
+        training = {name: value for name, value in settings.items() if name not in own}
+        fit = settings.get("fit", self.fit).replace(**training)
+        return super().replace(**{name: value for name, value in settings.items() if name in own} | {"fit": fit})
 
 
 def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxation: float = 1.0) -> ExperimentConfig:
@@ -144,7 +149,7 @@ def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxat
         relaxation: The size that the weights of all paths but the strict one start with; below 1 training begins at the
             strict end.
     """
-    check_between("alpha", alpha, 1, MOST_ALPHA)
+    check_setting("alpha", alpha, Annotated[int, between(1, MOST_ALPHA)])
     name = f"{RELAXED}{variant}:{alpha}" + ("" if length_scale == "fixed" else f":{length_scale}")
-    fit = LAYERS if relaxation == 1 else STRICT
+    fit = FitConfig.preset("layers" if relaxation == 1 else "layers-equivariant")
     return ExperimentConfig(network=name, augment="none", size=32, standardize=True, relaxation=relaxation, fit=fit)

@@ -1,175 +1,236 @@
-"""How a network is trained, as a frozen record, and what served best."""
+"""How a network is trained together with its hyperparameters: settings in groups, and presets of them."""
 
-import dataclasses
-from dataclasses import dataclass
-from typing import Any
+import typing
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
 
 from ..errors import StructureError
-from .checks import check_choice, check_columns, check_least, check_positive, check_rate, check_seed
+from .settings import NON_NEGATIVE, POSITIVE, SEED, Settings, at_least, between, real
 
-OPTIMIZERS = ("adam", "sgd")
-ESTIMATORS = ("two_pass", "kernel", "stochastic", "augerino")
-CURVATURES = ("kron", "kron-traced", "full", "diag")
+CurvatureStructure = Literal["kron", "kron-traced", "full", "diag"]
+Estimator = Literal["two_pass", "kernel", "stochastic", "augerino"]
+Preset = Literal["images", "layers", "layers-equivariant"]
+Probes = Literal["exact"] | Annotated[int, at_least(1)]
+Count = Annotated[int, at_least(1)]
+CountOrZero = Annotated[int, at_least(0)]
+LearningRate = Annotated[float, NON_NEGATIVE]
 
 
 @dataclass(frozen=True)
-class FitConfig:
-    """How a network is trained together with its hyperparameters.
+class WeightConfig(Settings):
+    """Settings of the weight steps.
 
-    Rates fall from the first to the `final_` one along half a cosine: those of the weights over all steps, those of the
-    hyperparameters over the epochs after the burn-in.
+    Arguments:
+        optimizer: "adam", or "sgd" with momentum.
+        lr: The learning rate at the start; parameters with a single entry use a tenth of it.
+        lr_min: The learning rate at the end, reached along half a cosine over all steps.
+        batch_size: Data in a weight step.
+        momentum: The momentum of "sgd".
+        warmup_epochs: Epochs over which the learning rate rises linearly from zero.
+        max_grad_norm: The norm to which the gradient is clipped, Euclidean or, with `prior_scaled_lr`, in units of the
+            weights' sizes; None does not clip.
+        relative_lr: Makes the learning rate of each weight tensor lr · s / `relative_lr`, with s the root mean square
+            of its initial values, so that free and shared weights change by the same fraction of themselves; None
+            gives all tensors the same, as do tensors that start at zero.
+        prior_scaled_lr: Whether the prior bounds that size: weights start within the standard deviation δ^-½ of their
+            prior, scaled down if they are outside it, and learning rates and gradient norms are in units of
+            min(s, δ^-½), which follows δ as it is learned. Requires `relative_lr`.
+
+    Example:
+        >>> WeightConfig(lr=0.01, batch_size=100).optimizer
+        'adam'
+    """
+
+    prefix: ClassVar[str] = "weights."
+    optimizer: Literal["adam", "sgd"] = "adam"
+    lr: LearningRate = 3e-3
+    lr_min: LearningRate = 1e-6
+    batch_size: Count = 50
+    momentum: Annotated[float, real("at least 0 and below 1", lambda value: 0 <= value < 1)] = 0.9
+    warmup_epochs: CountOrZero = 0
+    max_grad_norm: Annotated[float, POSITIVE] | None = None
+    relative_lr: Annotated[float, POSITIVE] | None = None
+    prior_scaled_lr: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise `StructureError` for an impossible value, or a prior-scaled learning rate that is not relative."""
+        super().__post_init__()
+        if self.prior_scaled_lr and self.relative_lr is None:
+            raise StructureError(
+                "'weights.prior_scaled_lr' requires 'weights.relative_lr', got None. Set for example relative_lr=0.15."
+            )
+
+
+@dataclass(frozen=True)
+class HyperConfig(Settings):
+    """Settings of the hyper steps, which train augmentation, prior and likelihood on the evidence.
+
+    Learning rates fall along half a cosine over the epochs after the burn-in.
+
+    Arguments:
+        estimator: The gradient: "two_pass"; "kernel" (a bound from the kernels of all data in blocks, without
+            independence between layers; `probes` is then not used); "stochastic" (a bound from one block of data); or
+            "augerino" (the baseline: joint descent on loss − 0.01 ‖widths‖, no evidence).
+        burn_in: Epochs before the first hyper step.
+        every: Epochs from one hyper step to the next.
+        probes: Random probes of the curvature in the gradient, or "exact".
+        num_data: The data M that each step on the augmentation reads, None for all; with "kernel" and "stochastic" the
+            data of a block, None for 100.
+        num_samples: Augmentation samples per datum in hyper steps and evaluations; None for the network's own number.
+            The mean over few samples biases the gradient of a width, and matters little to the weights.
+        num_sets: The number of independent sets that these samples are drawn in, 1 or 2. With two, Kronecker factors
+            are cross products of the sets' means, which removes that bias.
+        num_steps: Steps on augmentation and likelihood per pass over the data.
+        num_prior_steps: Steps on the prior per pass over the data.
+        lr: Adam's learning rate of all hyperparameters.
+        lr_min: The learning rate at the end.
+        augment_lr: That of the augmentation, and of the network's other hyperparameters; None for `lr`.
+        augment_lr_min: Its value at the end; None for `lr_min`.
+        prior_lr: That of the log-precisions; None for `lr`.
+        prior_lr_min: Its value at the end; None for `lr_min`.
+        likelihood_lr: That of the likelihood's parameters (noise, temperature); None for `lr`.
+        likelihood_lr_min: Its value at the end; None for `lr_min`.
+
+    Example:
+        >>> HyperConfig(lr=0.05).lr_range("augment")
+        (0.05, 0.01)
+    """
+
+    prefix: ClassVar[str] = "hyper."
+    estimator: Estimator = "two_pass"
+    burn_in: CountOrZero = 4
+    every: Count = 2
+    probes: Probes = 1
+    num_data: Count | None = 250
+    num_samples: Count | None = 16
+    num_sets: Annotated[int, between(1, 2)] = 2
+    num_steps: Count = 8
+    num_prior_steps: Count = 8
+    lr: LearningRate = 0.1
+    lr_min: LearningRate = 0.01
+    augment_lr: LearningRate | None = None
+    augment_lr_min: LearningRate | None = None
+    prior_lr: LearningRate | None = 0.15
+    prior_lr_min: LearningRate | None = None
+    likelihood_lr: LearningRate | None = 0.05
+    likelihood_lr_min: LearningRate | None = 0.005
+
+    def __post_init__(self) -> None:
+        """Raise `StructureError` for an impossible value, or two sets with an odd number of samples."""
+        super().__post_init__()
+        if self.num_sets == 2 and (self.num_samples or 1) % 2:
+            raise StructureError(
+                f"'hyper.num_sets'=2 requires an even 'hyper.num_samples', got {self.num_samples}. Set for example "
+                "num_samples=16, or num_sets=1."
+            )
+
+    def lr_range(self, kind: Literal["augment", "prior", "likelihood"]) -> tuple[float, float]:
+        """The first and the last learning rate of one kind of hyperparameters; the last is at most the first."""
+        first, last = getattr(self, f"{kind}_lr"), getattr(self, f"{kind}_lr_min")
+        first, last = self.lr if first is None else first, self.lr_min if last is None else last
+        return first, min(first, last)
+
+
+@dataclass(frozen=True)
+class EvalConfig(Settings):
+    """Settings of the evaluations of the evidence, by which states are compared and the best is kept.
+
+    Arguments:
+        num_evaluations: States after the burn-in to evaluate; the last one is always among them. 0 keeps the last
+            state without evaluating it.
+        probes: Random probes in evaluations, in the layer summary and in `prune`, or "exact"; the same every time.
+
+    Example:
+        >>> EvalConfig(num_evaluations=3).probes
+        'exact'
+    """
+
+    prefix: ClassVar[str] = "evaluation."
+    num_evaluations: CountOrZero = 1
+    probes: Probes = "exact"
+
+
+@dataclass(frozen=True)
+class FitConfig(Settings):
+    """How a network is trained together with its hyperparameters.
 
     Arguments:
         epochs: Passes over the training data.
-        batch_size: Data in a weight step.
-        optimizer: "adam", or "sgd" with momentum, for the weights.
-        learning_rate: The weights' rate; parameters with a single entry take a tenth of it.
-        relative_to: Makes each weight tensor's rate r s / `relative_to`, with r the rate and s the root mean square
-            that the tensor starts with, so that free and shared weights change by the same part of themselves; None
-            gives all the rate r, as tensors that start at zero always have.
-        follow_prior: Whether the prior bounds that size: weights start within the deviation δ^-½ of their prior, scaled
-            down where they lie beyond it, and their rates and the length of their gradient are in units of
-            min(s, δ^-½) from then on, as δ is learned. A path that the prior holds near zero then moves by small
-            steps. Needs `relative_to`.
-        warm_up: Epochs over which the weights' rates rise from zero to their place on the cosine.
-        most_slope: The norm to which the gradient of a weight step is shortened, Euclidean or, with `follow_prior`, in
-            those units; None never shortens it.
-        momentum: The momentum of "sgd".
-        burn_in: Epochs before the first hyper step.
-        frequency: A hyper step follows every so many epochs.
-        estimator: The gradient of the hyperparameters: "two_pass"; "kernel" (a bound from the kernels of all data in
-            blocks of M, which take no layer to be independent of another; `curvature` and `judge_columns` then serve
-            layer summaries alone, `columns` nothing); "stochastic" (a bound from M data); or "augerino" (the baseline:
-            joint descent on loss − 0.01 ‖widths‖, no evidence).
-        curvature: "kron", "kron-traced" (KFAC with partial traces), "full" or "diag".
-        columns: Sketches in the hyper-gradient, or "exact"; "full" needs "exact".
-        hyper_data: M, the data that each step on the augmentation reads, all by default; with "kernel" and
-            "stochastic" the data of a block, 100 by default.
-        hyper_samples: Transformed copies of each datum in hyper steps and judgements, if other than the network's own:
-            the scatter of the mean over few copies biases the gradient of a width, and hardly hurts the weights.
-        hyper_sets: In how many independent sets those copies are drawn, 1 or 2. With two, Kronecker factors are cross
-            products of the sets' means, which the scatter does not bias.
-        hyper_steps: Steps on the augmentation and likelihood for one pass over the curvature of all data.
-        prior_steps: Steps on the prior for one pass over the curvature of all data.
-        augment_rate: Adam's rate for the hyperparameters of the network.
-        prior_rate: Adam's rate for the log-precisions.
-        likelihood_rate: Adam's rate for the likelihood's parameters (noise, temperature).
-        judgements: How many states after the burn-in are judged by their evidence; the best is kept.
-        judge_columns: Sketches in judgements, the layer summary of layers and `prune`, or "exact"; the same ones every
-            time. "full" needs "exact".
-        seed: The seed of shuffles, noise and sketches, a whole number from -2^63 to 2^63 - 1.
+        seed: The seed of shuffles, noise and probes, a whole number from -2^63 to 2^63 - 1.
+        curvature: "kron", "kron-traced" (KFAC with partial traces), "full" or "diag"; "full" needs exact probes.
+            With the estimator "kernel" it is used for layer summaries only.
+        weights: The weight steps.
+        hyper: The hyper steps.
+        evaluation: The evaluations of the evidence.
+
+    Example:
+        >>> config = FitConfig(epochs=30, hyper=HyperConfig(lr=0.05))
+        >>> config.replace(seed=1, weights={"lr": 0.01}).weights.lr
+        0.01
+        >>> FitConfig.from_toml(config.to_toml()) == config
+        True
     """
 
-    epochs: int = 100
-    batch_size: int = 250
-    optimizer: str = "adam"
-    learning_rate: float = 5e-3
-    final_learning_rate: float = 1e-6
-    relative_to: float | None = None
-    follow_prior: bool = False
-    warm_up: int = 0
-    most_slope: float | None = None
-    momentum: float = 0.9
-    burn_in: int = 10
-    frequency: int = 1
-    estimator: str = "two_pass"
-    curvature: str = "kron"
-    columns: int | str = 1
-    hyper_data: int | None = None
-    hyper_samples: int | None = None
-    hyper_sets: int = 1
-    hyper_steps: int = 1
-    prior_steps: int = 4
-    augment_rate: float = 0.1
-    final_augment_rate: float = 0.005
-    prior_rate: float = 0.1
-    final_prior_rate: float = 0.01
-    likelihood_rate: float = 0.05
-    final_likelihood_rate: float = 0.005
-    judgements: int = 3
-    judge_columns: int | str = "exact"
-    seed: int = 0
+    epochs: Count = 40
+    seed: Annotated[int, SEED] = 0
+    curvature: CurvatureStructure = "kron"
+    weights: WeightConfig = field(default_factory=WeightConfig)
+    hyper: HyperConfig = field(default_factory=HyperConfig)
+    evaluation: EvalConfig = field(default_factory=EvalConfig)
 
     def __post_init__(self) -> None:
-        """An error for the first setting that cannot be."""
-        check_seed(self.seed)
-        check_choice("optimizer", self.optimizer, OPTIMIZERS)
-        check_choice("estimator", self.estimator, ESTIMATORS)
-        check_choice("curvature", self.curvature, CURVATURES)
-        for name in ("epochs", "batch_size", "frequency", "hyper_steps", "prior_steps"):
-            check_least(name, getattr(self, name), 1)
-        for name in ("burn_in", "judgements", "warm_up"):
-            check_least(name, getattr(self, name), 0)
-        for name in ("hyper_data", "hyper_samples"):
-            if getattr(self, name) is not None:
-                check_least(name, getattr(self, name), 1)
-        if self.hyper_sets not in (1, 2) or (self.hyper_sets == 2 and (self.hyper_samples or 1) % 2):
-            raise StructureError(
-                f"hyper_sets must be 1, or 2 with an even number of hyper_samples; {self.hyper_sets!r} came with "
-                f"{self.hyper_samples!r} samples. Pass for example hyper_samples=16, hyper_sets=2."
-            )
-        for name in self.as_dict():
-            if name.endswith("_rate"):
-                check_rate(name, getattr(self, name))
-        for name in ("relative_to", "most_slope"):
-            check_positive(name, getattr(self, name))
-        if self.follow_prior and self.relative_to is None:
-            raise StructureError(
-                "follow_prior bounds the sizes that rates are relative to, and there are none without relative_to. "
-                "Pass for example relative_to=0.15."
-            )
-        if not 0 <= self.momentum < 1:
-            raise StructureError(f"momentum must lie in [0, 1); {self.momentum} came.")
-        full = self.curvature == "full"
-        check_columns("columns", self.columns, full and self.estimator == "two_pass")
-        check_columns("judge_columns", self.judge_columns, full)
+        """Raise `StructureError` for an impossible value, or random probes of the full curvature."""
+        super().__post_init__()
+        if self.curvature != "full":
+            return
+        for name, probes in (("hyper.probes", self.hyper.probes), ("evaluation.probes", self.evaluation.probes)):
+            if probes != "exact" and (name == "evaluation.probes" or self.hyper.estimator == "two_pass"):
+                raise StructureError(
+                    f"Expected '{name}' to be 'exact' with curvature 'full', got {probes}. Set it, or use 'kron'."
+                )
 
-    def as_dict(self) -> dict[str, Any]:
-        """The settings by name."""
-        return dataclasses.asdict(self)
+    @classmethod
+    def preset(cls, name: Preset | str) -> "FitConfig":
+        """Return the settings that work well for a kind of network.
+
+        Arguments:
+            name: "images" (the defaults: a network, plain or `Averaged`, of images), "layers" (relaxed layers), or
+                "layers-equivariant" (relaxed layers that start as their equivariant path).
+
+        Example:
+            >>> FitConfig.preset("layers").hyper.num_prior_steps
+            20
+        """
+        if name not in typing.get_args(Preset):
+            raise StructureError(f"Expected a preset among {', '.join(typing.get_args(Preset))}, got '{name}'.")
+        return cls().replace(**_PRESETS[name])
 
 
-# What served images best on two cores: small batches, since weights learn by steps; a hyper step every other epoch,
+# The defaults, for images, on two cores: small batches, since weights learn by steps; a hyper step every other epoch,
 # with many cheap steps of the widths for each pass over all images.
-IMAGES = FitConfig(
-    epochs=40,
-    batch_size=50,
-    learning_rate=3e-3,
-    burn_in=4,
-    frequency=2,
-    hyper_data=250,
-    hyper_samples=16,
-    hyper_sets=2,
-    hyper_steps=8,
-    prior_steps=8,
-    final_augment_rate=0.01,
-    prior_rate=0.15,
-    judgements=1,
-)
-
-# Relaxed layers learn by their priors alone: their steps cost next to nothing once a pass over all data has given the
-# eigenvalues, so each pass serves many of them. Rates relative to the weights' sizes: with equal ones Adam turns dense
-# paths, of many small weights, long before the convolutions beside them have learned anything. The burn-in is long for
-# the same reason: what is still useless at the first hyper step is switched off for good. Sketches judge: with many
-# classes exact columns would take longer than training.
-LAYERS = FitConfig(
-    epochs=50,
-    batch_size=50,
-    learning_rate=5e-3,
-    relative_to=0.15,
-    warm_up=4,
-    most_slope=0.5,
-    burn_in=10,
-    frequency=4,
-    hyper_data=250,
-    hyper_steps=4,
-    prior_steps=20,
-    prior_rate=0.2,
-    final_prior_rate=0.02,
-    judgements=1,
-    judge_columns=8,
-)
-
-# From the strict end, paths start small and their priors narrow: rates follow the priors as those widen. Gradients are
-# shortened in these units, a tenth of plain ones for weights of the usual sizes.
-STRICT = dataclasses.replace(LAYERS, follow_prior=True, most_slope=0.05)
+#
+# Relaxed layers learn by their priors alone: their steps cost little once a pass over all data has given the
+# eigenvalues, so many of them follow each pass. Learning rates are relative to the weights' sizes: with equal ones Adam
+# changes dense paths, of many small weights, long before the convolutions beside them have learned anything. The
+# burn-in is long for the same reason: a path that is still useless at the first hyper step becomes inactive for good.
+# Evaluations use random probes: with many classes exact ones would take longer than training.
+_LAYERS = {
+    "epochs": 50,
+    "weights": {"lr": 5e-3, "relative_lr": 0.15, "warmup_epochs": 4, "max_grad_norm": 0.5},
+    "hyper": {
+        "burn_in": 10,
+        "every": 4,
+        "num_samples": None,
+        "num_sets": 1,
+        "num_steps": 4,
+        "num_prior_steps": 20,
+        "augment_lr_min": 0.005,
+        "prior_lr": 0.2,
+        "prior_lr_min": 0.02,
+    },
+    "evaluation": {"probes": 8},
+}
+# From the equivariant end, paths start small and their priors narrow: learning rates grow as the priors widen.
+# Gradients are clipped in these units, a tenth of plain ones for weights of the usual sizes.
+_EQUIVARIANT = {"weights.prior_scaled_lr": True, "weights.max_grad_norm": 0.05}
+_PRESETS: dict[str, dict[str, object]] = {"images": {}, "layers": _LAYERS, "layers-equivariant": _LAYERS | _EQUIVARIANT}

@@ -137,8 +137,14 @@ def _augerino(config: ExperimentConfig, task: Task) -> Start:
     """Joint descent on loss minus a reward for width, with a fixed weight decay; it has no evidence to report."""
     network = model(config, task)
     prior = Prior(network, "scalar", AUGERINO_DECAY * len(task.dataset.x_train)).requires_grad_(False)
-    joint = replace(config.fit, augment_rate=AUGERINO_RATE, final_augment_rate=AUGERINO_RATE)
-    return network, prior, replace(joint, estimator="augerino", judgements=0, follow_prior=False)
+    joint = config.fit.replace(hyper={"augment_lr": AUGERINO_RATE, "augment_lr_min": AUGERINO_RATE})
+    return (
+        network,
+        prior,
+        joint.replace(
+            hyper={"estimator": "augerino"}, evaluation={"num_evaluations": 0}, weights={"prior_scaled_lr": False}
+        ),
+    )
 
 
 def _map(config: ExperimentConfig, task: Task) -> Start:
@@ -147,7 +153,11 @@ def _map(config: ExperimentConfig, task: Task) -> Start:
     prior = Prior(network, config.prior).requires_grad_(False)
     for parameter in hyperparameters_of(network, prior.weights(network)).values():
         parameter.requires_grad_(False)
-    return network, prior, replace(config.fit, judgements=min(config.fit.judgements, 1))
+    return (
+        network,
+        prior,
+        config.fit.replace(evaluation={"num_evaluations": min(config.fit.evaluation.num_evaluations, 1)}),
+    )
 
 
 def _conv(config: ExperimentConfig, task: Task) -> Start:

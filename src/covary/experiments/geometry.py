@@ -175,21 +175,17 @@ def _saved(run: RunRecord, folder: Path, num_images: int | None, data_dir: str |
 
 def _config(run: RunRecord, folder: Path, data_dir: str | None) -> ExperimentConfig:
     """The settings that the run's own network was made with, without those of its baselines."""
-    names = {kind: [part.name for part in fields(kind) if part.name != "fit"] for kind in (FitConfig, ExperimentConfig)}
-    missing = [name for name in names[ExperimentConfig] if name not in run.config and name not in AT_THE_START]
+    names = [part.name for part in fields(ExperimentConfig) if part.name != "fit"]
+    missing = [name for name in names if name not in run.config]
     if missing:
         raise StructureError(
             f"{folder} does not keep how its network was made: its settings lack '{missing[0]}'. Expected a run of "
             "`covary discover` or `covary layers`; for a network of your own, call covary.geometry.sharpness and "
             "covary.evidence.chart_evidence."
         )
-    # settings of training that an earlier covary did not know have their defaults, which change nothing here
-    given, training = (
-        {name: run.config[name] for name in names[kind] if name in run.config} for kind in (ExperimentConfig, FitConfig)
-    )
-    # an earlier covary took widths without the baseline that they belong to
+    given = {name: run.config[name] for name in (*names, *FitConfig().as_dict())}
     given |= AT_THE_START | {"baselines": (), "fixed_widths": {}, "data_dir": data_dir or given["data_dir"]}
-    return ExperimentConfig(**given, fit=FitConfig(**training))
+    return ExperimentConfig().replace(**given)
 
 
 @torch.no_grad()

@@ -92,7 +92,7 @@ def plan(config: ExperimentConfig, task: Task) -> Plan:
     num_hyper = sum(is_hyper_epoch(number, settings) for number in range(1, settings.epochs + 1))
     # a layer summary of relaxed layers costs as much as a judgement, a pruning as two
     read_out = 1 if relaxed_layers(model(config, task)) else 0
-    num_judged = settings.judgements + read_out + (0 if config.prune is None else 2)
+    num_judged = settings.evaluation.num_evaluations + read_out + (0 if config.prune is None else 2)
     total = settings.epochs * epoch + num_hyper * hyper + num_judged * judged
     return replace(needs, epoch_seconds=epoch, hyper_seconds=hyper, judge_seconds=judged, seconds=total)
 
@@ -113,8 +113,8 @@ def require_memory(config: ExperimentConfig, task: Task) -> None:
     raise StructureError(
         f"This run needs about {needs.total_bytes / 2**30:.1f} GiB ({listed}); this machine has "
         f"{needs.available_bytes / 2**30:.1f} GiB to spare. Lower the batch size or the number of samples for "
-        "activations, use a narrower network for factors, smaller blocks (hyper_data) for kernels, or fewer images for "
-        "data."
+        "activations, use a narrower network for factors, smaller blocks (hyper.num_data) for kernels, or fewer images "
+        "for data."
     )
 
 
@@ -149,9 +149,11 @@ def _needs(config: ExperimentConfig, task: Task) -> Plan:
     factors = _factors(single, x[:1], settings.curvature)
     num_params = sum(weight.numel() for weight in weights_of(network).values())
     # the copies in one pass: of a weight step's batch, or of a part of a pass over the curvature
-    copies = min(len(x) * num_samples, max(settings.batch_size * num_samples, ROWS_AT_ONCE))
-    if settings.estimator in ("kernel", "stochastic"):  # a block goes through whole
-        copies = max(copies, block_size(settings, len(x)) * (settings.hyper_samples or num_samples if averaged else 1))
+    copies = min(len(x) * num_samples, max(settings.weights.batch_size * num_samples, ROWS_AT_ONCE))
+    if settings.hyper.estimator in ("kernel", "stochastic"):  # a block goes through whole
+        copies = max(
+            copies, block_size(settings, len(x)) * (settings.hyper.num_samples or num_samples if averaged else 1)
+        )
     # forward keeps an activation, backward makes a gradient of it, the warp keeps its grid of two coordinates
     per_copy = 2 * _activations(inner, x[:1]) + (4 if averaged else 1) * x[0].numel()
     # patches are those of the mean over a datum's copies
@@ -220,7 +222,7 @@ def _patches(network: nn.Module, x: torch.Tensor, curvature: str) -> int:
 
 def _kernels(num_weights: int, num_data: int, settings: FitConfig) -> int:
     """The numbers in the kernels of all weights and blocks; 0 where another estimator needs none."""
-    return num_weights * num_data * block_size(settings, num_data) if settings.estimator == "kernel" else 0
+    return num_weights * num_data * block_size(settings, num_data) if settings.hyper.estimator == "kernel" else 0
 
 
 def _factor(name: str, structure: str, num_blocks: int, sides: list[int], size: int) -> dict[str, Any]:
@@ -253,7 +255,7 @@ def _probe(config: ExperimentConfig, task: Task) -> tuple[float, float, float]:
     Eigen-decompositions do not grow with the data, so a judgement's and a hyper step's are taken at two sizes.
     """
     network = model(config, task)
-    settings = replace(config.fit, hyper_data=None)
+    settings = config.fit.replace(hyper={"num_data": None})
     state = initial_state(network, Categorical(), Prior(network, config.prior), settings)
     x, y = task.dataset.x_train, task.dataset.y_train
     num_data, few = len(x), min(PROBE_DATA, len(x))
@@ -262,18 +264,18 @@ def _probe(config: ExperimentConfig, task: Task) -> tuple[float, float, float]:
     batch = next(iter(batches[few]))
     weight_step(state, batch, few, num_data, settings)  # the first one warms up
     epoch = _seconds(partial(weight_step, state, batch, few, num_data, settings)) * num_data / few
-    state.epoch = settings.burn_in + 1
+    state.epoch = settings.hyper.burn_in + 1
     times = {number: _seconds(partial(hyper_step, state, batches[number], settings)) for number in (half, few)}
     judged = {number: _seconds(partial(judge, state, batches[number], settings)) for number in (half, few)}
-    if settings.estimator == "stochastic":  # it reads M data, however many there are
+    if settings.hyper.estimator == "stochastic":  # it reads M data, however many there are
         return epoch, times[few], _extrapolated(judged, num_data)
-    if settings.estimator == "kernel":  # block after block, and steps on an augmentation, which read M data each
+    if settings.hyper.estimator == "kernel":  # block after block, and steps on an augmentation, which read M data each
         growing = judged[few] if isinstance(network, Averaged) else times[few]
         hyper = growing * num_data / few + max(times[few] - growing, 0.0)
         return epoch, hyper, judged[few] * num_data / few
-    second = min(config.fit.hyper_data or num_data, num_data)
+    second = min(config.fit.hyper.num_data or num_data, num_data)
     # a hyper step is one pass over all data and, for each step on the augmentation, a dearer one over M
-    share = (1 + 2 * config.fit.hyper_steps * second / num_data) / (1 + 2 * config.fit.hyper_steps)
+    share = (1 + 2 * config.fit.hyper.num_steps * second / num_data) / (1 + 2 * config.fit.hyper.num_steps)
     return epoch, share * _extrapolated(times, num_data), _extrapolated(judged, num_data)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from .._files import write_text
-from .._types import Columns, Resampling
+from .._types import Resampling
 from ..batches import as_batches
 from ..config import ExperimentConfig
 from ..curvature.registry import CurvatureName
@@ -18,6 +18,7 @@ from ..errors import DataError, StructureError
 from ..layer_summary import prune, relaxed_layers, save_pruned
 from ..priors import mean_precisions
 from ..records import Pictures, Pruning, RunRecord, read_run
+from ..records.words import flat_settings
 from ..training import Run, checkpoints, is_first, measure
 from ..training.schedule import JUDGE, seed_for
 from ..training.steps import evidence_record, hyper_network
@@ -87,9 +88,9 @@ def _pruned(threshold: float, learned: Run, config: ExperimentConfig, task: Task
         threshold,
         likelihood=learned.likelihood,
         prior=learned.prior,
-        data=own_part(as_batches(task.dataset.train, fit.batch_size)),
+        data=own_part(as_batches(task.dataset.train, fit.weights.batch_size)),
         curvature=cast(CurvatureName, fit.curvature),
-        columns=cast(Columns, fit.judge_columns),
+        columns=fit.evaluation.probes,
         seed=seed,
     )
     if is_first():
@@ -105,8 +106,8 @@ def _pruned(threshold: float, learned: Run, config: ExperimentConfig, task: Task
         replaced=list(simple.replaced),
         num_params=simple.num_params,
         num_params_before=simple.num_params_before,
-        evidence=evidence_record(simple.evidence, fit.curvature, fit.judge_columns),
-        evidence_before=evidence_record(simple.evidence_before, fit.curvature, fit.judge_columns),
+        evidence=evidence_record(simple.evidence, fit.curvature, fit.evaluation.probes),
+        evidence_before=evidence_record(simple.evidence_before, fit.curvature, fit.evaluation.probes),
         max_change=simple.max_change,
         mean_change=simple.mean_change,
         test=tested,
@@ -147,7 +148,8 @@ def _keep_settings(config: ExperimentConfig, folder: Path, unfinished: bool) -> 
 
 
 def _compare(written: Mapping[str, Any], config: ExperimentConfig, out: Path) -> None:
-    for name, value in json.loads(json.dumps(config.as_dict())).items():
+    written = flat_settings(written)
+    for name, value in flat_settings(json.loads(json.dumps(config.as_dict()))).items():
         if name not in written:
             raise StructureError(
                 f"{out} holds a run of an earlier covary, which knew no {name}. Start anew in another folder."

@@ -18,7 +18,7 @@ def initialize_equivariant(network: nn.Module, relaxation: float) -> dict[str, f
     `Relaxed` divided each of k paths by, so that alone it keeps the variance of its inputs. A tensor of any other path
     with root mean square s gets the precision :math:`(c s)^{-2}`, c = `relaxation`; one that is zero, such as a bias,
     the largest precision of its path. Frozen tensors have none, and what says where a basis lies and how wide it is,
-    not how much of it there is, keeps its own. Weights follow where `fit` is told to (`follow_prior`).
+    not how much of it there is, keeps its own. Weights follow where `fit` is told to (`weights.prior_scaled_lr`).
 
     From the free end, where all paths start alike, a free path learns the training data by heart before the strict one
     has learned anything, and the evidence, which sees weights near a mode, keeps it. From the strict end, with δ far

@@ -6,7 +6,8 @@ by less than one; where no image is known, a pixel is that of an image of 28 × 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from . import Layer, RunRecord, Symmetry
 
@@ -31,6 +32,7 @@ TYPES = {
     "gconv": "convolutional over the group",
 }
 NOMINAL = (28, 28)
+GROUPS = ("weights", "hyper", "evaluation")  # of the settings of training
 NAMES = {
     "shift_x": "horizontal shift",
     "shift_y": "vertical shift",
@@ -92,6 +94,15 @@ def kind(unit: str) -> str:
 def plain_name(name: str) -> str:
     """The name of a transform as one would say it."""
     return NAMES.get(name, name.replace("_", " "))
+
+
+def flat_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by name, those of a group with its name and a dot before theirs."""
+    found: dict[str, Any] = {}
+    for name, value in config.items():
+        grouped = isinstance(value, Mapping) and name in GROUPS
+        found |= {f"{name}.{inner}": entry for inner, entry in value.items()} if grouped else {name: value}
+    return found
 
 
 def short(text: str, most: int) -> str:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from .._files import write_text
 from ..records import Metrics, RunRecord
-from ..records.words import OFF, THRESHOLD, layer_names, path_precision, plain_name, strength, summary
+from ..records.words import OFF, THRESHOLD, flat_settings, layer_names, path_precision, plain_name, strength, summary
 from .architecture import architecture_figure
 from .curves import burn_in, evidence_figure, precisions_figure, trajectories_figure
 from .figures import correlation_figure, flow_figure, pictures_figure, widths_figure
@@ -61,6 +61,7 @@ def page(run: RunRecord) -> str:
         off=OFF,
         strengths=[strength(symmetry, run.samples.shape if run.samples else None) for symmetry in run.symmetries],
         figures=_figures(run),
+        settings=flat_settings(run.config),
         terms=_terms(run),
         tested=_tested(run),
         layers=list(zip(layer_names(run), run.layers, strict=True)),

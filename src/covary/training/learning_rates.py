@@ -1,12 +1,12 @@
 r"""How far does one step move each weight?
 
-Adam moves every entry of a tensor by about its rate, whatever the gradient. So rates are relative to sizes: that which
-a tensor starts with, s, and where `follow_prior` is set, the deviation that its prior allows, whichever is smaller. The
-*unit* of a tensor with prior precision δ is then
+Adam moves every entry of a tensor by about its learning rate, whatever the gradient. So learning rates are relative to
+sizes: the root mean square s of the initial values and, with `prior_scaled_lr`, the standard deviation of the prior,
+whichever is smaller. The *unit* of a tensor with prior precision δ is then
 
 .. math:: u = \min(s, \delta^{-1/2}),
 
-its rate r u / `relative_to` (of a single entry a tenth of r u / s), and a gradient g has the length
+its rate r u / `relative_lr` (of a single entry a tenth of r u / s), and a gradient g has the length
 :math:`(\sum_t u_t^2 \|g_t\|^2)^{1/2}`. Under Adam neither changes when a tensor and its prior are measured on another
 scale.
 """
@@ -26,16 +26,18 @@ SCALAR_SLOWDOWN = 10  # scalars of Fixup networks take a tenth of the rate, as t
 
 
 def start_size(weight: Tensor, config: FitConfig) -> float:
-    """The size s of a tensor: its root mean square; `relative_to`, or 1 without one, where it starts at zero."""
+    """The size s of a tensor: its root mean square; `relative_lr`, or 1 without one, where it starts at zero."""
     size = float(weight.detach().square().mean().sqrt())
-    return size if size > 0 else config.relative_to or 1.0
+    return size if size > 0 else config.weights.relative_lr or 1.0
 
 
 def first_rate(weight: Tensor, config: FitConfig) -> float:
     """The first rate of one weight tensor."""
     if weight.numel() == 1:
-        return config.learning_rate / SCALAR_SLOWDOWN
-    return config.learning_rate * (start_size(weight, config) / config.relative_to if config.relative_to else 1.0)
+        return config.weights.lr / SCALAR_SLOWDOWN
+    return config.weights.lr * (
+        start_size(weight, config) / config.weights.relative_lr if config.weights.relative_lr else 1.0
+    )
 
 
 def set_rates(optimizer: Optimizer, progress: float | int, share: float | int = 1) -> None:

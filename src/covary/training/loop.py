@@ -6,16 +6,15 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .._types import Columns
 from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, read_through
 from ..config import FitConfig
 from ..curvature.registry import check_choice
@@ -27,6 +26,7 @@ from ..likelihoods import Categorical, Likelihood
 from ..noise import Stream, permutation
 from ..priors import Prior
 from ..records import Epoch
+from ..records.words import flat_settings
 from ..report import FitProgress
 from .checkpoint import checkpoints, load_newest, write_checkpoint
 from .learning_rates import follow, set_rates, start_within
@@ -95,7 +95,7 @@ def fit(
     config = _with_epochs(config or FitConfig(), epochs)
     likelihood = Categorical() if likelihood is None else likelihood
     prior = Prior(network) if prior is None else prior
-    batches = as_batches(train, config.batch_size)
+    batches = as_batches(train, config.weights.batch_size)
     _check(batches, prior, config, checkpoint_every)
     state = initial_state(network, likelihood, prior, config)
     network.eval()
@@ -105,7 +105,7 @@ def fit(
     job = Job(
         batches, data.num_data, config, train_transform, folder, checkpoint_every, _fingerprint(state, data, config)
     )
-    if not _resumed(state, job, resume) and config.follow_prior:
+    if not _resumed(state, job, resume) and config.weights.prior_scaled_lr:
         start_within(state.model(config.seed), prior)  # after every check: a fit that is refused leaves weights alone
     require_alike((_checksum(state), state.epoch, state.step, data), "weights, progress and data")
     with _progress(config, title) as progress, _told_to_end(folder) as told:
@@ -124,14 +124,20 @@ def fit(
 def _check(batches: Batches, prior: Prior, config: FitConfig, checkpoint_every: int) -> None:
     """Nothing, or what would stop the run after its burn-in, said before it begins."""
     own_part(batches)  # shards need data that can be read one by one
-    if config.hyper_data is not None or config.estimator in ("stochastic", "kernel"):
+    if config.hyper.num_data is not None or config.hyper.estimator in ("stochastic", "kernel"):
         batches.at(torch.arange(1))  # so does a choice of M among them
-    if config.estimator == "kernel":
+    if config.hyper.estimator == "kernel":
         check_per_weight(prior)
-    if config.estimator == "two_pass" and config.hyper_data is not None and config.hyper_data < place()[1]:
-        raise StructureError(f"hyper_data must be at least the number of processes, {place()[1]}; raise it.")
-    if config.estimator == "two_pass" or config.judgements:
-        check_choice(config.curvature, cast(Columns, config.judge_columns), prior)
+    if (
+        config.hyper.estimator == "two_pass"
+        and config.hyper.num_data is not None
+        and config.hyper.num_data < place()[1]
+    ):
+        raise StructureError(
+            f"Expected 'hyper.num_data' to be at least the number of processes, {place()[1]}. Raise it."
+        )
+    if config.hyper.estimator == "two_pass" or config.evaluation.num_evaluations:
+        check_choice(config.curvature, config.evaluation.probes, prior)
     if checkpoint_every < 1:
         raise StructureError(f"checkpoint_every must be at least 1; {checkpoint_every} came.")
 
@@ -145,9 +151,9 @@ def _weight_steps(state: FitState, job: Job, progress: FitProgress | None, told:
         progressed = (state.epoch + state.num_seen / job.num_data) / config.epochs
         after = state.epoch + (state.num_seen + size) / job.num_data
         set_rates(state.weight_optimizer, progressed, warmth(after, config))
-        if config.follow_prior:
+        if config.weights.prior_scaled_lr:
             follow(state.weight_optimizer, state.prior)
-        if config.estimator == "augerino" and state.hyper_optimizer is not None:
+        if config.hyper.estimator == "augerino" and state.hyper_optimizer is not None:
             set_rates(state.hyper_optimizer, progressed)
         weight_step(state, batch, size, job.num_data, config)
         if progress is not None:
@@ -183,7 +189,7 @@ def _parts(state: FitState, job: Job) -> Iterator[tuple[IndexedBatch, int]]:
             yield _transformed(batch, job, seed), len(batch.x)
         return
     order = permutation(seed, job.num_data, stream=Stream.SHUFFLE)
-    for positions in order.split(job.config.batch_size)[state.step :]:
+    for positions in order.split(job.config.weights.batch_size)[state.step :]:
         yield _transformed(read(own(positions)), job, seed), len(positions)
 
 
@@ -255,7 +261,7 @@ def _progress(config: FitConfig, title: str) -> AbstractContextManager[FitProgre
 
 
 def _with_epochs(config: FitConfig, epochs: int | None) -> FitConfig:
-    return config if epochs is None else replace(config, epochs=epochs)
+    return config if epochs is None else config.replace(epochs=epochs)
 
 
 def _fingerprint(state: FitState, data: Contents, config: FitConfig) -> dict[str, Any]:
@@ -266,7 +272,7 @@ def _fingerprint(state: FitState, data: Contents, config: FitConfig) -> dict[str
         "weights": list(state.model(0).weights),
         "hyperparameters": list(state.hyperparameters()),
     }
-    return {**config.as_dict(), "num_data": data.num_data, "data": data.checksum, **roles, **shapes}
+    return {**flat_settings(config.as_dict()), "num_data": data.num_data, "data": data.checksum, **roles, **shapes}
 
 
 def _checksum(state: FitState) -> int:

@@ -12,7 +12,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from .._files import write_whole
-from .._types import Columns, SampleAveraging
+from .._types import SampleAveraging
 from ..augment import Augmentation
 from ..augment import save as save_augmentation
 from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of
@@ -167,17 +167,17 @@ def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 
 
 def _notes(state: FitState, config: FitConfig) -> list[str]:
     """What a reader must know, said as a warning too."""
-    unmoved = all(epoch.evidence is None for epoch in state.history) and config.estimator != "augerino"
+    unmoved = all(epoch.evidence is None for epoch in state.history) and config.hyper.estimator != "augerino"
     notes = []
     if state.hyper_optimizer is not None and unmoved:
         notes.append(
-            f"No hyper step was taken: the burn-in has {config.burn_in} epochs of {config.epochs}, with a step every "
-            f"{config.frequency}. Widths and prior are those that the run began with; lower burn_in or raise epochs."
+            f"No hyper step was taken: the burn-in has {config.hyper.burn_in} epochs of {config.epochs}, with a step "
+            f"every {config.hyper.every}. Widths and prior are those at the start; lower hyper.burn_in or raise epochs."
         )
-    if config.warm_up >= config.epochs:
+    if config.weights.warmup_epochs >= config.epochs:
         notes.append(
-            f"The weights never reached their rate: the warm-up has {config.warm_up} epochs of {config.epochs}. Lower "
-            "warm_up or raise epochs."
+            f"The weights never reached their learning rate: the warm-up has {config.weights.warmup_epochs} epochs of "
+            f"{config.epochs}. Lower weights.warmup_epochs or raise epochs."
         )
     for note in notes:
         warnings.warn(note, stacklevel=3)
@@ -223,7 +223,7 @@ def _shown(batches: Batches, seed: int) -> IndexedBatch:
 def _coverage(state: FitState, config: FitConfig) -> list[Coverage]:
     """How each weight enters the judged evidence: by its own rule in Kronecker form, else all of them alike."""
     rows = coverage(state.network, state.model(config.seed).weights).rows
-    judged = "kernel" if config.estimator == "kernel" else config.curvature
+    judged = "kernel" if config.hyper.estimator == "kernel" else config.curvature
     alike = {"full": "full", "diag": "diagonal", "kernel": "kernel"}.get(judged)
     return [Coverage(row.name, list(row.shape), row.modules, alike or row.structure) for row in rows]
 
@@ -236,7 +236,7 @@ def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]
     if state.hyper_optimizer is None:
         return []
     seed, network = seed_for(config.seed, JUDGE), hyper_network(state.network, config)
-    curvature, columns = cast(CurvatureName, config.curvature), cast(Columns, config.judge_columns)
+    curvature, columns = cast(CurvatureName, config.curvature), config.evaluation.probes
     found = summarize_layers(
         network,
         state.likelihood,

@@ -16,28 +16,30 @@ def cosine(first: float | int, final: float | int, progress: float | int) -> flo
 
 def warmth(epochs: float | int, config: FitConfig) -> float:
     """The share of their rate that the weights take in the step that ends after so many epochs, parts included."""
-    return min(1.0, epochs / config.warm_up) if config.warm_up else 1.0
+    return min(1.0, epochs / config.weights.warmup_epochs) if config.weights.warmup_epochs else 1.0
 
 
 def is_hyper_epoch(epoch: int, config: FitConfig) -> bool:
     """Whether a hyper step follows the epoch of this number, from 1."""
     return (
-        config.estimator != "augerino" and epoch > config.burn_in and (epoch - config.burn_in) % config.frequency == 0
+        config.hyper.estimator != "augerino"
+        and epoch > config.hyper.burn_in
+        and (epoch - config.hyper.burn_in) % config.hyper.every == 0
     )
 
 
 def hyper_progress(epoch: int, config: FitConfig) -> float:
     """How far the hyperparameters' schedule has gone at this epoch: 0 at the burn-in's end, 1 at the last epoch."""
-    return (epoch - 1 - config.burn_in) / max(config.epochs - 1 - config.burn_in, 1)
+    return (epoch - 1 - config.hyper.burn_in) / max(config.epochs - 1 - config.hyper.burn_in, 1)
 
 
 def is_judged_epoch(epoch: int, config: FitConfig) -> bool:
     """Whether the state after this epoch is judged: evenly spread after the burn-in, the last one among them."""
-    span, number = config.epochs - config.burn_in, config.judgements
+    span, number = config.epochs - config.hyper.burn_in, config.evaluation.num_evaluations
     if number == 0 or span < 1:
         return number > 0 and epoch == config.epochs
     ranks = {config.epochs - round(part * span / number) for part in range(number)}
-    return epoch in ranks and epoch > config.burn_in
+    return epoch in ranks and epoch > config.hyper.burn_in
 
 
 def seed_for(seed: int, use: int, number: int = 0) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -113,31 +113,26 @@ def _weight_optimizer(model: Model, config: FitConfig) -> Optimizer:
             "params": [weight],
             "size": start_size(weight, config),
             "first": rate,
-            "final": min(config.final_learning_rate, rate),
+            "final": min(config.weights.lr_min, rate),
         }
         for weight, rate in zip(weights, rates, strict=True)
     ]
-    if config.optimizer == "sgd":
-        return SGD(groups, lr=config.learning_rate, momentum=config.momentum)
-    return Adam(groups, lr=config.learning_rate)
+    if config.weights.optimizer == "sgd":
+        return SGD(groups, lr=config.weights.lr, momentum=config.weights.momentum)
+    return Adam(groups, lr=config.weights.lr)
 
 
 def _hyper_optimizer(model: Model, prior: Prior, config: FitConfig) -> Optimizer | None:
     """Adam that climbs: its gradients are those of log Z, negated where they are set."""
     found = hyper.model_hyperparameters(model)
-    rates = {
-        "augment": (config.augment_rate, config.final_augment_rate),
-        "likelihood": (config.likelihood_rate, config.final_likelihood_rate),
-        "prior": (config.prior_rate, config.final_prior_rate),
-    }
-    members = {
+    members: dict[Literal["augment", "prior", "likelihood"], list[nn.Parameter]] = {
         "augment": [p for name, p in found.items() if not name.startswith("likelihood.")],
         "likelihood": [p for name, p in found.items() if name.startswith("likelihood.")],
         "prior": list(hyper.prior_hyperparameters(prior).values()),
     }
     groups = [
-        {"params": parameters, "first": rates[name][0], "final": min(rates[name])}
+        {"params": parameters} | dict(zip(("first", "final"), config.hyper.lr_range(name), strict=True))
         for name, parameters in members.items()
         if parameters
     ]
-    return Adam(groups, lr=config.augment_rate, betas=HYPER_BETAS) if groups else None
+    return Adam(groups, lr=config.hyper.lr, betas=HYPER_BETAS) if groups else None

@@ -9,7 +9,6 @@ given, and return what a record keeps.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -56,7 +55,7 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
         config: The settings.
     """
     model = state.model(seed_for(config.seed, WEIGHTS, state.epoch))
-    joint = augerino_parameters(state.network) if config.estimator == "augerino" else {}
+    joint = augerino_parameters(state.network) if config.hyper.estimator == "augerino" else {}
     with _own_noise(fold(fold(model.seed, state.step), place()[0]), batch.x.device):
         log_likelihood, slopes = _likelihood_slopes(model, batch, {**model.weights, **joint})
     means = {name: all_sum(slope) / batch_size for name, slope in slopes.items()}
@@ -64,11 +63,13 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
     for name, weight in model.weights.items():
         pull = (shifts[name] * weight.flatten()).reshape(weight.shape).detach()
         weight.grad = pull / num_data - means[name]  # of minus the log joint: optimizers descend
-    if config.most_slope is not None:
+    if config.weights.max_grad_norm is not None:
         measured = (
-            units(state.weight_optimizer, state.prior) if config.follow_prior else dict.fromkeys(model.weights, 1.0)
+            units(state.weight_optimizer, state.prior)
+            if config.weights.prior_scaled_lr
+            else dict.fromkeys(model.weights, 1.0)
         )
-        shorten(model.weights, measured, config.most_slope)
+        shorten(model.weights, measured, config.weights.max_grad_norm)
     state.weight_optimizer.step()
     if joint and state.hyper_optimizer is not None:
         reward = augerino_reward(state.network, joint)
@@ -89,9 +90,9 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
     optimizer = state.hyper_optimizer
     assert optimizer is not None, "a hyper step needs something to learn"
     set_rates(optimizer, hyper_progress(state.epoch, config))
-    if config.estimator == "stochastic":
+    if config.hyper.estimator == "stochastic":
         return _stochastic_steps(state, optimizer, batches, config)
-    if config.estimator == "kernel":
+    if config.hyper.estimator == "kernel":
         return _kernel_steps(state, optimizer, batches, config)
     seed, curvature, columns = seed_for(config.seed, HYPER, state.epoch), *_choice(config)
     shard, parameters = own_part(batches), state.hyperparameters()
@@ -102,12 +103,12 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
         factors.curvature.decompose(joined_shifts(factors.curvature, state.prior, model.weights))
     first = _prior_steps(state, optimizer, partial(prior_gradient, factors, state.prior, model.weights), config)
     cotangents = factor_cotangents(factors, state.prior, model.weights) if learned else {}
-    for number in range(config.hyper_steps if learned else 0):
+    for number in range(config.hyper.num_steps if learned else 0):
         part = model._replace(seed=seed_for(seed, number))
-        second = _chosen(batches, config.hyper_data, part.seed)
+        second = _chosen(batches, config.hyper.num_data, part.seed)
         found = model_gradient(cotangents, factors.num_data, part, second, (curvature, columns))
         _climb(parameters, optimizer, found)
-    return evidence_record(first, config.curvature, config.columns)
+    return evidence_record(first, config.curvature, config.hyper.probes)
 
 
 def judge(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
@@ -115,7 +116,7 @@ def judge(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
 
     With the estimator "kernel" it is a bound, over a partition and drawn outputs that are always the same.
     """
-    if config.estimator == "kernel":
+    if config.hyper.estimator == "kernel":
         model, partition = _partition(state, batches, config, seed_for(config.seed, JUDGE))
         return _bound_record(partition_gradient(partition, state.prior, model.weights).terms, config)
     terms = log_evidence(
@@ -124,18 +125,18 @@ def judge(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
         state.prior,
         own_part(batches),
         _choice(config)[0],
-        cast(Columns, config.judge_columns),
+        config.evaluation.probes,
         seed_for(config.seed, JUDGE),
     )
-    return evidence_record(terms, config.curvature, config.judge_columns)
+    return evidence_record(terms, config.curvature, config.evaluation.probes)
 
 
 def hyper_network(network: nn.Module, config: FitConfig) -> nn.Module:
     """The network with the number of samples that hyper steps and judgements take; it shares all its parameters."""
-    if config.hyper_samples is None or not isinstance(network, Resampling):
+    if config.hyper.num_samples is None or not isinstance(network, Resampling):
         return network
     # independent sets serve Kronecker factors alone
-    return network.with_samples(config.hyper_samples, config.hyper_sets if config.curvature in KRON else 1)
+    return network.with_samples(config.hyper.num_samples, config.hyper.num_sets if config.curvature in KRON else 1)
 
 
 def evidence_record(terms: EvidenceTerms, curvature: str, columns: int | str) -> Evidence:
@@ -154,7 +155,7 @@ def evidence_record(terms: EvidenceTerms, curvature: str, columns: int | str) ->
 
 def block_size(config: FitConfig, num_data: int) -> int:
     """The number M of data in a block of the estimators "kernel" and "stochastic", out of so many."""
-    return min(config.hyper_data or BLOCK_DATA, num_data)
+    return min(config.hyper.num_data or BLOCK_DATA, num_data)
 
 
 def _prior_steps(
@@ -162,7 +163,7 @@ def _prior_steps(
 ) -> EvidenceTerms:
     """Steps on the prior for one pass over the data; the terms are those before the first of them."""
     first: EvidenceTerms | None = None
-    for _ in range(config.prior_steps):
+    for _ in range(config.hyper.num_prior_steps):
         gradient = gradient_of()
         first = gradient.terms if first is None else first
         _climb(state.hyperparameters(), optimizer, gradient)
@@ -177,7 +178,7 @@ def _kernel_steps(state: FitState, optimizer: Optimizer, batches: Batches, confi
     gradient_of = partial(partition_gradient, partition, state.prior, model.weights)
     first = _prior_steps(state, optimizer, gradient_of, config)
     learned = model_hyperparameters(model)
-    for number in range(config.hyper_steps if learned else 0):
+    for number in range(config.hyper.num_steps if learned else 0):
         gradient = _minibatch_gradient(state, batches, config, seed_for(seed, number))
         _climb(state.hyperparameters(), optimizer, {name: gradient[name] for name in learned})
     return _bound_record(first, config)
@@ -195,7 +196,7 @@ def _partition(state: FitState, batches: Batches, config: FitConfig, seed: int) 
 def _stochastic_steps(state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
     """Steps along the bound of one minibatch each; every one moves the prior too."""
     records = []
-    for number in range(config.hyper_steps):
+    for number in range(config.hyper.num_steps):
         seed = seed_for(seed_for(config.seed, HYPER, state.epoch), number)
         gradient = _minibatch_gradient(state, batches, config, seed)
         records.append(_bound_record(gradient.terms, config))
@@ -224,7 +225,7 @@ def _bound_record(terms: EvidenceTerms, config: FitConfig) -> Evidence:
 
 def _bound_network(state: FitState, config: FitConfig) -> nn.Module:
     """The network of hyper steps with copies in one set: the bound has no Kronecker factors, which two would serve."""
-    return hyper_network(state.network, replace(config, hyper_sets=1))
+    return hyper_network(state.network, config.replace(hyper={"num_sets": 1}))
 
 
 def _likelihood_slopes(
@@ -271,4 +272,4 @@ def _chosen(batches: Batches, num_data: int | None, seed: int) -> Batches:
 
 def _choice(config: FitConfig) -> tuple[CurvatureName, Columns]:
     """Curvature and columns; the settings have checked that they are among the names."""
-    return cast(CurvatureName, config.curvature), cast(Columns, config.columns)
+    return cast(CurvatureName, config.curvature), config.hyper.probes

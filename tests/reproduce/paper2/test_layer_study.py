@@ -31,7 +31,7 @@ from covary.reproduce.paper2.layer_study import (
 from experiments.small import config
 from reproduce.relaxed_cells import cell
 
-TINY = replace(SMOKE, batch_size=15)
+TINY = SMOKE.replace(weights={"batch_size": 15})
 
 
 def quiet(message: str, done: float) -> None:
@@ -59,14 +59,14 @@ def test_settings_of_a_network():
         70,
         16,
     )
-    assert (found.fit, found.train_augment) == (replace(SMOKE, seed=5), "flips+shifts")
+    assert (found.fit, found.train_augment) == (SMOKE.replace(seed=5), "flips+shifts")
     assert found.standardize
     plain = settings("conv", Version("mnist", task="digit"), scale, 5, None)
     assert (plain.network, plain.task, plain.train_augment) == ("relaxed:conv:3", "digit", "none")
     own = {"alpha": 3, "num_train": 70, "size": 16, "processes": 1, "train_augment": "flips+shifts", "relaxation": 1.0}
-    follow = replace(scale, fit=replace(SMOKE, follow_prior=True), relaxation=0.3)
+    follow = replace(scale, fit=SMOKE.replace(weights={"prior_scaled_lr": True}), relaxation=0.3)
     assert settings("f-fc+conv", Version("mnist"), follow, 5, None).relaxation == 0.3
-    assert configuration(scale, 5) == own | replace(SMOKE, seed=5).as_dict()
+    assert configuration(scale, 5) == own | SMOKE.replace(seed=5).as_dict()
 
 
 def test_map_has_neither_evidence_nor_layers_and_the_evidence_has_both(tmp_path):
@@ -83,8 +83,8 @@ def test_map_has_neither_evidence_nor_layers_and_the_evidence_has_both(tmp_path)
 
 def test_map_climbs_the_log_joint_with_precision_one(tmp_path):
     """One step of Adam from zero moments moves each weight by its rate against the sign of the gradient."""
-    rates = {"learning_rate": 1e-3, "final_learning_rate": 1e-3, "relative_to": None, "most_slope": None}
-    fit = replace(TINY, epochs=1, batch_size=30, **rates)
+    rates = {"lr": 1e-3, "lr_min": 1e-3, "relative_lr": None, "max_grad_norm": None}
+    fit = TINY.replace(epochs=1, weights={"batch_size": 30, **rates})
     job = jobs(tmp_path)[0]
     job = job._replace(config=replace(job.config, fit=fit))
     found = train_all([job], None, quiet)[0]

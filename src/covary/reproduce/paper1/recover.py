@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._types import Progress
-from ...config import IMAGES, ExperimentConfig, FitConfig
+from ...config import ExperimentConfig, FitConfig
 from ...experiments.build import learn, prepared, run_baseline
 from ...records import Baseline, Claim, RunRecord, Study
 from ...training import versions
@@ -60,11 +60,17 @@ SCALES = {
         200,
         "mlp:20",
         2,
-        replace(IMAGES, epochs=3, burn_in=1, frequency=1, hyper_data=50, hyper_samples=4),
+        FitConfig().replace(epochs=3, hyper={"burn_in": 1, "every": 1, "num_data": 50, "num_samples": 4}),
     ),
-    "cpu": Scale("mnist", 5000, "mlp", 8, replace(IMAGES, epochs=30, burn_in=2, frequency=1, hyper_steps=4)),
+    "cpu": Scale(
+        "mnist", 5000, "mlp", 8, FitConfig().replace(epochs=30, hyper={"burn_in": 2, "every": 1, "num_steps": 4})
+    ),
     "paper": Scale(
-        "mnist", None, "mlp", 31, replace(IMAGES, epochs=1000, batch_size=1000, burn_in=10, hyper_data=1000)
+        "mnist",
+        None,
+        "mlp",
+        31,
+        FitConfig().replace(epochs=1000, weights={"batch_size": 1000}, hyper={"burn_in": 10, "num_data": 1000}),
     ),
 }
 
@@ -115,7 +121,7 @@ def settings(version: str, scale: str, seed: int, data_dir: Path | None) -> Expe
         network=chosen.network,
         augment="correlated" if version == "scaled" else "affine",
         num_samples=chosen.num_samples,
-        fit=replace(chosen.fit, seed=seed),
+        fit=chosen.fit.replace(seed=seed),
     )
 
 

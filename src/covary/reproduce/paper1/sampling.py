@@ -11,7 +11,7 @@ of half as many samples take that bias out of the curvature's factors, and scatt
 
 import math
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ..._types import Progress
 from ...augment import Affine2d
-from ...config import ExperimentConfig, FitConfig
+from ...config import EvalConfig, ExperimentConfig, FitConfig, HyperConfig, WeightConfig
 from ...data import limited, load
 from ...hypergrad import two_pass
 from ...likelihoods import Categorical
@@ -48,11 +48,26 @@ class Scale:
     fit: FitConfig
 
 
-_FIT = FitConfig(epochs=10, batch_size=250, burn_in=2, columns=1, judgements=0)
+_FIT = FitConfig(
+    epochs=10,
+    weights=WeightConfig(lr=5e-3, batch_size=250),
+    hyper=HyperConfig(
+        burn_in=2,
+        every=1,
+        num_data=None,
+        num_samples=None,
+        num_sets=1,
+        num_steps=1,
+        num_prior_steps=4,
+        augment_lr_min=0.005,
+        prior_lr=0.1,
+    ),
+    evaluation=EvalConfig(num_evaluations=0),
+)
 SCALES = {
-    "smoke": Scale((8, 16, 32), 64, 4, 1, 100, 10, replace(_FIT, epochs=2, burn_in=1)),
+    "smoke": Scale((8, 16, 32), 64, 4, 1, 100, 10, _FIT.replace(epochs=2, hyper={"burn_in": 1})),
     "cpu": Scale((1, 2, 4, 8, 16, 32, 64, 128), 2048, 48, 8, 2000, 100, _FIT),
-    "paper": Scale((1, 2, 4, 8, 16, 32, 64, 128), 4096, 100, 8, 5000, 1000, replace(_FIT, epochs=30)),
+    "paper": Scale((1, 2, 4, 8, 16, 32, 64, 128), 4096, 100, 8, 5000, 1000, _FIT.replace(epochs=30)),
 }
 
 
@@ -116,7 +131,7 @@ def _trained(chosen: Scale, seed: int) -> _Model:
     augment = Affine2d(tuple(WIDTHS), initial_width=WIDTHS).float().requires_grad_(False)
     averaged = Averaged(network, augment, 4)
     prior = Prior(averaged)
-    fit(averaged, (data.x_train, data.y_train), prior=prior, config=replace(chosen.fit, seed=seed), title="sampling")
+    fit(averaged, (data.x_train, data.y_train), prior=prior, config=chosen.fit.replace(seed=seed), title="sampling")
     x, y = data.x_test[: chosen.num_data].double(), data.y_test[: chosen.num_data]
     return _Model(network.double(), prior.double(), x, y)
 
@@ -151,8 +166,8 @@ def _error(rows: list[dict[str, Any]], sampler: str, size: int, name: str) -> fl
 def _conclusion(rows: list[dict[str, Any]]) -> str:
     """Which numbers of copies `covary discover` takes, and what they cost in accuracy."""
     outputs, fit = ExperimentConfig().num_samples, ExperimentConfig().fit
-    gradient = fit.hyper_samples or FEW
-    sampler, sets = ("two sets", "two sets") if fit.hyper_sets == 2 else ("sobol", "one set")
+    gradient = fit.hyper.num_samples or FEW
+    sampler, sets = ("two sets", "two sets") if fit.hyper.num_sets == 2 else ("sobol", "one set")
     error, bias = (_error(rows, sampler, gradient, name) for name in ("hyper-gradient", "hyper-gradient, mean"))
     return (
         f"{outputs} Sobol samples leave an error of {_error(rows, 'sobol', outputs, 'outputs'):.1%} in outputs and of "

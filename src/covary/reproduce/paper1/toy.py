@@ -26,14 +26,14 @@ import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..._types import Progress
-from ...config import FitConfig
+from ...config import EvalConfig, FitConfig, HyperConfig, WeightConfig
 from ...data.tasks import rotated_arcs
 from ...evidence import EvidenceTerms, log_evidence
 from ...networks import Averaged
@@ -64,29 +64,33 @@ class Scale:
 
 _CPU = FitConfig(
     epochs=300,
-    learning_rate=0.05,
-    final_learning_rate=1e-3,
-    burn_in=60,
-    frequency=2,
-    columns="exact",
-    prior_steps=1,
-    augment_rate=0.1,
-    final_augment_rate=0.002,
-    judgements=0,
+    weights=WeightConfig(lr=0.05, lr_min=1e-3),
+    hyper=HyperConfig(
+        burn_in=60,
+        probes="exact",
+        num_data=None,
+        num_samples=None,
+        num_sets=1,
+        num_steps=1,
+        num_prior_steps=1,
+        augment_lr_min=0.002,
+        prior_lr=0.1,
+    ),
+    evaluation=EvalConfig(num_evaluations=0),
 )
-_PAPER = replace(
-    _CPU,
+_PAPER = _CPU.replace(
     epochs=500,
-    learning_rate=0.1,
-    final_learning_rate=0.1,
-    burn_in=0,
-    frequency=1,
-    augment_rate=0.005 * math.pi,  # the paper's unit is half a turn
-    final_augment_rate=1e-5 * math.pi,
-    final_prior_rate=0.1,
+    weights={"lr": 0.1, "lr_min": 0.1},
+    hyper={
+        "burn_in": 0,
+        "every": 1,
+        "augment_lr": 0.005 * math.pi,  # the paper's unit is half a turn
+        "augment_lr_min": 1e-5 * math.pi,
+        "prior_lr_min": 0.1,
+    },
 )
 SCALES = {
-    "smoke": Scale(2, 4, 8, 7, 0.3, replace(_CPU, epochs=4, burn_in=1)),
+    "smoke": Scale(2, 4, 8, 7, 0.3, _CPU.replace(epochs=4, hyper={"burn_in": 1})),
     "cpu": Scale(5, 16, 64, 41, 0.3, _CPU),
     "paper": Scale(5, 100, 100, 101, 1.0, _PAPER),
 }
@@ -118,7 +122,7 @@ def toy(scale: str, seed: int, progress: Progress) -> Study:
     for done, (number, panel) in enumerate(jobs):
         progress(f"seed {number}, {panel}", done / len(jobs))
         begun = time.perf_counter()
-        trained = train(panel, chosen.num_samples, chosen.precision, replace(chosen.fit, seed=number))
+        trained = train(panel, chosen.num_samples, chosen.precision, chosen.fit.replace(seed=number))
         judged = _with_samples(trained, chosen.judged_samples)
         grid = _predictive(judged, chosen.grid_side)
         rows.append(_row(number, panel, judged, time.perf_counter() - begun))

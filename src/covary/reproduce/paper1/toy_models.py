@@ -14,7 +14,6 @@ which is why its evidence is lower (Nabarro et al. 2021).
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -112,7 +111,7 @@ def train(panel: str, num_samples: int, precision: float, config: FitConfig) -> 
         network = Averaged(network, Rotation2d(), num_samples).float()
     data = data._replace(x=coordinates(data.x))
     prior = Prior(network, structure="scalar", precision=precision)
-    settings = replace(config, batch_size=len(data.x), curvature="kron" if panel == KFAC else "full")
+    settings = config.replace(curvature="kron" if panel == KFAC else "full", weights={"batch_size": len(data.x)})
     run = fit(network, tuple(data), likelihood=likelihood, prior=prior, config=settings, title=panel)
     widths = [math.degrees(epoch.widths["rotation"]) for epoch in run.record.history if epoch.widths]
     double = data._replace(x=data.x.double())

@@ -5,12 +5,12 @@ Paper 2, Sec. 6.2, Tables 2 and 4, Figure 3. Free paths beside convolutions over
 with length-scales as weights that have a prior, and with length-scales as hyperparameters: the columns of Table 2.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..._types import Progress
-from ...config import LAYERS
+from ...config import FitConfig
 from ...records import Claim, Study
 from ...training import versions
 from ..claims import above, below
@@ -51,7 +51,9 @@ CLOSE = 0.02
 # What is useless at the first hyper step is switched off for good, and filters on natural images learn slowly: a late
 # first one. Half the usual rate served the sparse sum far better; MAP overfits, by its test loss, after many epochs.
 # KFAC overstates the curvature of dense paths up to a hundred times, its partial traces far less.
-LATE = replace(LAYERS, epochs=160, learning_rate=2.5e-3, burn_in=60, frequency=10, curvature="kron-traced")
+LATE = FitConfig.preset("layers").replace(
+    epochs=160, curvature="kron-traced", weights={"lr": 2.5e-3}, hyper={"burn_in": 60, "every": 10}
+)
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
     "cpu": Scale(6, 3000, 32, LATE, processes=2, train_augment="flips+shifts"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._types import Progress
-from ...config import STRICT
+from ...config import FitConfig
 from ...records import Claim, Study
 from ...training import versions
 from ..claims import above, below
@@ -48,11 +48,19 @@ GROUP_PATH = "gconv"
 # path, which must have learned something before the first hyper step. From the free end, with all paths alike, the
 # dense ones learn the images by heart first, and the evidence ends far below that of the strict paths alone. KFAC
 # overstates the curvature of each path by a factor of its own, and shares compare paths: partial traces far less.
-LONG = replace(STRICT, epochs=120, learning_rate=1e-2, prior_rate=0.1, burn_in=20, frequency=5, curvature="kron-traced")
+LONG = FitConfig.preset("layers-equivariant").replace(
+    epochs=120, curvature="kron-traced", weights={"lr": 1e-2}, hyper={"prior_lr": 0.1, "burn_in": 20, "every": 5}
+)
 RELAXATION = 0.3
 # Sides of 16 pixels on two cores: four slices of each feature at 32 take four times as long.
 SCALES = {
-    "smoke": Scale(1, 100, 8, replace(SMOKE, follow_prior=True, most_slope=STRICT.most_slope), relaxation=RELAXATION),
+    "smoke": Scale(
+        1,
+        100,
+        8,
+        SMOKE.replace(weights={"prior_scaled_lr": True, "max_grad_norm": LONG.weights.max_grad_norm}),
+        relaxation=RELAXATION,
+    ),
     "cpu": Scale(2, 2000, 16, LONG, processes=2, relaxation=RELAXATION),
     "paper": Scale(2, None, 32, PAPER, train_augment="flips+shifts"),
 }
@@ -99,7 +107,7 @@ def _for(version: Version, scale: str) -> Scale:
     """How much of everything for one version: the paper trains on digits for 1,000 epochs, not 4,000 (App. F.6)."""
     chosen = SCALES[scale]
     shorter = scale == "paper" and version.data == "mnist"
-    return replace(chosen, fit=replace(chosen.fit, epochs=1000)) if shorter else chosen
+    return replace(chosen, fit=chosen.fit.replace(epochs=1000)) if shorter else chosen
 
 
 def _row(cell: Cell) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..._types import Progress
-from ...config import LAYERS, ExperimentConfig, FitConfig, layers_config
+from ...config import ExperimentConfig, FitConfig, HyperConfig, WeightConfig, layers_config
 from ...experiments.build import learn, model, prepared, run_baseline
 from ...priors import Prior
 from ...records import Evidence, Layer, Metrics
@@ -22,23 +22,26 @@ from ..cells import Piece, made, wall_time
 
 MAP, EVIDENCE = METHODS = ("MAP", "evidence")
 
-SMOKE = replace(
-    LAYERS, epochs=2, batch_size=200, burn_in=1, frequency=1, hyper_data=20, hyper_steps=1, prior_steps=2, warm_up=0
+SMOKE = FitConfig.preset("layers").replace(
+    epochs=2,
+    weights={"batch_size": 200, "warmup_epochs": 0},
+    hyper={"burn_in": 1, "every": 1, "num_data": 20, "num_steps": 1, "num_prior_steps": 2},
 )
 PAPER = FitConfig(
     epochs=4000,
-    batch_size=128,
-    learning_rate=1e-2,
-    final_learning_rate=0.0,
-    burn_in=10,
-    frequency=5,
-    columns="exact",
-    prior_steps=20,
-    augment_rate=0.1,
-    final_augment_rate=0.0,
-    prior_rate=0.1,
-    final_prior_rate=0.0,
-    judgements=1,
+    weights=WeightConfig(lr=1e-2, lr_min=0.0, batch_size=128),
+    hyper=HyperConfig(
+        burn_in=10,
+        every=5,
+        probes="exact",
+        num_data=None,
+        num_samples=None,
+        num_sets=1,
+        num_steps=1,
+        num_prior_steps=20,
+        lr_min=0.0,
+        prior_lr=0.1,
+    ),
 )
 
 
@@ -61,7 +64,7 @@ class Scale:
     size: int
     fit: FitConfig
     processes: int = 1
-    train_augment: str = "none"
+    train_augment: Literal["none", "flips+shifts"] = "none"
     relaxation: float = 1.0
 
 
@@ -128,7 +131,7 @@ def settings(network: str, version: Version, scale: Scale, seed: int, data_dir: 
         size=scale.size,
         train_augment=scale.train_augment if version.data == "cifar-10" else "none",
         relaxation=scale.relaxation,
-        fit=replace(scale.fit, seed=seed),
+        fit=scale.fit.replace(seed=seed),
     )
 
 
@@ -168,7 +171,9 @@ def _trained(job: Job) -> Cell:
     layers: list[Layer] = []
     if job.method == MAP:
         # no judgement: its pass takes as long as some epochs, and nothing follows it
-        test = run_baseline("map", replace(config, fit=replace(config.fit, judgements=0)), task).test
+        test = run_baseline(
+            "map", replace(config, fit=config.fit.replace(evaluation={"num_evaluations": 0})), task
+        ).test
     else:
         record = learn(config, task).record
         test, evidence, layers = record.test, record.evidence, record.layers

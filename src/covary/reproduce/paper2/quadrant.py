@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from ..._types import Progress
-from ...config import LAYERS
+from ...config import FitConfig
 from ...records import Claim, Study
 from ...training import versions
 from ..claims import above
@@ -40,8 +40,8 @@ MOST_MINUTES = 40
 
 SCALES = {
     "smoke": Scale(1, 400, 8, SMOKE),  # all forty classes must occur
-    "cpu": Scale(4, 4000, 32, LAYERS, processes=2),
-    "paper": Scale(10, None, 32, replace(PAPER, epochs=1000)),
+    "cpu": Scale(4, 4000, 32, FitConfig.preset("layers"), processes=2),
+    "paper": Scale(10, None, 32, PAPER.replace(epochs=1000)),
 }
 # At the common width, 20.6 M weights, FC alone would take longer than the whole study may.
 NARROWER = {"cpu": {"FC": 2}}

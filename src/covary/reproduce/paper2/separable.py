@@ -5,7 +5,7 @@ plain CNN, by MAP on rotated images. Parameters are counted at the widths of the
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..._types import Progress
-from ...config import LAYERS
+from ...config import FitConfig
 from ...networks import build as build_network
 from ...records import Claim, Study
 from ...training import versions
@@ -64,7 +64,7 @@ FACTORIZATIONS = {
 
 # A step of Adam moves an output by the sum over a filter's inputs: the full filter has four times as many as the
 # pointwise one, and at higher rates falls behind it.
-GENTLE = replace(LAYERS, epochs=30, learning_rate=1e-3)
+GENTLE = FitConfig.preset("layers").replace(epochs=30, weights={"lr": 1e-3})
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
     "cpu": Scale(4, 5000, 16, GENTLE, processes=2, train_augment="flips+shifts"),

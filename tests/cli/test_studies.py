@@ -133,7 +133,7 @@ def calls(monkeypatch) -> list[int]:
     ("arguments", "words"),
     [
         ((), ["NAME"]),
-        (("nothing",), ["nothing", "must be one of", "fake"]),
+        (("nothing",), ["nothing", "one of", "fake"]),
         (("fake", "--repeats", "0"), ["--repeats", "greater than or equal to 1"]),
         (("fake", "--repeats", "many"), ["--repeats", "valid integer"]),
         (("fake", "--plot", "time.svg"), ["--plot draws the benchmark 'scaling'", "got 'fake'"]),

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..config import check_seed
-from ..config.checks import check_choice
+from ..config.settings import check_choice
 from ..errors import CovaryError
 from .output import Json, check_drawable, draw, echo_json, print_rows, progress
 

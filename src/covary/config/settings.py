@@ -6,7 +6,7 @@ import math
 import tomllib
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -52,6 +52,11 @@ POSITIVE = real("a finite number above 0", lambda value: value > 0)
 def check_seed(seed: object) -> None:
     """Raise `StructureError` if the seed is not a signed whole number of 64 bits."""
     check_setting("seed", seed, typing.Annotated[int, SEED])
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Raise `StructureError` if the value is not one of the choices."""
+    check_setting(name, value, typing.Literal[tuple(choices)])  # type: ignore[misc]
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,8 @@ def test_a_place_that_cannot_be_a_folder_is_told_before_the_study(run, studied, 
     ("arguments", "words"),
     [
         (("nothing",), ["'nothing'", "toy", "recover", "mnist-mlp", "sampling"]),
-        (("recover", "--scale", "huge"), ["'huge'", "smoke, cpu, paper"]),
-        (("recover", "--seed", "99999999999999999999"), ["seed", "2^63", "99999999999999999999 came"]),
+        (("recover", "--scale", "huge"), ["'huge'", "'smoke', 'cpu', 'paper'"]),
+        (("recover", "--seed", "99999999999999999999"), ["seed", "2^63", "got 99999999999999999999"]),
         ((), ["NAME"]),
     ],
 )

@@ -56,7 +56,7 @@ def check_seed(seed: object) -> None:
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """Raise `StructureError` if the value is not one of the choices."""
-    check_setting(name, value, typing.Literal[tuple(choices)])  # type: ignore[misc]
+    check_setting(name, value, typing.Literal[tuple(choices)])
 
 
 @dataclass(frozen=True)

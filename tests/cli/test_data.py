@@ -42,7 +42,7 @@ def test_one_flipped_byte_is_told_after_the_list(run, tmp_path, monkeypatch, pac
     mini = SOURCES["mnist-mini"]
     folder = tmp_path / "mini"
     shutil.copytree(mini.embedded, folder)
-    monkeypatch.setattr("covary.data.places.SOURCES", {**SOURCES, "mnist-mini": mini._replace(embedded=folder)})
+    monkeypatch.setattr("covary.data.sources.SOURCES", {**SOURCES, "mnist-mini": mini._replace(embedded=folder)})
     assert run("data", "--verify").code == 0
     file = folder / "t10k-labels-idx1-ubyte.gz"
     content = bytearray(file.read_bytes() if packed else gzip.decompress(file.read_bytes()))
@@ -58,4 +58,6 @@ def test_one_flipped_byte_is_told_after_the_list(run, tmp_path, monkeypatch, pac
 
 
 def test_a_missing_folder_is_named(run):
-    assert_one_line_and_code_2(run("data", "--data-dir", "no/such/folder"), "no/such/folder is no folder")
+    assert_one_line_and_code_2(
+        run("data", "--data-dir", "no/such/folder"), "Expected a data directory that exists, got 'no/such/folder'"
+    )

@@ -2,7 +2,7 @@ import pytest
 
 from covary.config import ExperimentConfig, FitConfig, layers_config
 from covary.config import experiment as discover
-from covary.data import resize
+from covary.data import transforms
 from covary.errors import StructureError
 
 
@@ -76,4 +76,4 @@ def test_the_settings_of_layers_name_the_network_and_its_training():
 
 def test_settings_and_data_agree_on_the_least_side():
     """Neither room may import the other, so each has the number."""
-    assert discover.LEAST_SIDE == resize.LEAST_SIDE
+    assert discover.LEAST_SIDE == transforms.LEAST_SIDE

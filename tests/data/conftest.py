@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from covary.data import cache_dir
+from covary.data.sources import cache_dir
 
 
 @pytest.fixture(autouse=True)
@@ -13,5 +13,5 @@ def places(monkeypatch, tmp_path_factory) -> dict[str, Path]:
     folders = {name: tmp_path_factory.mktemp(name) for name in ("given", "variable", "home")}
     monkeypatch.setenv("COVARY_DATA", str(folders["variable"]))
     monkeypatch.setenv("XDG_CACHE_HOME", str(folders["home"]))
-    monkeypatch.setattr("covary.data.places.sys.platform", "linux")
+    monkeypatch.setattr("covary.data.sources.sys.platform", "linux")
     return {**folders, "cache": cache_dir()}

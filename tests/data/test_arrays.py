@@ -95,12 +95,12 @@ def test_a_header_that_promises_more_than_is_there_is_refused(tmp_path, shape):
 @pytest.mark.parametrize(("shape", "num_values"), [((-1, -1, 1), 1), ((-4, -5, 6), 120), ((2**62, 2**62, 0), 0)])
 def test_sizes_that_no_array_has_are_refused(tmp_path, shape, num_values):
     path = write_archive(tmp_path / "odd.npz", x_train=header(shape) + bytes(num_values), y_train=member(LABELS))
-    with pytest.raises(DataError, match=f"x_train of .* is damaged: no {num_values} values have the sizes"):
+    with pytest.raises(DataError, match=f"x_train of .* is damaged: {num_values} values do not have the sizes"):
         load_arrays(path)
 
 
 def test_an_archive_that_unpacks_to_more_than_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("covary.data.memory._physical_memory", lambda: 10_000)
+    monkeypatch.setattr("covary.data.dataset._physical_memory", lambda: 10_000)
     fits = write_archive(tmp_path / "fits.npz", x_train=member(pixels(4, 5, 6)), y_train=member(LABELS))
     load_arrays(fits)
     x = member(np.zeros((4, 50, 60), np.uint8))
@@ -113,16 +113,16 @@ def test_an_archive_that_unpacks_to_more_than_memory_is_refused(tmp_path, monkey
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"no array", "is no plain NumPy array"),
-        (b"", "is no plain NumPy array"),
-        (member(pixels(4, 5, 6))[:40], "is no plain NumPy array"),
+        (b"no array", "is not a plain NumPy array"),
+        (b"", "is not a plain NumPy array"),
+        (member(pixels(4, 5, 6))[:40], "is not a plain NumPy array"),
         (member(pixels(4, 5, 6))[:-1], "is damaged: sizes .* need 120 bytes, found 119"),
         (member(pixels(4, 5, 6)) + b"x", "is damaged: sizes .* need 120 bytes, found 121"),
-        (b"\x93NUMPY\x01\x00" + b"\xff\xff" + b"9" * 65535, "is no plain NumPy array"),
-        (b"\x93NUMPY\x09\x00" + bytes(100), "is no plain NumPy array"),
+        (b"\x93NUMPY\x01\x00" + b"\xff\xff" + b"9" * 65535, "is not a plain NumPy array"),
+        (b"\x93NUMPY\x09\x00" + bytes(100), "is not a plain NumPy array"),
         (member(np.array(["a", "b"])), "type <U1: expected plain integers or floats"),
         (member(np.zeros(4, dtype=[("a", "u1")])), "expected plain integers or floats"),
-        (member(pixels(4, 3, 5, 3)), "second axis or the last"),
+        (member(pixels(4, 3, 5, 3)), "second axis or in the last"),
         (member(pixels(4, 20)), r"shape \(4, 20\): expected"),
         (member(np.full((4, 5, 6), np.nan)), "NaN or infinity in image 0"),
         (member(np.zeros((4, 5, 6), np.int32)), "type torch.int32: expected uint8"),
@@ -130,7 +130,7 @@ def test_an_archive_that_unpacks_to_more_than_memory_is_refused(tmp_path, monkey
         (member(pixels(3, 5, 6)), "3 training images but 4 training labels"),
     ],
 )
-def test_images_that_are_none(tmp_path, content, message):
+def test_invalid_images(tmp_path, content, message):
     path = write_archive(tmp_path / "mine.npz", x_train=content, y_train=member(LABELS))
     with pytest.raises(DataError, match=message) as caught:
         load_arrays(path)
@@ -148,7 +148,7 @@ def test_images_that_are_none(tmp_path, content, message):
         (np.array([0, 1, 2**64 - 1, 1], np.uint64), "label -1"),
     ],
 )
-def test_labels_that_are_none(tmp_path, labels, message):
+def test_invalid_labels(tmp_path, labels, message):
     np.savez(tmp_path / "mine.npz", x_train=pixels(4, 5, 6), y_train=labels)
     with pytest.raises(DataError, match=message):
         load_arrays(tmp_path / "mine.npz")
@@ -166,7 +166,7 @@ def test_arrays_that_are_missing(tmp_path):
         load_arrays(tmp_path / "c.npz")
 
 
-def test_archives_that_are_none(tmp_path):
+def test_invalid_archives(tmp_path):
     path = tmp_path / "mine.npz"
     np.savez_compressed(path, x_train=pixels(4, 50, 60), y_train=LABELS)
     whole = path.read_bytes()
@@ -174,7 +174,7 @@ def test_archives_that_are_none(tmp_path):
     damaged[2000:2100] = bytes(100)
     for content in (b"", b"no archive", whole[: len(whole) // 2], bytes(damaged)):
         path.write_bytes(content)
-        with pytest.raises(DataError, match=r"mine.npz is no .npz archive, or damaged"):
+        with pytest.raises(DataError, match=r"mine.npz is not an .npz archive, or damaged"):
             load_arrays(path)
     with pytest.raises(DataError, match="cannot be read: Is a directory"):
         load_arrays(tmp_path)

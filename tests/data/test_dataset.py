@@ -47,8 +47,8 @@ def test_bytes_are_scaled_and_floats_kept():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (torch.zeros(2, 3, 5, 3), "second axis or the last"),
-        (torch.zeros(2, 1, 5, 1), "second axis or the last"),
+        (torch.zeros(2, 3, 5, 3), "second axis or in the last"),
+        (torch.zeros(2, 1, 5, 1), "second axis or in the last"),
         (torch.zeros(2, 4, 5, 2), r"shape \(2, 4, 5, 2\): expected"),
         (torch.zeros(2, 4), r"shape \(2, 4\): expected"),
         (torch.zeros(()), r"shape \(\): expected"),
@@ -60,13 +60,13 @@ def test_bytes_are_scaled_and_floats_kept():
         (torch.tensor([0.0, 1e300]).reshape(2, 1, 1), "NaN or infinity in image 1"),  # in float32
     ],
 )
-def test_images_that_are_none(values, message):
+def test_invalid_images(values, message):
     with pytest.raises(DataError, match=f"my x .*{message}"):
         pixels_from(values, "my x")
 
 
 @pytest.mark.parametrize("values", [torch.zeros(3), torch.zeros(3, 1).long(), torch.zeros(3, dtype=torch.bool)])
-def test_labels_that_are_none(values):
+def test_invalid_labels(values):
     with pytest.raises(DataError, match=r"my y has shape .*: expected integers of shape \(N,\)"):
         labels_from(values, "my y")
 
@@ -145,5 +145,5 @@ def test_one_class_is_nothing_to_tell_apart():
 
 @pytest.mark.parametrize("num_train", [0, -1, 7])
 def test_limited_refuses_more_than_there_are(num_train):
-    with pytest.raises(DataError, match=f"between 1 and the 6 training images of numbered; {num_train} came"):
+    with pytest.raises(DataError, match=f"between 1 and the 6 training images of numbered, got {num_train}"):
         limited(numbered(), num_train, seed=0)

@@ -122,7 +122,7 @@ def test_files_are_fetched_verified_and_not_fetched_twice(server, tmp_path):
 def test_a_wrong_checksum_keeps_what_was_there(server, tmp_path):
     (tmp_path / "train.idx.gz").write_bytes(b"before")
     server.answers["/train.idx.gz"] = (200, b"forged", 6)
-    expected = f"has the SHA-256 {sha256(b'forged')}: expected {sha256(packed('train.idx'))}. Nothing was kept"
+    expected = f"SHA-256 {sha256(packed('train.idx'))}, got {sha256(b'forged')}. No file was written"
     refuse(plain(server), tmp_path, expected)
     assert listed(tmp_path) == ["train.idx.gz"]
     assert (tmp_path / "train.idx.gz").read_bytes() == b"before"
@@ -137,7 +137,7 @@ def test_an_address_without_the_file(server, tmp_path):
 def test_an_answer_that_breaks_off(server, tmp_path):
     content = packed("train.idx")
     server.answers["/train.idx.gz"] = (200, content[:100], len(content))
-    refuse(plain(server), tmp_path, f"broke off after 100 of {len(content)} bytes|cannot be fetched .*IncompleteRead")
+    refuse(plain(server), tmp_path, f"ended after 100 of {len(content)} bytes|cannot be fetched .*IncompleteRead")
     assert listed(tmp_path) == []
 
 
@@ -145,7 +145,7 @@ def test_a_server_that_is_not_there(server, tmp_path):
     source = plain(server)
     server.shutdown()
     server.server_close()
-    refuse(source, tmp_path, "cannot be fetched .*Connection refused.* Is there a connection")
+    refuse(source, tmp_path, "cannot be fetched .*Connection refused.* Check the connection")
 
 
 def test_an_interrupted_download_leaves_nothing(server, tmp_path):
@@ -225,12 +225,12 @@ def test_an_archive_that_is_damaged_or_lacks_a_member(server, tmp_path):
 
 def test_a_place_that_cannot_be_made(server, tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    refuse(plain(server), tmp_path / "file" / "set", "cannot be made: Not a directory")
+    refuse(plain(server), tmp_path / "file" / "set", "cannot be created: Not a directory")
 
 
 def test_a_name_is_fetched_into_the_directory_or_the_cache(server, places, monkeypatch):
     here = plain(server)._replace(folders=("mnist",))
-    monkeypatch.setattr("covary.data.places.SOURCES", {**SOURCES, "mnist": here})
+    monkeypatch.setattr("covary.data.sources.SOURCES", {**SOURCES, "mnist": here})
     assert fetch("mnist") == places["cache"] / "mnist"
     assert [check.verified for check in verify("mnist")] == [True, True]
     assert fetch("mnist", places["given"] / "new") == places["given"] / "new" / "mnist"
@@ -238,7 +238,7 @@ def test_a_name_is_fetched_into_the_directory_or_the_cache(server, places, monke
 
 
 def test_names_that_cannot_be_fetched():
-    with pytest.raises(DataError, match="'mnist-mini' comes with the package"):
+    with pytest.raises(DataError, match="'mnist-mini' is part of the package"):
         fetch("mnist-mini")
-    with pytest.raises(DataError, match="No data set is called 'mnits'"):
+    with pytest.raises(DataError, match="Expected a data set among .*got 'mnits'"):
         fetch("mnits")

@@ -98,7 +98,7 @@ def test_other_modes_are_refused(folder, mode):
 def test_files_that_cannot_be_read_are_named(folder):
     path = folder / "b & <c>" / "1.png"
     whole = path.read_bytes()
-    for content, word in ((b"", "no PNG or JPEG"), (b"text", "no PNG or JPEG"), (whole[:-30], "cannot be read")):
+    for content, word in ((b"", "not a PNG or JPEG"), (b"text", "not a PNG or JPEG"), (whole[:-30], "cannot be read")):
         path.write_bytes(content)
         refuse(folder, str(path), word)
     altered = bytearray(whole)
@@ -116,15 +116,15 @@ def test_a_truncated_jpeg_is_named(tmp_path):
 def test_other_formats_are_refused_whatever_their_name(folder):
     path = folder / "a" / "2.png"
     Image.fromarray(pixels(0, 5, 6)).save(path, format="BMP")
-    refuse(folder, str(path), "is no PNG or JPEG image")
+    refuse(folder, str(path), "is not a PNG or JPEG image")
 
 
 def test_other_files_are_not_passed_over(folder):
     (folder / "a" / "notes.txt").write_text("text")
-    refuse(folder, "notes.txt is no image", ".png, .jpg, .jpeg")
+    refuse(folder, "notes.txt is not an image", ".png, .jpg, .jpeg")
     (folder / "a" / "notes.txt").unlink()
     (folder / "a" / "more.png").mkdir()
-    refuse(folder, "more.png is no image")
+    refuse(folder, "more.png is not an image")
 
 
 def test_empty_folders_are_named(folder, tmp_path):
@@ -143,12 +143,12 @@ def test_a_decompression_bomb_is_refused(tmp_path, side):
     head = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
     path = tmp_path / "bomb.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", b"") + chunk(b"IEND", b""))
-    with pytest.raises(DataError, match="bomb.png is too large an image to unpack"):
+    with pytest.raises(DataError, match="bomb.png is too large an image to decompress"):
         read_image(path)
 
 
 def test_more_images_than_memory_are_refused(folder, monkeypatch):
-    monkeypatch.setattr("covary.data.memory._physical_memory", lambda: 3 * 30 * 5 - 1)
+    monkeypatch.setattr("covary.data.dataset._physical_memory", lambda: 3 * 30 * 5 - 1)
     refuse(folder, str(folder), "GiB of memory")
-    monkeypatch.setattr("covary.data.memory._physical_memory", lambda: 3 * 30 * 5)
+    monkeypatch.setattr("covary.data.dataset._physical_memory", lambda: 3 * 30 * 5)
     load_folder(folder)

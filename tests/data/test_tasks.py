@@ -70,8 +70,8 @@ def test_a_number_that_has_no_halves_is_refused(num_data):
 
 
 @pytest.mark.parametrize("noise", [-0.1, math.inf])
-def test_noise_that_is_none_is_refused(noise):
-    with pytest.raises(DataError, match="noise must be finite"):
+def test_invalid_noise_is_refused(noise):
+    with pytest.raises(DataError, match="Expected finite noise"):
         rotated_arcs(noise=noise, seed=0)
 
 

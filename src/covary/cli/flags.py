@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..config import BASELINES, TRAIN_AUGMENTS, ExperimentConfig
-from ..data import TASKS
+from ..data.transforms import TASKS
 from ..errors import CovaryError
 from ..experiments import AUGMENTATIONS
 from .output import Json

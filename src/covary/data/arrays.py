@@ -1,9 +1,9 @@
-"""Arrays in an `.npz` archive, read without `numpy.load`: nothing is unpickled, no header is believed unseen."""
+"""Data sets from arrays: an `.npz` archive, read without `numpy.load` or pickle, or a function of the user."""
 
 import math
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +13,10 @@ from jaxtyping import Shaped
 from numpy.lib import format as npy
 from torch import Tensor
 
+from .._types import Batch
 from ..errors import DataError
-from .dataset import Dataset, checked, labels_from, pixels_from, without_test
-from .memory import require_memory
+from ..references import function_of
+from .dataset import Dataset, checked, labels_from, pixels_from, require_memory, scaled, without_test
 
 _TRAINING, _TEST = ("x_train", "y_train"), ("x_test", "y_test")
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -23,7 +24,7 @@ _BYTES_PER_VALUE = 4  # a value becomes a float32 on the way to the network
 
 
 class _Header(NamedTuple):
-    """What an array in an archive says of itself."""
+    """The header of an array in an archive."""
 
     shape: tuple[int, ...]
     column_major: bool
@@ -31,9 +32,9 @@ class _Header(NamedTuple):
 
 
 def load_arrays(path: Path) -> Dataset:
-    """The data set of an archive with x_train and y_train and, both or neither, x_test and y_test.
+    """Data set of an archive with x_train and y_train and, both or neither, x_test and y_test.
 
-    Images are (N, H, W), (N, H, W, C) or (N, C, H, W), with C = 1 or 3: bytes, or floats that are kept as they are.
+    Images are (N, H, W), (N, H, W, C) or (N, C, H, W), with C = 1 or 3: bytes, or floats, which are not rescaled.
     """
     arrays = read_npz(path, _TRAINING, _TEST)
     parts = [
@@ -46,9 +47,9 @@ def load_arrays(path: Path) -> Dataset:
 
 
 def read_npz(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Tensor]:
-    """The arrays called `required`, then those called `optional` unless all of these are missing.
+    """Arrays called `required`, then those called `optional` unless all of these are missing.
 
-    The sizes in a header are compared with the bytes that are there, and with memory, before any of them is believed.
+    The sizes in a header are compared with the number of bytes, and with memory, before an array is allocated.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -60,19 +61,19 @@ def read_npz(path: Path, required: Sequence[str], optional: Sequence[str] = ()) 
                     f"{path} lacks {', '.join(missing)}; its arrays are: {found}. Save it with numpy.savez."
                 )
             return {name: _read_member(archive, name, path) for name in wanted}
-    # RuntimeError: an encrypted member; NotImplementedError: a packing that this Python does not know
+    # RuntimeError: an encrypted member; NotImplementedError: a compression that this Python does not support
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        raise DataError(f"{path} is no .npz archive, or damaged ({error}). Save it with numpy.savez.") from error
+        raise DataError(f"{path} is not an .npz archive, or damaged ({error}). Save it with numpy.savez.") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def tensor_from(values: Shaped[np.ndarray, "..."], origin: str) -> Tensor:
-    """A tensor of the values of an array, in the byte order of this machine."""
+    """Tensor with the values of an array, in the byte order of this machine."""
     if values.dtype.kind not in "iuf":
         raise DataError(f"{origin} has values of type {values.dtype}: expected plain integers or floats.")
     native = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
-    # Widths that torch has no type for, or hardly any operations.
+    # Widths for which torch has no dtype, or few operations.
     if native.dtype.kind == "u" and native.itemsize > 1:
         native = native.astype(np.int64)
     elif native.dtype.kind == "f" and native.itemsize > 8:
@@ -95,9 +96,9 @@ def _read_member(archive: zipfile.ZipFile, name: str, path: Path) -> Tensor:
         values = np.frombuffer(stream.read(expected), dtype=header.dtype)
     try:
         shaped = values.reshape(header.shape, order="F" if header.column_major else "C")
-    except ValueError as error:  # two sizes below 0, or beside a 0 one that cannot be counted
+    except ValueError as error:  # two negative sizes, or a 0 beside one that is too large
         raise DataError(
-            f"{origin} is damaged: no {len(values)} values have the sizes {header.shape}. Save it again."
+            f"{origin} is damaged: {len(values)} values do not have the sizes {header.shape}. Save it again."
         ) from error
     return tensor_from(shaped, origin)
 
@@ -110,9 +111,45 @@ def _read_header(stream: Any, origin: str) -> _Header:
         header = _Header(*_HEADERS[version](stream))
     except ValueError as error:
         reason = str(error).splitlines()[0]
-        raise DataError(f"{origin} is no plain NumPy array ({reason}). Save it with numpy.savez.") from error
+        raise DataError(f"{origin} is not a plain NumPy array ({reason}). Save it with numpy.savez.") from error
     if header.dtype.hasobject or header.dtype.kind not in "iuf":
         raise DataError(
             f"{origin} has values of type {header.dtype}: expected plain integers or floats, never pickled objects."
         )
     return header
+
+
+_EXPECTED = "a Dataset, (x_train, y_train, x_test, y_test) or (x_train, y_train), of tensors or arrays"
+
+
+def load_function(reference: str) -> Dataset:
+    """Data set that the function `package.module:function`, called without arguments, returns.
+
+    It returns a `Dataset`, (x_train, y_train, x_test, y_test) or (x_train, y_train), of tensors or arrays in the
+    layouts of an `.npz` archive.
+    """
+    made = function_of(reference, (), f"a function that needs no arguments and returns {_EXPECTED}", DataError)()
+    if isinstance(made, Dataset):
+        # Its layout is known, so any number of channels is accepted.
+        train = _part(made.x_train, made.y_train, scaled, reference)
+        test = _part(made.x_test, made.y_test, scaled, reference)
+        return checked(train, test, reference, made.name, made.class_names)
+    if not isinstance(made, tuple | list) or len(made) not in (2, 4):
+        got = f"{type(made).__name__} of {len(made)}" if isinstance(made, tuple | list) else type(made).__name__
+        raise DataError(f"Expected {_EXPECTED} from '{reference}', got a {got}.")
+    train = _part(made[0], made[1], pixels_from, reference)
+    test = _part(made[2], made[3], pixels_from, reference) if len(made) == 4 else without_test(train[0])
+    return checked(train, test, reference, reference)
+
+
+def _part(images: object, labels: object, convert: Callable[[Tensor, str], Tensor], reference: str) -> Batch:
+    x, y = (_tensor(values, reference) for values in (images, labels))
+    return convert(x, f"x of {reference}"), labels_from(y, f"y of {reference}")
+
+
+def _tensor(value: object, reference: str) -> Tensor:
+    if isinstance(value, Tensor):
+        return value.detach()
+    if isinstance(value, np.ndarray):
+        return tensor_from(value, reference)
+    raise DataError(f"Expected {_EXPECTED} from '{reference}', got a {type(value).__name__} among them.")

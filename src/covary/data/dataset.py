@@ -1,5 +1,6 @@
-"""The one layout of examples, whatever file they come from."""
+"""The layout of a data set: images, labels and class names, checked."""
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,9 +14,15 @@ from ..noise import permutation
 
 
 class Dataset(NamedTuple):
-    """A data set for classification: images with their labels, parted into training and test.
+    """A data set for classification: images with their labels, split into training and test.
 
-    A source without a test part gives test tensors of 0 rows. Each of the C classes has a training image.
+    Test tensors have 0 rows if there is no test split. Each class has a training image.
+
+    Example:
+        >>> from covary.data import load
+        >>> digits = load("mnist-mini")
+        >>> digits.x_train.shape, digits.y_train.shape, digits.class_names[:3]
+        (torch.Size([5000, 1, 28, 28]), torch.Size([5000]), ('0', '1', '2'))
     """
 
     x_train: Float32[Tensor, "N C H W"]
@@ -27,24 +34,32 @@ class Dataset(NamedTuple):
 
     @property
     def train(self) -> Batch:
-        """The training images with their labels."""
+        """Training images and labels."""
         return self.x_train, self.y_train
 
     @property
     def test(self) -> Batch:
-        """The test images with their labels."""
+        """Test images and labels."""
         return self.x_test, self.y_test
 
 
 def limited(dataset: Dataset, num_train: int, seed: int) -> Dataset:
-    """The data set with the first `num_train` training images after a shuffle by `seed`; the test part is kept.
+    """Data set with the first `num_train` training images after a shuffle by `seed`, and all test images.
 
-    A class of which none is among them is an error that names how many are enough.
+    Arguments:
+        dataset: The data set.
+        num_train: The number of training images, enough for each class to have one.
+        seed: Any integer.
+
+    Example:
+        >>> from covary.data import limited, load
+        >>> len(limited(load("mnist-mini"), 100, seed=0).x_train)
+        100
     """
     available = len(dataset.x_train)
     if not 1 <= num_train <= available:
         raise DataError(
-            f"A limit must lie between 1 and the {available} training images of {dataset.name}; {num_train} came."
+            f"Expected num_train between 1 and the {available} training images of {dataset.name}, got {num_train}."
         )
     order = permutation(seed, available).to(dataset.x_train.device)
     _require_classes(dataset, dataset.y_train[order], num_train)
@@ -58,8 +73,7 @@ def _require_classes(dataset: Dataset, shuffled: Int64[Tensor, " N"], num_train:
     if firsts[last] >= num_train:
         raise DataError(
             f"{dataset.name}, limited to {num_train}, has no training image of class '{dataset.class_names[last]}': "
-            f"expected one for each of {len(firsts)} classes. Take more images, by a larger --num-train "
-            f"({firsts[last] + 1} is enough) or none."
+            f"expected one for each of {len(firsts)} classes. Use a larger --num-train ({firsts[last] + 1} is enough)."
         )
 
 
@@ -67,14 +81,14 @@ def pixels_from(values: Tensor, origin: str) -> Float32[Tensor, "N C H W"]:
     """Images (N, C, H, W) of (N, H, W), (N, H, W, C) or (N, C, H, W) with C = 1 or 3; bytes become [0, 1].
 
     Arguments:
-        values: Bytes, or finite floats that are kept as they are.
-        origin: What to call them in an error, such as a file and the name of its array.
+        values: Bytes, or finite floats, which are not rescaled.
+        origin: Their name in messages, such as a file and the name of its array.
     """
     return scaled(_channels_first(values, origin), origin)
 
 
 def scaled(values: Tensor, origin: str) -> Float32[Tensor, "N C H W"]:
-    """Images (N, C, H, W) with bytes divided by 255 and floats as they are, in float32, all of them finite."""
+    """Images (N, C, H, W) in float32, bytes divided by 255, all finite."""
     if values.ndim != 4:
         raise DataError(f"{origin} has shape {tuple(values.shape)}: expected (N, C, H, W).")
     if values.dtype != torch.uint8 and not values.is_floating_point():
@@ -83,34 +97,34 @@ def scaled(values: Tensor, origin: str) -> Float32[Tensor, "N C H W"]:
     images = images / 255 if values.dtype == torch.uint8 else images
     if not images.isfinite().all():
         row = int((~images.isfinite()).flatten(1).any(1).nonzero()[0])
-        raise DataError(f"{origin} has NaN or infinity in image {row}: expected finite numbers. Mend or remove it.")
+        raise DataError(f"{origin} has NaN or infinity in image {row}: expected finite numbers. Fix or remove it.")
     return images.contiguous()
 
 
 def labels_from(values: Tensor, origin: str) -> Int64[Tensor, " N"]:
-    """Labels as (N,) int64 of integers of any size."""
+    """Labels (N,) as int64, from integers of any size."""
     if values.ndim != 1 or values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
         raise DataError(
             f"{origin} has shape {tuple(values.shape)} and type {values.dtype}: expected integers of shape (N,), the "
-            "class of each image from 0 on."
+            "class of each image, counted from 0."
         )
     return values.to(torch.int64)
 
 
 def without_test(x_train: Tensor) -> Batch:
-    """A test part of 0 rows, for a source that has none."""
+    """Test images and labels of 0 rows."""
     return x_train[:0].clone(), torch.zeros(0, dtype=torch.int64)
 
 
 def checked(train: Batch, test: Batch, origin: str, name: str, class_names: Sequence[str] | None = None) -> Dataset:
-    """The data set of two parts that belong together: as many labels as images, one size, two classes or more.
+    """Data set of training and test data; raise `DataError` if sizes, labels or classes do not agree.
 
     Arguments:
         train: Training images (N, C, H, W) and labels (N,).
         test: Test images and labels, possibly 0 of them.
-        origin: What to call the source in an error, such as its path.
+        origin: The source in messages, such as its path.
         name: The name of the data set.
-        class_names: A name per class; by default the labels' own digits, for labels without a gap.
+        class_names: A name per class; by default the labels themselves.
     """
     if len(train[0]) == 0:
         raise DataError(f"{origin} holds no training image: expected at least one for each class.")
@@ -123,7 +137,7 @@ def checked(train: Batch, test: Batch, origin: str, name: str, class_names: Sequ
     num_classes = max(int(train[1].max()) + 1, 1) if class_names is None else len(class_names)
     _check_classes(train[1], test[1], num_classes, origin)
     if num_classes < 2:
-        raise DataError(f"{origin} holds images of one class alone: expected two or more to tell apart. Add another.")
+        raise DataError(f"{origin} holds images of one class alone: expected two or more. Add another.")
     names = map(str, range(num_classes)) if class_names is None else class_names
     return Dataset(*train, *test, name, tuple(names))
 
@@ -138,12 +152,12 @@ def _check_classes(y_train: Tensor, y_test: Tensor, num_classes: int, origin: st
         missing = next((c for c, label in enumerate(present.tolist()) if c != label), len(present))
         raise DataError(
             f"{origin} has no training image of class {missing}: expected at least one for each label from 0 to "
-            f"{num_classes - 1}. Add some, or number the classes without a gap."
+            f"{num_classes - 1}. Add some, or number the classes without gaps."
         )
 
 
 def _channels_first(values: Tensor, origin: str) -> Tensor:
-    """Images (N, C, H, W), the place of the channels told by their number, 1 or 3."""
+    """Images (N, C, H, W); the axis of the channels is the one of size 1 or 3."""
     shape = tuple(values.shape)
     if 0 in shape[1:]:
         raise DataError(f"{origin} has images without pixels: its shape is {shape}, expected each side above 0.")
@@ -152,8 +166,8 @@ def _channels_first(values: Tensor, origin: str) -> Tensor:
     first, last = (values.ndim == 4 and shape[axis] in (1, 3) for axis in (1, -1))
     if first and last:
         raise DataError(
-            f"{origin} has shape {shape}, whose channels may be the second axis or the last. Leave out the axis of a "
-            "single channel, or pad the images to another size."
+            f"{origin} has shape {shape}: expected channels in the second axis or in the last, not in both. Leave out "
+            "the axis of a single channel, or pad the images to another size."
         )
     if not first and not last:
         raise DataError(
@@ -161,3 +175,24 @@ def _channels_first(values: Tensor, origin: str) -> Tensor:
             "3 (color)."
         )
     return values if first else values.permute(0, 3, 1, 2)
+
+
+_DEFAULT_MEMORY = 16 << 30
+
+
+def require_memory(origin: str, num_bytes: int) -> None:
+    """Raise `DataError` that names `origin` if `num_bytes` are more than the memory of this machine."""
+    limit = _physical_memory()
+    if num_bytes > limit:
+        raise DataError(
+            f"{origin} needs {num_bytes / 2**30:,.1f} GiB of memory: expected at most the {limit / 2**30:,.1f} GiB "
+            "that this machine has. Use fewer or smaller images, or fix the file if it should hold less."
+        )
+
+
+def _physical_memory() -> int:
+    """Memory of this machine in bytes, or a default if the system does not report it."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return _DEFAULT_MEMORY

@@ -1,4 +1,4 @@
-"""Published data sets from the network: verified by checksum, then put in place whole or not at all."""
+"""Published data sets from the network, verified by checksum before they are put in place."""
 
 import hashlib
 import http.client
@@ -16,9 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from .._types import Progress
 from ..errors import DataError
-from .checksums import content_sum
-from .places import cache_dir, packed_or_not, source_of
-from .sources import Download, Source
+from .sources import Download, Source, cache_dir, content_sum, existing_file, source_of
 
 _CHUNK = 1 << 16
 _TIMEOUT_SECONDS = 30.0
@@ -26,37 +24,42 @@ _STALE_SECONDS = 3600.0
 
 
 def fetch(name: str, data_dir: str | Path | None = None, progress: Progress | None = None) -> Path:
-    """The folder of the data set called `name`, after its published files were downloaded into it.
+    """Download the published files of a data set, and return their folder.
 
-    Files that are there and have the right checksum are kept. A file appears only once it is whole and verified.
+    Files with the right checksum are not downloaded again. A file appears only when it is complete and verified.
 
     Arguments:
-        name: One of `NAMES` except "mnist-mini", which comes with the package.
-        data_dir: The directory to put the folder into, made if it is not there; by default the user's cache.
-        progress: Told the name of each file and the share of the whole that is done.
+        name: One of `NAMES` except "mnist-mini", which is part of the package.
+        data_dir: The directory of the folder, created if it does not exist; by default the user's cache.
+        progress: A function that is called with the name of each file and the fraction of all that is done.
+
+    Example:
+        >>> from covary.data import fetch
+        >>> fetch("mnist")  # doctest: +SKIP
+        PosixPath('~/.cache/covary/mnist')
     """
     source = source_of(name)
     if not source.downloads:
-        raise DataError(f"'{name}' comes with the package. Load it with covary.data.load('{name}').")
+        raise DataError(f"'{name}' is part of the package. Load it with covary.data.load('{name}').")
     folder = (cache_dir() if data_dir is None else Path(data_dir)) / name
-    fetch_files(source, folder, progress if progress is not None else lambda file, share: None)
+    fetch_files(source, folder, progress if progress is not None else lambda file, fraction: None)
     return folder
 
 
 def fetch_files(source: Source, folder: Path, progress: Progress) -> None:
-    """Every file of a source, in the folder when this returns."""
+    """Download every file of a source into a folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"{folder} cannot be made: {error.strerror}. Name another directory.") from error
+        raise DataError(f"{folder} cannot be created: {error.strerror}. Name another directory.") from error
     total = len(source.downloads)
     for done, download in enumerate(source.downloads):
         if not _is_there(source, download, folder):
             _fetch_one(download, folder, partial(_report, progress, done, total))
         _report(progress, done, total, _last_part(download.address), 1.0)
-    for left in folder.glob(".*.part"):  # by a download that was killed; one that lives writes more often
-        if time.time() - left.stat().st_mtime > _STALE_SECONDS:
-            left.unlink(missing_ok=True)
+    for stale in folder.glob(".*.part"):  # of a download that was killed; a running one writes more often
+        if time.time() - stale.stat().st_mtime > _STALE_SECONDS:
+            stale.unlink(missing_ok=True)
 
 
 def _report(progress: Progress, done: int, total: int, file: str, part: float) -> None:
@@ -70,8 +73,8 @@ def _fetch_one(download: Download, folder: Path, progress: Progress) -> None:
             found = _copy_answer(download.address, file, partial(progress, name))
             if found != download.sha256:
                 raise DataError(
-                    f"{download.address} has the SHA-256 {found}: expected {download.sha256}. Nothing was kept; try "
-                    "again, or fetch it by hand from a place you trust."
+                    f"Expected {download.address} with SHA-256 {download.sha256}, got {found}. No file was written; "
+                    "try again, or download it yourself from a source that you trust."
                 )
             if download.members:
                 _unpack(path, download, folder)
@@ -82,7 +85,7 @@ def _fetch_one(download: Download, folder: Path, progress: Progress) -> None:
 
 
 def _copy_answer(address: str, file: BufferedWriter, progress: Callable[[float], None]) -> str:
-    """The SHA-256 of the bytes at an address, which are written into `file`."""
+    """Write the bytes at an address into `file`, and return their SHA-256."""
     digest, num_bytes = hashlib.sha256(), 0
     for chunk, length in _chunks(address):
         digest.update(chunk)
@@ -94,7 +97,7 @@ def _copy_answer(address: str, file: BufferedWriter, progress: Callable[[float],
 
 
 def _chunks(address: str) -> Iterator[tuple[bytes, int]]:
-    """The bytes at an address in pieces, each with the length of the whole, 0 where the server does not tell it."""
+    """Bytes at an address in chunks, each with the total length, 0 if the server does not send it."""
     num_bytes = length = 0
     try:
         with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:
@@ -103,16 +106,16 @@ def _chunks(address: str) -> Iterator[tuple[bytes, int]]:
                 num_bytes += len(chunk)
                 yield chunk, length
     except urllib.error.HTTPError as error:
-        raise DataError(f"{address} answered {error.code} {error.reason}. Fetch it by hand, or try again.") from error
+        raise DataError(f"{address} answered {error.code} {error.reason}. Download it yourself, or retry.") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
-        raise DataError(f"{address} cannot be fetched ({reason}). Is there a connection? Try again.") from error
+        raise DataError(f"{address} cannot be fetched ({reason}). Check the connection, and try again.") from error
     if num_bytes < length:
-        raise DataError(f"{address} broke off after {num_bytes} of {length} bytes. Nothing was kept; try again.")
+        raise DataError(f"{address} ended after {num_bytes} of {length} bytes. No file was written; try again.")
 
 
 def _unpack(archive: Path, download: Download, folder: Path) -> None:
-    """The members of an archive that are wanted, each under the last part of its path: none is followed."""
+    """Extract the members of an archive, each under the last component of its path alone."""
     wanted = set(download.members)
     try:
         with tarfile.open(archive) as tar:
@@ -127,12 +130,12 @@ def _unpack(archive: Path, download: Download, folder: Path) -> None:
         reason = str(error).splitlines()[0]
         raise DataError(f"{download.address} is a damaged archive ({reason}). Try again.") from error
     if wanted:
-        raise DataError(f"{download.address} lacks {', '.join(sorted(wanted))}: is it another version of the set?")
+        raise DataError(f"{download.address} lacks {', '.join(sorted(wanted))}, as if of another version.")
 
 
 @contextmanager
 def _temporary_file(folder: Path, name: str) -> Iterator[tuple[BufferedWriter, Path]]:
-    """A file to write into beside its place, gone at the end unless it was put there."""
+    """Temporary file in the folder, removed at the end unless it was put in place."""
     number, path = tempfile.mkstemp(dir=folder, prefix=f".{name}.", suffix=".part")
     try:
         with open(number, "wb") as file:
@@ -142,19 +145,19 @@ def _temporary_file(folder: Path, name: str) -> Iterator[tuple[BufferedWriter, P
 
 
 def _put_in_place(file: BufferedWriter, path: Path, place: Path) -> None:
-    """The file at its place, whole even if the power fails."""
+    """Move a complete file to its place, durably."""
     file.flush()
     os.fsync(file.fileno())
     file.close()  # Windows renames no open file
-    path.chmod(0o644)  # a temporary file is its owner's alone
+    path.chmod(0o644)  # a temporary file is readable by its owner only
     path.replace(place)
 
 
 def _is_there(source: Source, download: Download, folder: Path) -> bool:
-    """Whether the folder holds every file of a download already, with the right content."""
+    """Whether the folder has every file of a download, with the right content."""
     names = [_last_part(member) for member in download.members] or [_last_part(download.address).removesuffix(".gz")]
     for name in names:
-        path = packed_or_not(folder / name)
+        path = existing_file(folder / name)
         if path is None or not _has_sum(path, source.sums.get(name)):
             return False
     return True

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from .._types import Batch
 from ..errors import DataError
-from .dataset import Dataset, checked, scaled, without_test
-from .memory import require_memory
+from .dataset import Dataset, checked, require_memory, scaled, without_test
 
 _FORMATS = ("PNG", "JPEG")
 _ENDINGS = (".png", ".jpg", ".jpeg")
@@ -21,17 +20,16 @@ _BYTES_PER_VALUE = 1 + 4  # a byte, and the float32 that it becomes
 
 
 def load_folder(path: Path) -> Dataset:
-    """The data set of a folder of class folders of PNG or JPEG images, all gray or all color and of one size.
+    """Data set of a folder of class folders of PNG or JPEG images, all gray or all color and of one size.
 
-    With folders `train` and `test` these are the two parts, each with the same class folders; else there is no test
-    part. Classes, named by their folders, and files come in lexicographic order; names that begin with a dot are
-    passed over.
+    Folders `train` and `test` are the two splits, each with the same class folders; otherwise there is no test split.
+    Classes, named by their folders, and files are in lexicographic order; names that begin with a dot are ignored.
     """
-    parted = _is_parted(path)
-    folders = _class_folders(path / "train" if parted else path)
+    split = _is_split(path)
+    folders = _class_folders(path / "train" if split else path)
     class_names = tuple(folder.name for folder in folders)
     train = _labeled_images(folders)
-    if not parted:
+    if not split:
         return checked(train, without_test(train[0]), str(path), path.resolve().name, class_names)
     tested = _class_folders(path / "test")
     if unknown := sorted({folder.name for folder in tested} - set(class_names)):
@@ -44,28 +42,28 @@ def load_folder(path: Path) -> Dataset:
 
 
 def read_image(path: Path) -> UInt8[Tensor, "C H W"]:
-    """The pixels of a PNG or JPEG file, gray (C = 1) or color (C = 3)."""
+    """Pixels of a PNG or JPEG file, gray (C = 1) or color (C = 3)."""
     from PIL import Image, UnidentifiedImageError  # here: `import covary` imports nothing that reads pictures
 
     try:
         with warnings.catch_warnings():
-            # Pillow only warns of an image that unpacks to far more than its file.
+            # Pillow only warns about an image that is far larger than its file.
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path, formats=_FORMATS) as image:
                 mode, pixels = image.mode, np.array(image)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise DataError(f"{path} is too large an image to unpack. Make it smaller.") from error
+        raise DataError(f"{path} is too large an image to decompress. Make it smaller.") from error
     except UnidentifiedImageError as error:
-        raise DataError(f"{path} is no PNG or JPEG image. Remove it, or save it again.") from error
-    except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises of a damaged file
+        raise DataError(f"{path} is not a PNG or JPEG image. Remove it, or save it again.") from error
+    except (OSError, SyntaxError, ValueError) as error:  # raised by Pillow for a damaged file
         raise DataError(f"{path} cannot be read: {error}. Remove it, or save it again.") from error
     if mode not in _MODES:
         raise DataError(f"{path} has the mode {mode}: expected L (gray) or RGB (color), 8 bits each. Convert it.")
     return torch.from_numpy(pixels.reshape(*pixels.shape[:2], -1)).permute(2, 0, 1)
 
 
-def _is_parted(path: Path) -> bool:
-    """Whether the folder has the parts `train` and `test`, and nothing beside them that would be passed over."""
+def _is_split(path: Path) -> bool:
+    """Whether the folder has the splits `train` and `test`; raise `DataError` if it has others beside them."""
     names = {entry.name for entry in _entries(path) if entry.is_dir()}
     if {"train", "test"} <= names and len(names) > 2:
         other = min(names - {"train", "test"})
@@ -93,7 +91,7 @@ def _class_folders(path: Path) -> list[Path]:
 
 
 def _labeled_images(folders: Sequence[Path]) -> Batch:
-    """Images (N, C, H, W) in [0, 1], and for each the position of its folder."""
+    """Images (N, C, H, W) in [0, 1] and the position of the folder of each."""
     files = [(file, position) for position, folder in enumerate(folders) for file in _images_in(folder)]
     first = read_image(files[0][0])
     require_memory(str(folders[0].parent), len(files) * first.numel() * _BYTES_PER_VALUE)
@@ -110,11 +108,11 @@ def _labeled_images(folders: Sequence[Path]) -> Batch:
 
 
 def _images_in(folder: Path) -> list[Path]:
-    """The files of a class; anything but an image is a slip, not something to pass over."""
+    """Files of a class; raise `DataError` if one is not an image."""
     files = _entries(folder)
     for file in files:
         if not file.is_file() or file.suffix.lower() not in _ENDINGS:
-            raise DataError(f"{file} is no image: expected files that end in {', '.join(_ENDINGS)} in {folder}.")
+            raise DataError(f"{file} is not an image: expected files that end in {', '.join(_ENDINGS)} in {folder}.")
     if not files:
         raise DataError(f"{folder} is empty: expected at least one image of the class '{folder.name}'. Add some.")
     return files

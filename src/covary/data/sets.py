@@ -5,42 +5,45 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import DataError
-from .arrays import load_arrays
-from .checksums import verify as verify_files
-from .cifar import RECORDS_PER_FILE, load_cifar
+from .arrays import load_arrays, load_function
+from .binary import RECORDS_PER_FILE, idx_shape, load_cifar, load_idx
 from .dataset import Dataset
 from .folders import load_folder
-from .functions import load_function
-from .idx import idx_shape, load_idx
-from .places import directory, locate, source_of
-from .sources import NAMES
+from .sources import NAMES, directory, locate, source_of
+from .sources import verify as verify_files
 
 _READERS = {"idx": load_idx, "cifar": load_cifar}
 _REFERENCE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
 
 class Listing(NamedTuple):
-    """One line of the list of data sets: what is there, or what to do about it."""
+    """One data set: the number of its images and its folder, or what is wrong and what to do."""
 
     name: str
     num_train: int | None
     num_test: int | None
     path: str | None
     problem: str | None
-    verified: bool | None = None  # None where it was not asked, or nothing was found
+    verified: bool | None = None  # None if not checked, or not found
 
 
 def load(source: str | Path, data_dir: str | Path | None = None) -> Dataset:
-    """The data set of a source, its test part of 0 rows where the source has none.
+    """Data set of a source, with 0 test images if the source has none.
 
-    "mnist-mini" comes with the package. The files of the other names are looked up in `data_dir`, then in the
-    directory that the environment variable `COVARY_DATA` names, then in the user's cache; `fetch` puts them there.
+    "mnist-mini" is part of the package. The files of the other names are looked up in `data_dir`, then in the directory
+    of the environment variable `COVARY_DATA`, then in the user's cache, into which `fetch` downloads them.
 
     Arguments:
-        source: One of `NAMES`; the path of an `.npz` archive with x_train, y_train and, if there is a test part,
-            x_test and y_test; the path of a folder of class folders of images, or of two such folders `train` and
-            `test`; or `package.module:function`.
-        data_dir: For a name, a directory that holds a folder for each data set, such as `mnist/`.
+        source: One of `NAMES`; the path of an `.npz` archive with x_train, y_train and, optionally, x_test and y_test;
+            the path of a folder of class folders of images, or of two such folders `train` and `test`; or
+            `package.module:function`.
+        data_dir: For a name, a directory with a folder for each data set, such as `mnist/`.
+
+    Example:
+        >>> from covary.data import load
+        >>> digits = load("mnist-mini")
+        >>> len(digits.x_train), len(digits.x_test)
+        (5000, 2000)
     """
     place = directory(data_dir)
     if isinstance(source, str) and source in NAMES:
@@ -54,16 +57,22 @@ def load(source: str | Path, data_dir: str | Path | None = None) -> Dataset:
     if _REFERENCE.fullmatch(str(source)):
         return load_function(str(source))
     kinds = "an .npz archive, a folder of class folders of images, or package.module:function"
-    came = "is a file of another kind" if path.is_file() else "is none of these and no path"
-    raise DataError(f"No data set is called '{source}': expected one of {', '.join(NAMES)}, {kinds}; it {came}.")
+    got = "a file of another kind" if path.is_file() else "neither a name nor a path that exists"
+    raise DataError(f"Expected one of {', '.join(NAMES)}, {kinds}, got '{source}', {got}.")
 
 
 def listing(data_dir: str | Path | None = None, verify: bool = False) -> list[Listing]:
-    """Every data set by name, with its sizes and its folder, or with what stands in its way.
+    """All data sets by name: number of images, folder, and the problem with those that cannot be loaded.
 
     Arguments:
-        data_dir: Where to look first, as in `load`.
+        data_dir: The directory to look in first, as in `load`.
         verify: Whether to compare the files with their published checksums, which reads all of them.
+
+    Example:
+        >>> from covary.data import listing
+        >>> row = listing()[0]
+        >>> row.name, row.num_train, row.num_test
+        ('mnist-mini', 5000, 2000)
     """
     place = directory(data_dir)
     return [_listed(name, place, verify) for name in NAMES]
@@ -84,7 +93,7 @@ def _listed(name: str, data_dir: Path | None, verify: bool) -> Listing:
 
 
 def _counts(layout: str, files: tuple[Path, ...]) -> tuple[int, int]:
-    """The numbers of training and test images, without reading them."""
+    """Numbers of training and test images, without reading them."""
     if layout == "idx":
         return idx_shape(files[0], 3)[0], idx_shape(files[2], 3)[0]
     return RECORDS_PER_FILE * (len(files) - 1), RECORDS_PER_FILE

@@ -1,28 +1,34 @@
-"""The data sets by name: the files each consists of, where they are published, and their checksums."""
+"""The data sets by name: their files, where these are published and looked up, and their checksums."""
 
+import hashlib
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ..errors import DataError
+from .binary import open_decompressed
+
 
 class Download(NamedTuple):
-    """One published file: itself a file of the set, or an archive of several."""
+    """One published file: a file of the data set, or an archive of several."""
 
     address: str
     sha256: str  # of the bytes at the address
-    members: tuple[str, ...] = ()  # of a tar archive: the paths inside it; each is kept under its last part
+    members: tuple[str, ...] = ()  # of a tar archive: the paths inside it; each file keeps the last component
 
 
 class Source(NamedTuple):
-    """Where the files of a set lie, and what they must hold."""
+    """The files of a data set: their format, folders, checksums and downloads."""
 
     layout: str  # "idx" or "cifar": the reader of the files
     class_names: tuple[str, ...]
-    sums: Mapping[str, str]  # file -> SHA-256 of its content, unpacked; in the order of its reader
-    optional: tuple[str, ...] = ()  # files of `sums` that a copy of the set may lack
+    sums: Mapping[str, str]  # file -> SHA-256 of its decompressed content, in the order of its reader
+    optional: tuple[str, ...] = ()  # files of `sums` that may be missing
     folders: tuple[str, ...] = ()  # below a data directory
-    embedded: Path | None = None  # the folder inside the package, for a set that comes with it
+    embedded: Path | None = None  # the folder inside the package, for a data set that is part of it
     downloads: tuple[Download, ...] = ()
 
 
@@ -81,7 +87,7 @@ _FASHION_MNIST = Source(
         "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
         "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     ),
-    # This host has no https; the checksums stand in for it.
+    # This host has no https; the checksums protect the content.
     downloads=_idx_downloads(
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
@@ -119,3 +125,134 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
     {"mnist-mini": _MNIST_MINI, "mnist": _MNIST, "fashion-mnist": _FASHION_MNIST, "cifar-10": _CIFAR}
 )
 NAMES = tuple(SOURCES)
+
+
+ENVIRONMENT_VARIABLE = "COVARY_DATA"
+COMPRESSIONS = (".gz", ".xz", "")
+
+
+class _Look(NamedTuple):
+    """Files of a data set that are in one folder, and names of those that are missing."""
+
+    files: tuple[Path, ...]
+    missing: tuple[str, ...]
+
+
+def locate(name: str, data_dir: str | Path | None = None) -> tuple[Path, ...]:
+    """Files of the data set called `name`, compressed or not, in the order of its reader.
+
+    They are all from the first complete folder: below `data_dir`, then `$COVARY_DATA`, then the user's cache.
+    """
+    source, place = source_of(name), directory(data_dir)
+    if source.embedded is not None:
+        return _look(source, source.embedded).files
+    looked: list[str] = []
+    for root in _roots(place):
+        for folder in (root / below for below in source.folders):
+            files, missing = _look(source, folder)
+            if not missing:
+                return files
+            if files:
+                looked.append(f"{folder} (lacks {', '.join(missing)})")
+            elif folder.is_dir() or not looked or not looked[-1].startswith(str(root)):
+                looked.append(str(folder))
+    raise DataError(
+        f"Data set '{name}' was not found in {', '.join(looked)}. Fetch it with covary.data.fetch('{name}'), put its "
+        f"files ({next(iter(source.sums))} and so on) into {cache_dir() / name}, or set a data directory or "
+        f"${ENVIRONMENT_VARIABLE} to the directory above its folder."
+    )
+
+
+def source_of(name: str) -> Source:
+    """Source called `name`."""
+    if name not in SOURCES:
+        raise DataError(f"Expected a data set among {', '.join(NAMES)}, got '{name}'.")
+    return SOURCES[name]
+
+
+def directory(data_dir: str | Path | None) -> Path | None:
+    """The directory as a path; raise `DataError` if it does not exist."""
+    if data_dir is None or Path(data_dir).is_dir():
+        return None if data_dir is None else Path(data_dir)
+    raise DataError(f"Expected a data directory that exists, got '{data_dir}'. Name another, or leave it out.")
+
+
+def cache_dir() -> Path:
+    """Folder for data sets in the user's cache, whether or not it exists."""
+    home = Path.home()
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = home / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or home / ".cache"
+    return Path(base) / "covary"
+
+
+def existing_file(path: Path) -> Path | None:
+    """File at `path` with the ending of a compression or without; None if there is neither."""
+    candidates = (path.with_name(path.name + compression) for compression in COMPRESSIONS)
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
+def _roots(data_dir: Path | None) -> list[Path]:
+    variable = os.environ.get(ENVIRONMENT_VARIABLE)
+    roots = [data_dir, Path(variable) if variable else None, cache_dir()]
+    return [root for root in roots if root is not None]
+
+
+def _look(source: Source, folder: Path) -> _Look:
+    found = {file: existing_file(folder / file) for file in source.sums}
+    files = tuple(path for path in found.values() if path is not None)
+    return _Look(files, tuple(file for file, path in found.items() if path is None and file not in source.optional))
+
+
+_CHUNK = 1 << 20
+
+
+class FileCheck(NamedTuple):
+    """One file of a data set: whether its content has the published checksum, and what is wrong if not."""
+
+    path: str
+    verified: bool
+    problem: str | None
+
+
+def verify(name: str, data_dir: str | Path | None = None) -> tuple[FileCheck, ...]:
+    """Check of every file of a data set against its published SHA-256: path, verified, problem.
+
+    The checksum is that of the decompressed content.
+
+    Arguments:
+        name: The name of the data set.
+        data_dir: The directory to look in first, as in `load`.
+
+    Example:
+        >>> from covary.data import verify
+        >>> [check.verified for check in verify("mnist-mini")]
+        [True, True, True, True]
+    """
+    sums = source_of(name).sums
+    return tuple(_check(path, sums[_decompressed_name(path)]) for path in locate(name, data_dir))
+
+
+def content_sum(path: Path) -> str:
+    """SHA-256 of the decompressed content of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open_decompressed(path) as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _check(path: Path, expected: str) -> FileCheck:
+    found = content_sum(path)
+    if found == expected:
+        return FileCheck(str(path), True, None)
+    problem = f"Expected {path} with SHA-256 {expected}, got {found}. Fetch it again."
+    return FileCheck(str(path), False, problem)
+
+
+def _decompressed_name(path: Path) -> str:
+    compression = next(compression for compression in COMPRESSIONS if path.name.endswith(compression))
+    return path.name.removesuffix(compression)

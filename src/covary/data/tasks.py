@@ -1,4 +1,4 @@
-"""Small tasks whose symmetry is known because they are made here."""
+"""Synthetic data with a known symmetry."""
 
 import math
 from typing import NamedTuple
@@ -24,11 +24,11 @@ class Points(NamedTuple):
 def rotated_arcs(
     num_data: int = 200, noise: float | int = 0.065, *, seed: int, dtype: torch.dtype = torch.float32
 ) -> Points:
-    r"""Two classes on arcs about the origin, told apart by their radius alone (paper 1, Fig. 1 and 2).
+    r"""Two classes on arcs about the origin that differ only in radius (paper 1, Fig. 1 and 2).
 
     Class 0: N/2 points on the arc of radius 0.5. Class 1: a third of its N/2 points in a Gaussian blob at the origin,
     of standard deviation `noise`; the others on the arc of radius 1. A point of an arc at angle α, uniform on
-    [0°, 120°], lies at :math:`(\cos\alpha\,(r + n\epsilon_1), \sin\alpha\,(r + n\epsilon_2))`, ε standard normal.
+    [0°, 120°], is at :math:`(\cos\alpha\,(r + n\epsilon_1), \sin\alpha\,(r + n\epsilon_2))`, ε standard normal.
 
     Arguments:
         num_data: The number N of points, even.
@@ -37,9 +37,9 @@ def rotated_arcs(
         dtype: Of the points.
     """
     if num_data < 2 or num_data % 2:
-        raise DataError(f"rotated_arcs needs an even number of points, at least 2; {num_data} came.")
+        raise DataError(f"Expected an even number of points, at least 2, got {num_data}.")
     if not (math.isfinite(noise) and noise >= 0):
-        raise DataError(f"noise must be finite and at least 0; {noise} came. Pass for example 0.065.")
+        raise DataError(f"Expected finite noise of at least 0, got {noise}. Pass for example 0.065.")
     half = num_data // 2
     num_blob = half // 3
     index = torch.arange(num_data)

@@ -20,7 +20,7 @@ from ..data import (
     symmetrize,
     true_widths,
 )
-from ..data.quadrants import QUADRANT_SIDE
+from ..data.transforms import QUADRANT_SIDE
 from ..errors import StructureError
 from ..layers import initialize_equivariant
 from ..likelihoods import Categorical

@@ -5,7 +5,7 @@ import torch
 
 from covary.data import channel_moments, load, resized
 from covary.errors import DataError
-from data.test_quadrants import images
+from data.test_transforms_quadrants import images
 
 
 def bilinear(image: torch.Tensor, side: int) -> torch.Tensor:
@@ -50,12 +50,16 @@ def test_without_test_images_there_are_none_afterwards():
 @pytest.mark.parametrize(
     ("dataset", "side", "expected"),
     [
-        (images(4, 4), 3, "at least 4 pixels; 3 came"),
-        (images(4, 4, side=3), 8, "side of at least 4 pixels; those of noise have 3"),
-        (images(4, 4)._replace(x_train=torch.zeros(4, 2, 5, 6, dtype=torch.float32)), 8, "5×6 pixels. Pad or crop"),
+        (images(4, 4), 3, "at least 4 pixels, got 3"),
+        (images(4, 4, side=3), 8, "side of at least 4 pixels for a new size, got 3 in noise"),
+        (
+            images(4, 4)._replace(x_train=torch.zeros(4, 2, 5, 6, dtype=torch.float32)),
+            8,
+            "5×6 pixels in noise. Pad or crop",
+        ),
     ],
 )
-def test_what_cannot_be_resampled_is_told(dataset, side, expected):
+def test_what_cannot_be_resampled_is_refused(dataset, side, expected):
     with pytest.raises(DataError, match=expected):
         resized(dataset, side)
 
@@ -70,10 +74,10 @@ def test_moments_are_those_of_all_pixels_of_a_channel():
     assert not torch.isclose(means[0], means[1], rtol=1e-6)
 
 
-def test_a_constant_channel_is_told():
+def test_a_constant_channel_is_refused():
     x = images(4).x_train.clone()
     x[:, 1] = 0.5
-    with pytest.raises(DataError, match="Channel 1 of the training images is constant"):
+    with pytest.raises(DataError, match="constant channel 1 of the training images"):
         channel_moments(x)
 
 

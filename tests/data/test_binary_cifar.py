@@ -4,7 +4,7 @@ import lzma
 import pytest
 import torch
 
-from covary.data.cifar import load_cifar, read_cifar
+from covary.data.binary import load_cifar, read_cifar
 from covary.data.sources import SOURCES
 from covary.errors import DataError
 
@@ -58,9 +58,9 @@ def test_a_file_names_the_classes(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"one\ntwo\n", "names 2 classes: expected 10"), (b"\xff\xfe\n" * 10, "is no text in UTF-8")],
+    [(b"one\ntwo\n", "names 2 classes: expected 10"), (b"\xff\xfe\n" * 10, "is not UTF-8 text")],
 )
-def test_a_file_of_class_names_that_is_none(tmp_path, content, message):
+def test_an_invalid_file_of_class_names(tmp_path, content, message):
     (tmp_path / "batches.meta.txt").write_bytes(content)
     with pytest.raises(DataError, match=message):
         load_cifar(write(tmp_path), "cifar-10", NAMES, 10)

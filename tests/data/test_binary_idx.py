@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covary.data import idx_shape, read_idx, write_idx
+from covary.data.binary import idx_shape, read_idx, write_idx
 from covary.errors import DataError
 
 HEADER = bytes([0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3])
@@ -52,7 +52,7 @@ def test_strided_values_are_written_in_row_major_order(tmp_path):
     [
         (b"", "at least 4 bytes, found 0"),
         (VALID[:3], "at least 4 bytes, found 3"),
-        (b"\x01" + VALID[1:], "two zero bytes at the start, found 01 00"),
+        (b"\x01" + VALID[1:], "two zero bytes first, found 01 00"),
         (VALID[:2] + b"\x0d" + VALID[3:], "IDX type 0x0d: expected unsigned bytes, 0x08"),
         (VALID[:3] + b"\x03" + VALID[4:], "3 dimensions: expected 2"),
         (VALID[:9], "is truncated: expected 2 sizes"),

@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import interpolate
 
 from covary.data import Dataset, in_quadrants
-from covary.data.quadrants import QUADRANTS
+from covary.data.transforms import QUADRANTS
 from covary.errors import DataError
 
 
@@ -25,7 +25,7 @@ def quadrants_of(canvases: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("part", ["train", "test"])
-def test_each_image_lies_whole_in_one_quadrant_and_nothing_elsewhere(part):
+def test_each_image_is_whole_in_one_quadrant_and_the_rest_is_zero(part):
     given, made = images(), in_quadrants(images(), "quadrant", 3, side=12)
     (x, y), (placed, labels) = getattr(given, part), getattr(made, part)
     for image, canvas, old, new in zip(x, placed, y.tolist(), labels.tolist(), strict=True):
@@ -66,7 +66,7 @@ def test_quadrants_are_uniform_and_functions_of_seed_part_and_position():
     assert not torch.equal(made[0].y_train[:60] // 3, made[0].y_test // 3)
 
 
-def test_none_changes_nothing_and_no_test_part_stays_none():
+def test_none_leaves_the_data_set_as_it_is():
     assert in_quadrants(images(), "none", 0) is not None
     assert torch.equal(in_quadrants(images(), "none", 0).x_train, images().x_train)
     bare = images()._replace(x_test=images().x_test[:0], y_test=images().y_test[:0])
@@ -76,20 +76,20 @@ def test_none_changes_nothing_and_no_test_part_stays_none():
 @pytest.mark.parametrize(
     ("dataset", "task", "side", "expected"),
     [
-        (images(), "digits", 32, "one of none, digit, quadrant; 'digits' came"),
+        (images(), "digits", 32, "among none, digit, quadrant, got 'digits'"),
         (images()._replace(x_train=torch.zeros(400, 2, 6, 8, dtype=torch.float32)), "digit", 32, "6×8 pixels"),
         (images(side=3), "digit", 32, "at least 4 pixels"),
-        (images(), "digit", 3, "at least 4 pixels; 3 came"),
+        (images(), "digit", 3, "at least 4 pixels, got 3"),
         (images(num_train=6), "quadrant", 12, "no training image of class"),
     ],
 )
-def test_what_cannot_be_made_is_told(dataset, task, side, expected):
+def test_what_cannot_be_made_is_refused(dataset, task, side, expected):
     with pytest.raises(DataError, match=expected):
         in_quadrants(dataset, task, 0, side)
 
 
 @pytest.mark.parametrize(("task", "number"), [("quadrant", 8), ("digit", 2)])
-def test_too_few_images_for_every_class_are_told_with_the_remedy(task, number):
+def test_too_few_images_for_every_class_are_refused_with_the_remedy(task, number):
     few = images()._replace(x_train=images().x_train[:number], y_train=images().y_train[:number])
     with pytest.raises(DataError, match=f"with {number} images, has no training image of class .*larger --num-train"):
         in_quadrants(few, task, 0)

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from covary.data.memory import require_memory
+from covary.data.dataset import require_memory
 from covary.errors import DataError
 
 

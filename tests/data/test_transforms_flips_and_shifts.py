@@ -60,6 +60,6 @@ def test_what_an_image_becomes_is_a_function_of_seed_and_index_alone():
     assert not torch.equal(flips_and_shifts(x, index + 1, 3), whole)
 
 
-def test_images_that_are_too_small_are_told():
-    with pytest.raises(DataError, match="3×8 came"):
+def test_images_that_are_too_small_are_refused():
+    with pytest.raises(DataError, match="got 3×8"):
         flips_and_shifts(torch.zeros(1, 1, 3, 8), torch.arange(1), 0)

@@ -1,0 +1,171 @@
+"""IDX files (the MNIST family) and CIFAR-10 batches, plain or compressed with gzip or xz."""
+
+import gzip
+import io
+import lzma
+import math
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from ..errors import DataError
+from .dataset import Dataset, checked, labels_from, pixels_from
+
+_GZIP_MAGIC, _XZ_MAGIC = b"\x1f\x8b", b"\xfd7zXZ\x00"
+
+
+def read_decompressed(path: Path, limit: int = -1) -> bytes:
+    """Decompressed bytes of a file, or the first `limit` of them."""
+    with open_decompressed(path) as stream:
+        return stream.read(limit)
+
+
+@contextmanager
+def open_decompressed(path: Path) -> Iterator[io.BufferedIOBase]:
+    """Stream of the decompressed bytes of a file; damaged content raises `DataError` while it is read."""
+    try:
+        with path.open("rb") as raw:
+            start = raw.read(len(_XZ_MAGIC))
+            raw.seek(0)
+            if start.startswith(_GZIP_MAGIC):
+                with gzip.GzipFile(fileobj=raw) as stream:
+                    yield stream
+            elif start == _XZ_MAGIC:
+                with lzma.LZMAFile(raw) as stream:
+                    yield stream
+            else:
+                yield raw
+    except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
+        kind = "xz" if path.suffix == ".xz" else "gzip"
+        raise DataError(f"{path} is a damaged {kind} file ({error}). Fetch it again.") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+_UNSIGNED_BYTE = 0x08
+_LONGEST_HEADER = 4 + 4 * 255
+
+
+def load_idx(files: Sequence[Path], name: str, class_names: Sequence[str]) -> Dataset:
+    """Data set of four IDX files: images before labels, training before test."""
+    train, test = (
+        (
+            pixels_from(read_idx(images, 3), str(images)),
+            labels_from(read_idx(labels, 1), str(labels)),
+        )
+        for images, labels in (files[:2], files[2:])
+    )
+    return checked(train, test, str(files[0].parent), name, class_names)
+
+
+def read_idx(path: Path, num_dims: int) -> UInt8[Tensor, "..."]:
+    """Array of an IDX file, compressed or not, of exactly `num_dims` dimensions."""
+    content = read_decompressed(path)
+    shape = _shape(path, content, num_dims)
+    start, expected = 4 + 4 * num_dims, math.prod(shape)
+    found = len(content) - start
+    if found != expected:
+        fault = "is truncated" if found < expected else "has trailing bytes"
+        raise DataError(
+            f"{path} {fault}: sizes {shape} need {expected} bytes of values, found {found}. Fetch it again."
+        )
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8, offset=start).reshape(shape)
+
+
+def idx_shape(path: Path, num_dims: int) -> tuple[int, ...]:
+    """Sizes in the header of an IDX file, without reading its values."""
+    return _shape(path, read_decompressed(path, _LONGEST_HEADER), num_dims)
+
+
+def write_idx(path: Path, values: UInt8[Tensor, "..."]) -> None:
+    """Write an array to an IDX file, compressed if its name ends in `.gz`; equal values make equal bytes."""
+    header = struct.pack(f">HBB{values.ndim}I", 0, _UNSIGNED_BYTE, values.ndim, *values.shape)
+    content = header + values.contiguous().cpu().numpy().tobytes()
+    # A time stamp in the gzip header would give equal arrays unequal checksums.
+    path.write_bytes(gzip.compress(content, compresslevel=9, mtime=0) if path.suffix == ".gz" else content)
+
+
+def _shape(path: Path, content: bytes, num_dims: int) -> tuple[int, ...]:
+    """Sizes in a header, after its magic number, value type and number of dimensions have been checked."""
+    if len(content) < 4:
+        raise DataError(f"{path} is not an IDX file: expected a header of at least 4 bytes, found {len(content)}.")
+    zeros, kind, dims = struct.unpack(">HBB", content[:4])
+    if zeros != 0:
+        raise DataError(f"{path} is not an IDX file: expected two zero bytes first, found {content[:2].hex(' ')}.")
+    if kind != _UNSIGNED_BYTE:
+        raise DataError(f"{path} has values of IDX type {kind:#04x}: expected unsigned bytes, {_UNSIGNED_BYTE:#04x}.")
+    if dims != num_dims:
+        raise DataError(f"{path} has {dims} dimensions: expected {num_dims}. Image and label files may be exchanged.")
+    if len(content) < 4 + 4 * dims:
+        raise DataError(f"{path} is truncated: expected {dims} sizes after the magic number. Fetch it again.")
+    shape = struct.unpack(f">{dims}I", content[4 : 4 + 4 * dims])
+    if 0 in shape:
+        raise DataError(f"{path} is empty: its sizes are {shape}, expected each of them above 0.")
+    return shape
+
+
+RECORDS_PER_FILE = 10_000
+_IMAGE = (3, 32, 32)  # planes of red, green and blue, each in row-major order
+_RECORD = 1 + 3 * 32 * 32
+_CLASS_NAMES = "batches.meta.txt"
+
+
+def load_cifar(
+    files: Sequence[Path], name: str, class_names: Sequence[str], num_records: int = RECORDS_PER_FILE
+) -> Dataset:
+    """Data set of training batches and, last, the test batch, compressed or not.
+
+    Arguments:
+        files: The batches, all in one folder; a file `batches.meta.txt` there names the classes, a line each.
+        name: The name of the data set.
+        class_names: The names of the classes if there is no such file.
+        num_records: The number of images of each batch.
+    """
+    folder = files[0].parent
+    batches = [read_cifar(path, num_records) for path in files]
+    train_images, train_labels = (torch.cat(parts) for parts in zip(*batches[:-1], strict=True))
+    test_images, test_labels = batches[-1]
+    origin = str(folder)
+    return checked(
+        (pixels_from(train_images, origin), labels_from(train_labels, origin)),
+        (pixels_from(test_images, origin), labels_from(test_labels, origin)),
+        origin,
+        name,
+        _named_classes(folder / _CLASS_NAMES, class_names),
+    )
+
+
+def read_cifar(
+    path: Path, num_records: int = RECORDS_PER_FILE
+) -> tuple[UInt8[Tensor, "N 3 32 32"], UInt8[Tensor, " N"]]:
+    """Images and labels of one batch of exactly `num_records` images."""
+    expected = num_records * _RECORD
+    content = read_decompressed(path, expected + 1)  # one byte more is enough to detect a file that is too long
+    if len(content) != expected:
+        fault = "is truncated" if len(content) < expected else "has trailing bytes"
+        found = len(content) if len(content) < expected else f"more than {expected}"
+        raise DataError(
+            f"{path} {fault}: {num_records} images of {_RECORD} bytes need {expected}, found {found}. Fetch it again."
+        )
+    records = torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(num_records, _RECORD)
+    return records[:, 1:].reshape(num_records, *_IMAGE), records[:, 0]
+
+
+def _named_classes(path: Path, otherwise: Sequence[str]) -> tuple[str, ...]:
+    """Names in the file of class names, if it exists."""
+    if not path.is_file():
+        return tuple(otherwise)
+    try:
+        lines = read_decompressed(path).decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text ({error.reason}). Write one class name a line.") from error
+    names = tuple(line.strip() for line in lines if line.strip())
+    if len(names) != len(otherwise):
+        raise DataError(f"{path} names {len(names)} classes: expected {len(otherwise)}, one per line.")
+    return names

@@ -64,7 +64,7 @@ def test_weights_left_out_by_name_need_no_rule():
 
 
 def test_an_unknown_weight_is_named():
-    with pytest.raises(UnsupportedLayerError, match="No weight named 'w'.*weight, bias"):
+    with pytest.raises(UnsupportedLayerError, match="got 'w'.*weight, bias"):
         kfac(nn.Linear(4, 2), covary.Categorical(), (torch.randn(2, 4), LABELS), weights=["w"])
 
 

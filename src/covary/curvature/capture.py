@@ -1,12 +1,11 @@
-"""Captured passes: what every covered layer saw, and how to pull gradients back to its output.
+"""Captured forward passes: the input of every covered layer, and gradients with respect to its output.
 
-Forward hooks on the modules that hold weights note each call: its input and the gradient edge of its output, taken at
-hook time, so that an in-place activation after the layer changes nothing. No backward hooks; hooks and exchanged
-forwards are removed before `capture` returns. The inner batch has N·S rows (times what a module declares by
-`folded_batch`), batch-major: row n·S + s is sample s of datum n.
+Forward hooks on the modules that hold weights record each call: its input and the gradient edge of its output, taken in
+the hook, so that an in-place activation after the layer has no effect. There are no backward hooks; hooks and replaced
+forwards are removed before `capture` returns. The inner batch has N·S rows (times the `folded_batch` that a module
+declares), batch-major: row n·S + s is sample s of datum n.
 
-Whether what follows is differentiable is decided as everywhere in torch: under `torch.no_grad()` nothing is, otherwise
-everything is, with respect to whatever the network's inputs and modules depend on.
+As everywhere in torch, results are differentiable unless they are computed under `torch.no_grad()`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,7 +43,7 @@ class Call(NamedTuple):
 
 
 class CallFactors(NamedTuple):
-    """The factors of one call, and the number of the call whose output gradient they take."""
+    """The factors of one call, and the number of the call, whose output gradient they need."""
 
     call: int
     factors: JacobianFactors
@@ -56,16 +55,16 @@ class Captured:
 
     Arguments:
         outputs: The network's outputs f̂, shape (N, C).
-        num_samples: S, the copies of each datum in the inner batch.
-        num_sets: How many independent sets the copies were drawn in.
-        sample_weights: How much each copy counts in f̂, shape (N, S), rows summing to 1; None where each is 1/S.
-        weights: The weights that are covered, by name.
+        num_samples: S, the number of augmentation samples of each datum.
+        num_sets: The number of independent sets in which samples were drawn.
+        sample_weights: The weight of each sample in f̂, shape (N, S), rows summing to 1; None if each is 1/S.
+        weights: The covered weights, by name.
         structures: The structure of each weight's block in a Kronecker-factored curvature.
-        factors: For each weight its factors, one per call.
+        factors: The factors of each weight, one entry per call.
         edges: The gradient edge of each call's output.
         shapes: The shape of each call's output.
-        folds: How many further rows of the inner batch belong to one datum and sample, for each call.
-        differentiable: Whether gradients are pulled back with a graph.
+        folds: The number of rows of the inner batch per datum and sample, for each call.
+        differentiable: Whether gradients have a graph.
     """
 
     outputs: Float[Tensor, "N C"]
@@ -80,34 +79,34 @@ class Captured:
     folds: list[int]
     differentiable: bool
 
-    def pull_all(self, columns: Iterable[Float[Tensor, "N C"]]) -> Iterator[list[Tensor]]:
-        """The gradients of `pull` for one column after the other; the last one frees the pass as it goes."""
-        remaining = iter(columns)
-        column = next(remaining, None)
-        while column is not None:
+    def pull_all(self, probes: Iterable[Float[Tensor, "N C"]]) -> Iterator[list[Tensor]]:
+        """The gradients of `pull` for one probe after the other; the last one frees the graph of the pass."""
+        remaining = iter(probes)
+        probe = next(remaining, None)
+        while probe is not None:
             following = next(remaining, None)
-            yield self.pull(column, keep=following is not None)
-            column = following
+            yield self.pull(probe, keep=following is not None)
+            probe = following
 
-    def pull(self, column: Float[Tensor, "N C"], *, keep: bool = True) -> list[Tensor]:
+    def pull(self, probe: Float[Tensor, "N C"], *, keep: bool = True) -> list[Tensor]:
         r"""The gradients of :math:`\sum_n v_n^\top \hat f_n` at each call's output, shape (N·F, S, ...).
 
         Arguments:
-            column: The vectors :math:`v_n`.
-            keep: Whether the pass can be pulled again; a differentiable one always can.
+            probe: The vectors :math:`v_n`.
+            keep: Whether `pull` can be called again; on a differentiable pass it always can.
         """
         if not self.edges:
             return []
         gradients = torch.autograd.grad(
             self.outputs,
             self.edges,
-            column,
+            probe,
             retain_graph=keep or self.differentiable,
             create_graph=self.differentiable,
             allow_unused=True,
         )
-        # the outputs may not depend on a call at all
-        filled = [column.new_zeros(shape) if g is None else g for g, shape in zip(gradients, self.shapes, strict=True)]
+        # the outputs may not depend on a call
+        filled = [probe.new_zeros(shape) if g is None else g for g, shape in zip(gradients, self.shapes, strict=True)]
         return [_split(g, self.num_samples, fold) for g, fold in zip(filled, self.folds, strict=True)]
 
 
@@ -119,7 +118,7 @@ def capture(
     index: Int[Tensor, " N"] | None = None,
     seed: int = 0,
 ) -> Captured:
-    """The pass of a batch through the network with every call of a covered layer.
+    """Forward pass of a batch with every call of a covered layer captured.
 
     Arguments:
         network: The network, (N, ...) -> (N, C); an averaged network also takes `index` and `seed`.
@@ -130,7 +129,8 @@ def capture(
     """
     if torch.is_inference_mode_enabled():
         raise CaptureError(
-            "Curvature needs autograd; call it outside torch.inference_mode() (torch.no_grad() is fine)."
+            "Expected autograd to be available, got torch.inference_mode(). Compute curvature outside of it "
+            "(torch.no_grad() is supported)."
         )
     differentiable = torch.is_grad_enabled()
     with torch.enable_grad(), _watch(network, weights) as calls:
@@ -156,9 +156,9 @@ def _forward(
     seed: int,
     differentiable: bool,
 ) -> Tensor:
-    # without a graph to follow, hyperparameters are constants: the augmentation then leaves no graph behind
+    # without a graph, hyperparameters are constants, so that the augmentation builds no graph
     constants = {} if differentiable else {k: p.detach() for k, p in hyperparameters_of(network, weights).items()}
-    # fused attention kernels have no second derivative; the plain one has
+    # fused attention kernels have no second derivative
     kernel = sdpa_kernel(SDPBackend.MATH) if differentiable else nullcontext()
     arguments = {"index": index, "seed": seed} if isinstance(network, SampleAveraging) else {}
     with kernel:
@@ -174,7 +174,7 @@ def _sample_weights(network: nn.Module, x: Tensor, index: Tensor | None, seed: i
 
 @contextmanager
 def _watch(network: nn.Module, weights: Mapping[str, nn.Parameter]) -> Iterator[list[Call]]:
-    """The list that fills with the calls of covered modules while the context is open."""
+    """The list to which calls of covered modules are appended while the context is open."""
     calls: list[Call] = []
     names = {module: name for name, module in network.named_modules()}
 
@@ -185,15 +185,15 @@ def _watch(network: nn.Module, weights: Mapping[str, nn.Parameter]) -> Iterator[
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
         rule = rule_for(module)
-        assert rule is not None, "coverage was required before"
+        assert rule is not None, "coverage is checked before"
         report(module, rule.function, args[0] if args else kwargs["input"], output)
-        # an in-place operation on a view rewrites the view's history and would cut the edge out of the graph
+        # an in-place operation on a view rewrites its history and would remove the edge from the graph
         return output.clone() if output._is_view() else None
 
     with ExitStack() as stack:
         for module in {use.module for uses in find_uses(network, weights).values() for use in uses}:
             if isinstance(module, nn.MultiheadAttention):
-                stack.enter_context(_exchanged_forward(module, partial(attend, report, module)))
+                stack.enter_context(_replaced_forward(module, partial(attend, report, module)))
             else:
                 # before the user's own hooks, which may replace the output
                 handle = module.register_forward_hook(hook, prepend=True, with_kwargs=True)
@@ -202,7 +202,7 @@ def _watch(network: nn.Module, weights: Mapping[str, nn.Parameter]) -> Iterator[
 
 
 @contextmanager
-def _exchanged_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+def _replaced_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
     before = module.__dict__.get("forward")
     module.__dict__["forward"] = forward
     try:
@@ -225,8 +225,8 @@ def _factors(
     for number, (call, fold) in enumerate(zip(calls, folds, strict=True)):
         if call.inputs._version != call.version:
             raise CaptureError(
-                f"The input of module '{call.name}' ({type(call.module).__name__}) was changed in place after the "
-                "module read it. Use the out-of-place operation there (x = x + y instead of x += y)."
+                f"Expected the input of module '{call.name}' ({type(call.module).__name__}) to be unchanged, but it "
+                "was modified in place after the call. Use the out-of-place operation (x = x + y instead of x += y)."
             )
         for parameter, factors in call.rule(call.module, _split(call.inputs, num_samples, fold)).items():
             name = places.get((call.module, parameter))
@@ -243,19 +243,19 @@ def _split(rows: Tensor, num_samples: int, fold: int) -> Tensor:
 
 
 def _fold(network: nn.Module, call: Call, rows: int) -> int:
-    """How many rows of the inner batch one datum and sample has in this call, as its parents declare."""
-    parts = call.name.split(".")
-    parents = [network.get_submodule(".".join(parts[:depth])) for depth in range(len(parts))]
+    """Number of rows of the inner batch per datum and sample in this call, as its parents declare."""
+    path = call.name.split(".")
+    parents = [network.get_submodule(".".join(path[:depth])) for depth in range(len(path))]
     fold = 1
     for parent in parents:
         fold *= getattr(parent, "folded_batch", 1)
     found = call.inputs.shape[0] if call.inputs.dim() else 0
     if found != rows * fold:
         raise ShapeError(
-            f"Module '{call.name}' ({type(call.module).__name__}) was called with {found} rows; the batch has {rows} "
-            f"(data × samples){'' if fold == 1 else f' × {fold} folded'}. Curvature needs each datum's own rows, "
-            "batch-major: expand an input that is shared by the batch (such as position indices), and where a module "
-            "folds an axis of size F into the batch, let it say so by an attribute folded_batch = F."
+            f"Expected {rows} rows (data × samples){'' if fold == 1 else f' × {fold} folded'} in the input of module "
+            f"'{call.name}' ({type(call.module).__name__}), got {found}. Curvature needs separate rows for each datum, "
+            "batch-major: expand an input that is shared by the batch (such as position indices), and if a module "
+            "folds an axis of size F into the batch, give it an attribute folded_batch = F."
         )
     return fold
 
@@ -263,6 +263,6 @@ def _fold(network: nn.Module, call: Call, rows: int) -> int:
 def _check_outputs(outputs: Tensor, x: Tensor) -> None:
     if outputs.dim() != 2 or outputs.shape[0] != x.shape[0]:
         raise ShapeError(
-            f"The network gave outputs of shape {tuple(outputs.shape)} for inputs of shape {tuple(x.shape)}; expected "
-            f"({x.shape[0]}, number of outputs). Flatten the outputs of one datum into one axis."
+            f"Expected outputs of shape ({x.shape[0]}, number of outputs) for inputs of shape {tuple(x.shape)}, got "
+            f"outputs of shape {tuple(outputs.shape)}. Flatten the outputs of one datum into one axis."
         )

@@ -1,4 +1,4 @@
-"""Which parameter is covered by which rule, in which structure?"""
+"""The curvature rule and the structure of the curvature block of each weight."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ RANDOM = (nn.modules.dropout._DropoutNd, nn.RReLU)
 
 
 class Use(NamedTuple):
-    """One place where a weight is held: the module and the parameter's name in it."""
+    """A module that holds a weight, and the name of the parameter in it."""
 
     module_name: str
     module: nn.Module
@@ -26,7 +26,14 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True)
 class CoverageRow:
-    """One weight: where it lives and how it enters the curvature of structure "kron"."""
+    """One weight of a network: its module and the structure of its block in the curvature "kron".
+
+    Example:
+        >>> from torch import nn
+        >>> from covary.curvature import coverage
+        >>> coverage(nn.Linear(3, 2)).rows[1]
+        CoverageRow(name='bias', shape=(2,), modules='Linear', structure='dense')
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -36,7 +43,14 @@ class CoverageRow:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The table of every weight of a network; `print(coverage(network))` shows it."""
+    """The table of the weights of a network, for `print`.
+
+    Example:
+        >>> from torch import nn
+        >>> from covary.curvature import coverage
+        >>> coverage(nn.Sequential(nn.Linear(3, 2), nn.PReLU())).uncovered
+        (CoverageRow(name='1.weight', shape=(1,), modules='PReLU', structure='none'),)
+    """
 
     rows: tuple[CoverageRow, ...]
 
@@ -46,7 +60,7 @@ class Coverage:
         return tuple(row for row in self.rows if row.structure == "none")
 
     def __str__(self) -> str:
-        """The table as text, one weight a line."""
+        """The table as text, one weight per line."""
         cells = [("parameter", "shape", "module", "structure")]
         cells += [(r.name, "×".join(map(str, r.shape)), r.modules, r.structure) for r in self.rows]
         widths = [max(len(row[i]) for row in cells) for i in range(4)]
@@ -61,6 +75,14 @@ def coverage(network: nn.Module, weights: Iterable[str] | None = None) -> Covera
     Arguments:
         network: The network.
         weights: Names of the weights to show; all of them by default.
+
+    Example:
+        >>> from torch import nn
+        >>> from covary.curvature import coverage
+        >>> print(coverage(nn.Linear(3, 2)))
+        parameter  shape  module  structure
+        weight     2×3    Linear  kron
+        bias       2      Linear  dense
     """
     selected = select_weights(network, weights)
     rows = []
@@ -71,7 +93,7 @@ def coverage(network: nn.Module, weights: Iterable[str] | None = None) -> Covera
 
 
 def select_weights(network: nn.Module, names: Iterable[str] | None) -> dict[str, nn.Parameter]:
-    """The weights of these names in the network's order; all weights for None."""
+    """The weights with these names, in the order of the network; all weights for None."""
     available = weights_of(network)
     if names is None:
         return available
@@ -79,8 +101,8 @@ def select_weights(network: nn.Module, names: Iterable[str] | None) -> dict[str,
     unknown = sorted(names - set(available))
     if unknown:
         raise UnsupportedLayerError(
-            f"No weight named '{unknown[0]}' in {type(network).__name__}; its weights are {', '.join(available)}. "
-            "A weight has requires_grad and is not marked as a hyperparameter."
+            f"Expected names of weights of {type(network).__name__}, got '{unknown[0]}'. Choose from "
+            f"{', '.join(available)}; a weight has requires_grad and is not marked as a hyperparameter."
         )
     return {name: weight for name, weight in available.items() if name in names}
 
@@ -97,7 +119,7 @@ def find_uses(network: nn.Module, weights: Mapping[str, nn.Parameter]) -> dict[s
 
 
 def structure_of(weight: nn.Parameter, uses: list[Use]) -> Structure:
-    """The structure of a weight's block: a weight shared by layers of different form gets an exact block."""
+    """The structure of a weight's block; that of a weight shared by layers of different form is exact."""
     forms = {_form(use) for use in uses}
     if None in forms:
         return "none"
@@ -109,18 +131,18 @@ def structure_of(weight: nn.Parameter, uses: list[Use]) -> Structure:
 
 
 def require_coverage(network: nn.Module, weights: Mapping[str, nn.Parameter]) -> None:
-    """Nothing, or the reason why the curvature of this network would be wrong or incomplete."""
+    """Raise `UnsupportedLayerError` if the curvature of this network would be wrong or incomplete."""
     for name, module in network.named_modules():
-        _refuse_batch_dependence(name, module)
+        _check_independence(name, module)
     for name, uses in find_uses(network, weights).items():
         if structure_of(weights[name], uses) != "none":
             continue
         use = next(use for use in uses if _form(use) is None)
         raise UnsupportedLayerError(
-            f"Parameter '{name}' of module '{use.module_name}' ({type(use.module).__name__}) has no curvature rule. "
-            "Register one with covary.curvature.register_rule, leave the parameter out (Prior(..., exclude=...) or "
-            "requires_grad_(False)), or build the layer from modules that have a rule; "
-            "covary.curvature.coverage(network) shows them all."
+            f"Expected a curvature rule for parameter '{name}' of module '{use.module_name}' "
+            f"({type(use.module).__name__}), found none. Register one with covary.curvature.register_rule, exclude the "
+            "parameter (Prior(..., exclude=...) or requires_grad_(False)), or build the layer from modules that have a "
+            "rule; print(covary.curvature.coverage(network)) shows all weights."
         )
 
 
@@ -129,15 +151,15 @@ def _form(use: Use) -> Form | None:
     return None if rule is None else rule.forms.get(use.parameter)
 
 
-def _refuse_batch_dependence(name: str, module: nn.Module) -> None:
+def _check_independence(name: str, module: nn.Module) -> None:
+    """Raise `UnsupportedLayerError` if the output of one datum depends on other data or on the random state."""
     if isinstance(module, BATCH_STATISTICS) and (module.training or module.running_mean is None):
         raise UnsupportedLayerError(
-            f"Module '{name}' ({type(module).__name__}) uses statistics of the batch, so the output of one datum "
-            "depends on the others and there is no per-datum Jacobian. Call network.eval() first, or use GroupNorm or "
-            "LayerNorm."
+            f"Module '{name}' ({type(module).__name__}) uses statistics of the batch, so that outputs depend on other "
+            "data; expected independent data. Call network.eval() first, or use GroupNorm or LayerNorm."
         )
     if isinstance(module, RANDOM) and module.training and getattr(module, "p", 1.0) > 0:
         raise UnsupportedLayerError(
-            f"Module '{name}' ({type(module).__name__}) draws from the global random state in training mode, so the "
-            "evidence would not be a function of its arguments. Call network.eval() first."
+            f"Module '{name}' ({type(module).__name__}) draws from the global random state in training mode; expected "
+            "a deterministic network. Call network.eval() first."
         )

@@ -49,6 +49,14 @@ class MergedFactors:
         unfold: Linear map from inputs (N, S, ...) to the mean of ``a`` over the elements, (N, S, R', Q, D).
         arrange: Linear map from output gradients (N, S, ...) to the sum of ``g`` over the elements, (N, S, R', Q, G).
         shortcut: A faster way to the Gram matrix of these rows, if there is one.
+
+    Example:
+        >>> import torch
+        >>> from covary.curvature import MergedFactors
+        >>> rows = lambda x: x[:, :, None, None]  # (N, S, M, D) -> (N, S, R', Q, D) after the reduction over M
+        >>> merged = MergedFactors(lambda x: rows(x.mean(2)), lambda g: rows(g.sum(2)))
+        >>> merged.unfold(torch.tensor([[[[1.0], [3.0]]]])).flatten(), merged.arrange(torch.ones(1, 1, 2, 1)).flatten()
+        (tensor([2.]), tensor([2.]))
     """
 
     unfold: Callable[[Tensor], Tensor]
@@ -69,6 +77,15 @@ class OuterFactors:
         fold: Number of rows of the inner batch per datum and sample; they join R.
         merged: The same rows reduced over group elements; None for a layer without them.
         shortcut: A faster way to the Gram matrix of the rows ``a``, if there is one.
+
+    Example:
+        >>> import torch
+        >>> from covary.curvature import OuterFactors
+        >>> def tokens(features):  # (N, S, D) -> (N, S, R, Q, D)
+        ...     return features[:, :, None, None]
+        >>> x = torch.tensor([[[1.0, 2.0]]])  # one datum, one sample, two inputs of a linear layer
+        >>> OuterFactors(x, tokens, tokens).vjp(torch.tensor([[[3.0]]]))  # with the gradient of its one output
+        tensor([[3., 6.]])
     """
 
     inputs: Float[Tensor, "NF S *features"]
@@ -129,6 +146,13 @@ class LookupFactors:
         num_rows: The number V of rows of the table.
         dtype: The dtype of the table and its factors.
         fold: As in `OuterFactors`.
+
+    Example:
+        >>> import torch
+        >>> from covary.curvature import LookupFactors
+        >>> factors = LookupFactors(torch.tensor([[[2, 0]]]), num_rows=3, dtype=torch.float32)
+        >>> factors.vjp(torch.tensor([[[[5.0], [7.0]]]]))  # gradients of the two selected rows
+        tensor([[7., 0., 5.]])
     """
 
     index: Int[Tensor, "NF S R"]
@@ -195,6 +219,13 @@ class DirectVJP:
             weight's rows g; with one row per datum its block is the weight's factor and is not computed again.
         block: As in `OuterFactors`.
         fold: As in `OuterFactors`.
+
+    Example:
+        >>> import torch
+        >>> from covary.curvature import DirectVJP
+        >>> bias = DirectVJP(lambda gradient: gradient.sum(1))  # sum over samples, of a layer y = x + b
+        >>> bias.vjp(torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]))
+        tensor([[4., 6.]])
     """
 
     function: Callable[[Tensor], Tensor]

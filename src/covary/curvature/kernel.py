@@ -1,12 +1,13 @@
-r"""The tangent kernel: the full GGN by its dual, as large as the data instead of the weights.
+r"""The tangent kernel: the dual of the full GGN, whose size is that of the data instead of the weights.
 
 .. math:: K = \Lambda^{1/2} \hat J \delta^{-1} \hat J^\top \Lambda^{1/2}, \qquad
     \log|H + \delta| - \log|\delta| = \log|I + K|.
 
-One row per datum and column of the root of Λ, column-major: row k·N + n. K is a sum over weights, and each weight's
-part has two forms: the Gram matrix of explicit *columns* :math:`\hat J^\top v`, as long as the weight, or, from the
-*rows* of its factors, :math:`\delta^{-1} \sum_{t,t'} (a_t \cdot a'_{t'})(g_t \cdot g'_{t'})` with t counting samples,
-positions and calls, where nothing as long as the weight is formed. `rows_are_cheaper` chooses.
+One row per datum and probe (column of the root of Λ), probe-major: row k·N + n. K is a sum over weights, and each
+weight's term is computed in one of two ways: as the Gram matrix of explicit *products* :math:`\hat J^\top v` of the
+size of the weight, or from the *rows* of its factors as
+:math:`\delta^{-1} \sum_{t,t'} (a_t \cdot a'_{t'})(g_t \cdot g'_{t'})` with t counting samples, positions and calls,
+without a tensor of the size of the weight. `rows_are_cheaper` chooses.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ from .capture import CallFactors, Captured
 from .jacobian import row_slices, weight_vjp
 from .jacobian_factors import DirectVJP, LookupFactors, OuterFactors
 
-Gradients = Sequence[Sequence[Tensor]]  # K columns, each with the gradient at every call's output
+Gradients = Sequence[Sequence[Tensor]]  # K probes, each with the gradient at every call's output
 
 
 class RowSizes(NamedTuple):
@@ -35,45 +36,45 @@ class RowSizes(NamedTuple):
 
 
 class Family(NamedTuple):
-    """The calls that fill one block of a weight's rows, and the sizes of all of them together."""
+    """The calls that use one block of a weight's rows, and their sizes taken together."""
 
     calls: tuple[tuple[int, OuterFactors | LookupFactors], ...]
     sizes: RowSizes
 
 
 def tangent_kernel(
-    captured: Captured, columns: Iterable[Float[Tensor, "N C"]], shifts: Mapping[str, Tensor]
+    captured: Captured, probes: Iterable[Float[Tensor, "N C"]], shifts: Mapping[str, Tensor]
 ) -> Float[Tensor, "KN KN"]:
     """The kernel K of a captured pass, a sum over weights.
 
-    Only one weight's rows or columns are held at a time, also where the pass is differentiable: they are then made
-    again when the derivative is taken.
+    Only one weight's rows or products are in memory at a time; for the derivative of a differentiable pass they are
+    recomputed.
 
     Arguments:
         captured: The pass.
-        columns: Columns of the root of Λ; the kernel has their number times N rows.
+        probes: Columns of the root of Λ; the kernel has their number times N rows.
         shifts: The prior precision of each weight, 0-d or (numel,).
     """
-    gradients = list(captured.pull_all(columns))
+    gradients = list(captured.pull_all(probes))
     size = len(gradients) * len(captured.outputs)
     kernel = captured.outputs.new_zeros(size, size)
     for name in captured.weights:
         if captured.factors[name]:
-            part = partial(_weight_kernel, captured, name, gradients, shifts[name])
-            kernel = kernel + checkpoint(part, use_reentrant=False, preserve_rng_state=False)
+            term = partial(_weight_kernel, captured, name, gradients, shifts[name])
+            kernel = kernel + checkpoint(term, use_reentrant=False, preserve_rng_state=False)
     return kernel
 
 
-def weight_kernels(captured: Captured, columns: Iterable[Float[Tensor, "N C"]]) -> Float[Tensor, "W KN KN"]:
-    r"""The kernel :math:`K_w` of each weight alone at precision 1: that of any prior is :math:`\sum_w K_w / \delta_w`.
+def weight_kernels(captured: Captured, probes: Iterable[Float[Tensor, "N C"]]) -> Float[Tensor, "W KN KN"]:
+    r"""The kernel :math:`K_w` of each weight at precision 1: that of any prior is :math:`\sum_w K_w / \delta_w`.
 
-    In the order of `captured.weights`; zero for a weight that the pass did not call.
+    In the order of `captured.weights`; zero for a weight that the pass did not use.
 
     Arguments:
         captured: The pass.
-        columns: Columns of the root of Λ.
+        probes: Columns of the root of Λ.
     """
-    gradients = list(captured.pull_all(columns))
+    gradients = list(captured.pull_all(probes))
     size, one = len(gradients) * len(captured.outputs), captured.outputs.new_ones(())
     kernels = captured.outputs.new_zeros(len(captured.weights), size, size)
     for number, name in enumerate(captured.weights):
@@ -82,42 +83,42 @@ def weight_kernels(captured: Captured, columns: Iterable[Float[Tensor, "N C"]]) 
     return kernels
 
 
-def rows_are_cheaper(num_data: int, num_columns: int, families: Sequence[RowSizes]) -> bool:
-    r"""Whether the products of rows take fewer multiplications than the explicit columns.
+def rows_are_cheaper(num_data: int, num_probes: int, families: Sequence[RowSizes]) -> bool:
+    r"""Whether inner products of rows take fewer multiplications than the explicit products :math:`\hat J^\top v`.
 
-    For N data and K columns, with P = QDG entries of a family and pairs of columns taken once,
+    For N data and K probes, with P = QDG entries of a family and each pair of probes once,
 
     .. math:: \tfrac12 K(K+1) (NT)^2 Q (G + 1) + (NT)^2 Q D \quad\text{against}\quad KNT\,P + (KN)^2 P,
 
-    that is, about T² against 2D: rows for layers that are called once per datum and sample, columns for convolutions
-    with many positions.
+    that is, about T² against 2D: rows for layers that are called once per datum and sample, explicit products for
+    convolutions with many positions.
 
     Arguments:
         num_data: N.
-        num_columns: K.
-        families: The sizes of the families that make up the weight.
+        num_probes: K.
+        families: The sizes of the families of the weight.
     """
-    by_rows = by_columns = 0
+    by_rows = explicit = 0
     for num_rows, num_blocks, num_inputs, num_outputs in families:
         products = (num_data * num_rows) ** 2 * num_blocks
-        by_rows += num_columns * (num_columns + 1) // 2 * products * (num_outputs + 1) + products * num_inputs
+        by_rows += num_probes * (num_probes + 1) // 2 * products * (num_outputs + 1) + products * num_inputs
         length = num_blocks * num_inputs * num_outputs
-        by_columns += num_columns * num_data * (num_rows + num_columns * num_data) * length
-    return by_rows <= by_columns
+        explicit += num_probes * num_data * (num_rows + num_probes * num_data) * length
+    return by_rows <= explicit
 
 
 def _weight_kernel(captured: Captured, name: str, gradients: Gradients, shift: Tensor) -> Float[Tensor, "KN KN"]:
-    """One weight's part of the kernel, in the cheaper of the forms that it has."""
+    """One weight's term of the kernel, computed in the cheaper way."""
     families = _families(captured.factors[name], gradients[0]) if shift.ndim == 0 else None
     if families is not None and rows_are_cheaper(len(captured.outputs), len(gradients), [f.sizes for f in families]):
         return torch.stack([_by_rows(family, gradients) for family in families]).sum(0) / shift
-    return _by_columns(captured, name, gradients, shift)
+    return _by_products(captured, name, gradients, shift)
 
 
-def _by_columns(captured: Captured, name: str, gradients: Gradients, shift: Tensor) -> Float[Tensor, "KN KN"]:
-    r"""The Gram matrix of explicit columns :math:`\hat J^\top v`."""
+def _by_products(captured: Captured, name: str, gradients: Gradients, shift: Tensor) -> Float[Tensor, "KN KN"]:
+    r"""The Gram matrix of explicit products :math:`\hat J^\top v`."""
     everything = slice(0, len(captured.outputs))
-    jacobian = torch.cat([weight_vjp(captured, name, column, everything) for column in gradients])
+    jacobian = torch.cat([weight_vjp(captured, name, probe, everything) for probe in gradients])
     if shift.ndim == 0:
         return (jacobian @ jacobian.T) / shift
     scaled = jacobian * shift.rsqrt()
@@ -127,7 +128,7 @@ def _by_columns(captured: Captured, name: str, gradients: Gradients, shift: Tens
 def _by_rows(family: Family, gradients: Gradients) -> Float[Tensor, "KN KN"]:
     r"""The sum over rows of :math:`(a \cdot a')(g \cdot g')`."""
     a = _flat([_input_rows(factors) for _, factors in family.calls])
-    g = [_flat([_gradient_rows(factors, column[call]) for call, factors in family.calls]) for column in gradients]
+    g = [_flat([_gradient_rows(factors, probe[call]) for call, factors in family.calls]) for probe in gradients]
     num_rows = family.sizes.num_rows
     num_data = a.shape[1] // num_rows
     order = range(len(g))
@@ -135,15 +136,15 @@ def _by_rows(family: Family, gradients: Gradients) -> Float[Tensor, "KN KN"]:
     for data in row_slices(num_data, len(a) * num_rows**2 * num_data):
         rows = slice(data.start * num_rows, data.stop * num_rows)
         inputs = _input_products(a[:, rows], a, g[0].dtype)
-        for (i, j), parts in blocks.items():
+        for (i, j), chunks in blocks.items():
             products = inputs * (g[i][:, rows] @ g[j].mT)  # (Q, n·T, N·T)
-            parts.append(products.unflatten(2, (-1, num_rows)).unflatten(1, (-1, num_rows)).sum((0, 2, 4)))
-    upper = {key: torch.cat(parts) for key, parts in blocks.items()}
+            chunks.append(products.unflatten(2, (-1, num_rows)).unflatten(1, (-1, num_rows)).sum((0, 2, 4)))
+    upper = {key: torch.cat(chunks) for key, chunks in blocks.items()}
     return torch.cat([torch.cat([upper[i, j] if i <= j else upper[j, i].T for j in order], 1) for i in order])
 
 
 def _families(calls: Sequence[CallFactors], gradients: Sequence[Tensor]) -> list[Family] | None:
-    """A weight's calls by the block of its rows that they fill; None where they are not sums of equal products."""
+    """A weight's calls by the block of its rows that they use; None if they are not sums of equal products."""
     found: dict[int, Family] = {}
     layouts = set()
     for call, factors in calls:
@@ -171,14 +172,14 @@ def _sizes(factors: OuterFactors | LookupFactors, gradient: Tensor) -> RowSizes:
 
 
 def _input_rows(factors: OuterFactors | LookupFactors) -> Float[Tensor, "N T Q D"] | Int[Tensor, "N T 1 1"]:
-    """The rows a; of a table, the indices of what are one-hot rows."""
+    """The rows a; for a table, the indices of the one-hot rows."""
     if isinstance(factors, OuterFactors):
         return _of_data(factors.unfold(factors.inputs), factors.fold)
     return _of_data(factors.index[..., None, None], factors.fold)
 
 
 def _gradient_rows(factors: OuterFactors | LookupFactors, gradient: Tensor) -> Float[Tensor, "N T Q G"]:
-    """The rows g of one column."""
+    """The rows g of one probe."""
     if isinstance(factors, OuterFactors):
         return _of_data(factors.arrange(gradient), factors.fold)
     # a negative index marks a position without gradient
@@ -187,7 +188,7 @@ def _gradient_rows(factors: OuterFactors | LookupFactors, gradient: Tensor) -> F
 
 
 def _of_data(rows: Shaped[Tensor, "NF S R Q D"], fold: int) -> Shaped[Tensor, "N T Q D"]:
-    """The rows of each datum in one axis, folded ones included."""
+    """The rows of each datum in one axis, including folded ones."""
     return rows.unflatten(0, (-1, fold)).flatten(1, 3)
 
 
@@ -199,5 +200,5 @@ def _flat(calls: Sequence[Shaped[Tensor, "N _ Q D"]]) -> Shaped[Tensor, "Q NT D"
 def _input_products(
     left: Shaped[Tensor, "Q m D"], right: Shaped[Tensor, "Q n D"], dtype: torch.dtype
 ) -> Float[Tensor, "Q m n"]:
-    """The products a·a' of all pairs of rows; of one-hot rows, whether their indices are equal."""
+    """The products a·a' of all pairs of rows; for one-hot rows, whether their indices are equal."""
     return left @ right.mT if left.is_floating_point() else (left == right.mT).to(dtype)

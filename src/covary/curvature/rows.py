@@ -1,9 +1,9 @@
-r"""The rows that a Kronecker product is made of: what one datum adds to each factor.
+r"""The rows of the Kronecker factors: the contribution of one datum to each factor.
 
-With :math:`\bar a = \sum_s w_s a` and :math:`\bar g = \sum_s g` (g carries :math:`w_s`, the weight of its sample in
-f̂, as a rule 1/S), of shapes (T, N, R, Q, D) and (T, N, R, Q, G): the T independent sets that samples were drawn as,
-data, what shares the weight inside a datum, blocks of the weight, features. Over S a row is always a mean or a sum
-(paper 1, Eq. (19)), and over group elements as well unless asked otherwise; over R where `Sharing` says so.
+With :math:`\bar a = \sum_s w_s a` and :math:`\bar g = \sum_s g` (g contains :math:`w_s`, the weight of its sample in
+f̂, usually 1/S), of shapes (T, N, R, Q, D) and (T, N, R, Q, G): T independent sets of samples, data, places that share
+the weight inside a datum, blocks of the weight, features. Over S a row is always a mean or a sum (paper 1, Eq. (19)),
+over group elements too by default; over R if `Sharing` says so.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Rows = dict[int, list[Float[Tensor, "T N _ Q _"]]]
 
 
 class Sharing(NamedTuple):
-    """How the factors treat what shares a weight: rows of one datum, elements of a group, blocks of the weight."""
+    """Treatment of weight sharing in the factors: over rows of one datum, group elements, blocks of the weight."""
 
     rows: KfacApprox = "expand"
     elements: KfacApprox = "reduce"
@@ -34,49 +34,49 @@ DEFAULT = Sharing()
 
 
 def called(captured: Captured, structure: str) -> list[str]:
-    """The weights that were called and whose blocks have this structure."""
+    """The weights with blocks of this structure that the pass used."""
     return [n for n in captured.weights if captured.structures[n] == structure and captured.factors[n]]
 
 
 def input_rows(captured: Captured, name: str, sharing: Sharing) -> Rows:
-    r"""The rows :math:`\bar a` of a weight; reduced, their mean over all that shares it in one datum."""
+    r"""The rows :math:`\bar a` of a weight; reduced, their mean over the places that share it."""
     rows: Rows = {}
     for _, factors in captured.factors[name]:
         rows.setdefault(_position(factors), []).append(_input_rows(captured, factors, sharing))
     if sharing.rows == "reduce":
-        return {key: [_reduce(parts) / sum(part.shape[2] for part in parts)] for key, parts in rows.items()}
+        return {key: [_reduce(calls) / sum(call.shape[2] for call in calls)] for key, calls in rows.items()}
     return rows
 
 
 def gradient_rows(captured: Captured, name: str, gradients: Sequence[Tensor], sharing: Sharing) -> Rows:
-    r"""The rows :math:`\bar g` of a weight for one column; reduced, their sum over all that shares it in one datum."""
+    r"""The rows :math:`\bar g` of a weight for one probe; reduced, their sum over the places that share it."""
     rows: Rows = {}
     for call, factors in captured.factors[name]:
         rows.setdefault(_position(factors), []).append(_gradient_rows(captured, factors, gradients[call], sharing))
-    return {key: [_reduce(parts)] for key, parts in rows.items()} if sharing.rows == "reduce" else rows
+    return {key: [_reduce(calls)] for key, calls in rows.items()} if sharing.rows == "reduce" else rows
 
 
 def products(
-    parts: Sequence[Float[Tensor, "T N _ Q D"]], weights: Sequence[Float[Tensor, "N _ Q"]] | None = None
+    calls: Sequence[Float[Tensor, "T N _ Q D"]], weights: Sequence[Float[Tensor, "N _ Q"]] | None = None
 ) -> Gram:
-    """The sum of outer products over rows and calls: of the rows with themselves, or of one set's with the other's.
+    """The sum of outer products over rows and calls: of rows with themselves, or of one set with the other.
 
     Arguments:
-        parts: The rows of each call.
-        weights: How often each row counts; once by default.
+        calls: The rows of each call.
+        weights: The weight of each row; 1 by default.
     """
-    heavy = [part[0] for part in parts]
+    weighted = [rows[0] for rows in calls]
     if weights is not None:
-        heavy = [part * weight[..., None] for part, weight in zip(heavy, weights, strict=True)]
-    found = [_products(left, part[-1]) for left, part in zip(heavy, parts, strict=True)]
+        weighted = [rows * weight[..., None] for rows, weight in zip(weighted, weights, strict=True)]
+    found = [_products(left, rows[-1]) for left, rows in zip(weighted, calls, strict=True)]
     matrix = torch.stack(found).sum(0) if len(found) > 1 else found[0]
-    if len(parts[0]) > 1:
+    if len(calls[0]) > 1:
         return Gram((matrix + matrix.mT) / 2)
-    return Gram(matrix, _few_rows(parts, weights))
+    return Gram(matrix, _few_rows(calls, weights))
 
 
 def stack(grams: Sequence[Gram]) -> Gram:
-    """The factors of several blocks as one."""
+    """The factors of several blocks, stacked."""
     return grams[0] if len(grams) == 1 else Gram(torch.stack([gram.matrix for gram in grams]))
 
 
@@ -103,7 +103,7 @@ def _input_rows(captured: Captured, factors: JacobianFactors, sharing: Sharing) 
 def _gradient_rows(
     captured: Captured, factors: JacobianFactors, gradient: Tensor, sharing: Sharing
 ) -> Float[Tensor, "T N R Q G"]:
-    r"""The sums :math:`\bar g` of each set of samples, as if it were all of them."""
+    r"""The sums :math:`\bar g` of each set of samples, scaled to all samples."""
     assert not isinstance(factors, DirectVJP), "a direct product has no factors a, g"
     if isinstance(factors, LookupFactors):
         sums = [factors.summed_gradients(gradient, samples=samples) for samples in _sets(captured)]
@@ -117,22 +117,22 @@ def _stacked(sets: list[Float[Tensor, "N R Q D"]]) -> Float[Tensor, "T N R Q D"]
     return sets[0].unsqueeze(0) if len(sets) == 1 else torch.stack(sets)
 
 
-def _reduce(parts: list[Float[Tensor, "T N _ Q D"]]) -> Float[Tensor, "T N 1 Q D"]:
+def _reduce(calls: list[Float[Tensor, "T N _ Q D"]]) -> Float[Tensor, "T N 1 Q D"]:
     """The sum over the shared axis and over calls."""
-    return torch.stack([part.sum(2, keepdim=True) for part in parts]).sum(0)
+    return torch.stack([rows.sum(2, keepdim=True) for rows in calls]).sum(0)
 
 
 def _few_rows(
-    parts: Sequence[Float[Tensor, "1 N _ Q D"]], weights: Sequence[Float[Tensor, "N _ Q"]] | None
+    calls: Sequence[Float[Tensor, "1 N _ Q D"]], weights: Sequence[Float[Tensor, "N _ Q"]] | None
 ) -> Float[Tensor, "Q _ D"] | None:
-    """The rows of all calls by block, where they are fewer than their entries and no graph is recorded."""
-    number = sum(part.shape[1] * part.shape[2] for part in parts)
-    if number >= parts[0].shape[4] or torch.is_grad_enabled():
+    """The rows of all calls by block; None if they are not fewer than their entries, or a graph is recorded."""
+    number = sum(rows.shape[1] * rows.shape[2] for rows in calls)
+    if number >= calls[0].shape[4] or torch.is_grad_enabled():
         return None
-    rows = [part[0] for part in parts]
+    found = [rows[0] for rows in calls]
     if weights is not None:
-        rows = [part * weight.sqrt()[..., None] for part, weight in zip(rows, weights, strict=True)]
-    return torch.cat([part.permute(2, 0, 1, 3).flatten(1, 2) for part in rows], 1)
+        found = [rows * weight.sqrt()[..., None] for rows, weight in zip(found, weights, strict=True)]
+    return torch.cat([rows.permute(2, 0, 1, 3).flatten(1, 2) for rows in found], 1)
 
 
 def _products(left: Float[Tensor, "N R Q D"], right: Float[Tensor, "N R Q D"]) -> Float[Tensor, "*Q D D"]:
@@ -141,6 +141,6 @@ def _products(left: Float[Tensor, "N R Q D"], right: Float[Tensor, "N R Q D"]) -
         return torch.einsum("nrqi,nrqj->qij", left, right)
     left, right = left.squeeze(2), right.squeeze(2)
     if size <= num_shared:
-        # rows of a convolution are a transposed view: products per datum read it as it lies, and are the smaller tensor
+        # rows of a convolution are a transposed view: products per datum read it without a copy and are smaller
         return (left.transpose(1, 2) @ right).sum(0)
     return left.flatten(0, 1).T @ right.flatten(0, 1)

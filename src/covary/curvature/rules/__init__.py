@@ -1,4 +1,4 @@
-"""How does one layer type yield its factors?
+"""Curvature rules: the factors of each type of layer.
 
 One function per layer type, `(module, inputs) -> {parameter: factors}`, with inputs of shape (N, S, ...); the factors
 and their layout are defined in `curvature/jacobian_factors.py`.

@@ -1,9 +1,9 @@
-r"""Multi-head attention, whose projections no hook sees.
+"""Multi-head attention, whose projections forward hooks cannot observe.
 
-`nn.MultiheadAttention` multiplies by its projection matrices inside one fused function. While a pass is captured its
-forward is exchanged for `attend`, the same mathematics in steps, which reports query, key and value projections as
-three linear layers stored in one tensor: three blocks of rows. The output projection is called as the module it is.
-Scores are plain matrix products, so a second derivative exists.
+`nn.MultiheadAttention` multiplies by its projection matrices inside one fused function. During a captured pass its
+forward is replaced by `attend`, the same computation in steps, which reports the query, key and value projections as
+three linear layers stored in one tensor: three blocks of rows. The output projection is a module of its own. Scores
+are plain matrix products, so that second derivatives exist.
 """
 
 import math
@@ -46,7 +46,7 @@ def attend(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """The output of `module.forward` for the same arguments, in steps that can be captured."""
+    """The output of `module.forward` for the same arguments, computed in steps that can be captured."""
     _check(module, query)
     del is_causal  # a hint that attn_mask is causal; the mask itself is applied
     streams = [query, key, value] if module.batch_first else [x.transpose(0, 1) for x in (query, key, value)]
@@ -73,7 +73,7 @@ def _project(report: Report, module: nn.MultiheadAttention, position: int, x: Te
 
 
 def _bias(scores: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None) -> Tensor:
-    """The masks as one additive term; a boolean mask is true where attention is forbidden."""
+    """The masks as one additive term; a boolean mask is true where attention is masked out."""
     total = scores.new_zeros(())
     if attn_mask is not None:
         mask = attn_mask if attn_mask.dim() == 2 else attn_mask.reshape(scores.shape)
@@ -92,11 +92,11 @@ def _additive(mask: Tensor, scores: Tensor) -> Tensor:
 def _check(module: nn.MultiheadAttention, query: Tensor) -> None:
     if module.bias_k is not None or module.add_zero_attn:
         raise UnsupportedLayerError(
-            "nn.MultiheadAttention with add_bias_kv or add_zero_attn has no curvature rule. Build it without them, or "
-            "freeze its parameters and use the network's other weights."
+            "Expected nn.MultiheadAttention without add_bias_kv or add_zero_attn, which have no curvature rule. Build "
+            "it without them, or freeze its parameters."
         )
     if query.dim() != 3:
         raise UnsupportedLayerError(
-            f"nn.MultiheadAttention got an unbatched query of shape {tuple(query.shape)}; curvature needs one row of "
-            "the batch per datum. Pass queries, keys and values with a batch axis."
+            f"Expected queries of nn.MultiheadAttention with a batch axis, got an unbatched query of shape "
+            f"{tuple(query.shape)}. Pass queries, keys and values with one row per datum."
         )

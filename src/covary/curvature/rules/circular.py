@@ -1,6 +1,6 @@
-r"""Patches of circular convolutions: their Gram matrix from few products, as patches repeat one another.
+r"""Patches of circular convolutions: their Gram matrix from few products, since patches overlap.
 
-Where a filter of k × l positions goes around the whole image, the entry of A for channels c, c' and positions i, j,
+If a filter of k × l positions wraps around the whole image, the entry of A for channels c, c' and positions i, j,
 :math:`\sum_p x[c, p + i]\, x[c', p + j]`, depends on :math:`j - i` alone. With rows
 :math:`u[c, i_2](p) = x[c, p + (0, i_2)]` and
 
@@ -23,10 +23,10 @@ from ..jacobian_factors import Shortcut
 def circular_shortcut(
     arrange: Callable[[Tensor], Tensor], shape: Sequence[int], kernel_size: Sequence[int]
 ) -> Shortcut | None:
-    """The way by `circular_gram`; None where patches are no more than pixels, or fewer than their entries.
+    """The shortcut by `circular_gram`; None if patches are single pixels, or fewer than their entries.
 
     Arguments:
-        arrange: Map from inputs (N, 1, ...) to the images that filters go around, (N', Q, C, H, W).
+        arrange: Map from inputs (N, 1, ...) to the images that filters are applied to, (N', Q, C, H, W).
         shape: Their shape.
         kernel_size: The filter's height and width.
     """
@@ -46,7 +46,7 @@ def circular_gram(features: Float[Tensor, "N Q C H W"], kernel_size: Sequence[in
     height, width = kernel_size
     num_channels, num_rows, num_columns = features.shape[2:]
     wrapped = _wrap(_wrap(features, 3, height - 1), 4, width - 1)
-    # (Q, C, l, H + k - 1, N, W): images one row apart are one stretch of memory apart
+    # (Q, C, l, H + k - 1, N, W): images shifted by one row are one stretch of memory apart
     shifted = wrapped.unfold(4, num_columns, 1).permute(1, 2, 4, 3, 0, 5)
     rows, stretch = shifted.flatten(3).flatten(1, 2), len(features) * num_columns
     first = rows[:, :, : num_rows * stretch]
@@ -58,6 +58,6 @@ def circular_gram(features: Float[Tensor, "N Q C H W"], kernel_size: Sequence[in
 
 
 def _wrap(images: Float[Tensor, "..."], axis: int, number: int) -> Float[Tensor, "..."]:
-    """The images with that many more entries on an axis, those of its beginning, over and over if it is short."""
+    """The images with `number` more entries on an axis, repeated from its beginning."""
     whole, rest = divmod(number, images.shape[axis])
     return torch.cat([images] * (1 + whole) + [images.narrow(axis, 0, rest)], axis)

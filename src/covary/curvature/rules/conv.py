@@ -1,7 +1,7 @@
-"""Convolutions: patches are the factor, positions share the weight, groups are blocks.
+"""Convolutions: a = patches, positions share the weight, groups are blocks.
 
-One-, two- and three-dimensional layers run through the same code: missing spatial axes are inserted with size one, and
-the first spatial axis of the kernel is unrolled by hand because `unfold` knows two.
+One-, two- and three-dimensional layers use the same code: missing spatial axes are inserted with size one, and the
+first spatial axis of the kernel is unrolled here because `unfold` supports two.
 """
 
 from collections.abc import Sequence
@@ -40,9 +40,9 @@ def conv(module: Conv, inputs: Float[Tensor, "N S C *space"]) -> dict[str, Jacob
 
 
 def conv_transpose(module: ConvTranspose, inputs: Float[Tensor, "N S C *space"]) -> dict[str, JacobianFactors]:
-    """The factors of a transposed convolution: a = the input at a position, g = the patch of gradients it writes to.
+    """The factors of a transposed convolution: a = the input at a position, g = the patch of gradients that it affects.
 
-    The weight's rows are the input channels, so the roles of rows and columns are exchanged.
+    The weight's rows are the input channels, so that the roles of rows and columns are swapped.
     """
     unfold = partial(_positions, module.groups)
     arrange = partial(_gradient_patches, module, inputs.shape[3:])
@@ -55,18 +55,18 @@ def sum_positions(gradient: Float[Tensor, "N S G *space"]) -> Float[Tensor, "N G
 
 
 def _input_patches(module: Conv, x: Float[Tensor, "N S C *space"]) -> Float[Tensor, "N S R Q D"]:
-    # torch keeps the padding of both ends, last axis first, also for padding="same"
+    # torch stores the padding of both ends, last axis first, also for padding="same"
     mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
     padded = functional.pad(x.flatten(0, 1), module._reversed_padding_repeated_twice, mode=mode)
     return _split_groups(_patches(padded, _window(module)).unflatten(0, x.shape[:2]), module.groups)
 
 
 def _shortcut(module: Conv, shape: Sequence[int]) -> Shortcut | None:
-    """The shorter way of filters that go around the image by single steps."""
+    """The Gram matrix by `circular_gram`, for filters that wrap around the image with stride and dilation 1."""
     ends = module._reversed_padding_repeated_twice
-    around = [ends[2 * axis] + ends[2 * axis + 1] + 1 for axis in reversed(range(len(ends) // 2))]
+    wrapped = [ends[2 * axis] + ends[2 * axis + 1] + 1 for axis in reversed(range(len(ends) // 2))]
     single = set(module.stride) | set(module.dilation) == {1}
-    if module.padding_mode != "circular" or not single or len(shape) != 5 or around != list(module.kernel_size):
+    if module.padding_mode != "circular" or not single or len(shape) != 5 or wrapped != list(module.kernel_size):
         return None
     images = shape[0], module.groups, shape[2] // module.groups, *shape[3:]
     return circular_shortcut(lambda x: x.flatten(0, 1).unflatten(1, images[1:3]), images, module.kernel_size)
@@ -90,7 +90,7 @@ def _window(module: Conv | ConvTranspose) -> Window:
 
 
 def _sizes(padding: str | tuple[int, ...]) -> tuple[int, ...]:
-    assert not isinstance(padding, str), "torch allows padding by name only in plain convolutions"
+    assert not isinstance(padding, str), "torch allows padding by name in plain convolutions only"
     return padding
 
 
@@ -102,7 +102,7 @@ def _three(sizes: Sequence[int]) -> tuple[int, int, int]:
 def _patches(
     x: Float[Tensor, "B C *space"], window: Window, positions: Sequence[int] | None = None
 ) -> Float[Tensor, "B R Ck"]:
-    """The patches under the kernel, channel-major as in `weight.flatten(1)`, cut to `positions` where given."""
+    """The patches under the kernel, channel-major as in `weight.flatten(1)`, cropped to `positions` if given."""
     x = x.reshape(*x.shape[:2], *_three(x.shape[2:]))
     reach = [d * (k - 1) + 1 for k, d in zip(window.kernel, window.dilation, strict=True)]
     fits = [(size - r) // s + 1 for size, r, s in zip(x.shape[2:], reach, window.stride, strict=True)]

@@ -1,7 +1,7 @@
 """Fully connected maps of feature maps: whole, or factored into a reading and a writing stage.
 
-A stage of a factored layer is a grouped layer: one block of the weight per channel, one row per datum, and a row of
-zeros from any other channel is never stored. ∂z stands for the gradient with respect to z.
+A stage of a factored layer is a grouped layer: one block of the weight per channel and one row per datum, without the
+rows of zeros from other channels. ∂z is the gradient with respect to z.
 """
 
 from jaxtyping import Float
@@ -13,7 +13,7 @@ from ..jacobian_factors import DirectVJP, JacobianFactors, OuterFactors
 
 
 def dense(module: Dense, inputs: Float[Tensor, "N S C H W"]) -> dict[str, JacobianFactors]:
-    r"""The factors of :math:`y = W x + b`: a = the whole of x and g = the whole gradient of y, one row per datum."""
+    r"""The factors of :math:`y = W x + b`: a = all of x and g = the gradient of all of y, one row per datum."""
     del module
     return {
         "weight": OuterFactors(inputs, _whole, _whole),

@@ -1,8 +1,8 @@
-r"""Group convolutions: plain ones on what each slice sees, with a slice per group element as a copy of the datum.
+r"""Group convolutions: plain convolutions of the input of each slice, with one slice per group element.
 
 Rows are pairs (h, p) of element and position: a = the patch under the filter of slice h, g = the gradient at slice h.
 Over elements the factors are reduced as over samples: the mean of a over h is the patch of the mean slice under every
-turn u, made before unfolding, so that patches cost what those of one slice do.
+turn u, computed before unfolding, so that patches cost as much as those of one slice.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ def group_stage(module: GroupStage, inputs: Float[Tensor, "N S _ H W"]) -> dict[
 def _shortcut(
     module: GroupStage, seen: Callable[[Tensor], Tensor], num_images: int, space: Sequence[int]
 ) -> Shortcut | None:
-    """The shorter way to the Gram matrix of what the filters are laid over."""
+    """The faster way to the Gram matrix of the patches under the filters."""
     inner = module.weight.shape[1] * (module.group.size if module.filter.over_group else 1)
     images = num_images, module.num_blocks, inner, *space
     kernel_size = module.filter.kernel_size, module.filter.kernel_size
@@ -48,7 +48,7 @@ def _shortcut(
 
 
 def _slices(size: int, gradient: Float[Tensor, "N S _ H W"]) -> Float[Tensor, "N S M C H W"]:
-    """The output gradient with its slices, M of them, as an axis of their own."""
+    """The output gradient with an axis for its M slices."""
     return gradient.unflatten(2, (-1, size)).transpose(2, 3)
 
 

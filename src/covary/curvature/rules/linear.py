@@ -1,15 +1,29 @@
-"""Linear layers: the input is the factor, tokens share the weight."""
+"""Linear layers and embeddings: a = the input or its one-hot vector, tokens share the weight."""
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..jacobian_factors import DirectVJP, JacobianFactors, OuterFactors
+from ...errors import UnsupportedLayerError
+from ..jacobian_factors import DirectVJP, JacobianFactors, LookupFactors, OuterFactors
 
 
 def linear(module: nn.Linear, inputs: Float[Tensor, "N S *tokens D"]) -> dict[str, JacobianFactors]:
     r"""The factors of :math:`y = W x + b`: a = x and g = the gradient of y, one row per token."""
     del module
     return {"weight": OuterFactors(inputs, tokens, tokens), "bias": DirectVJP(sum_tokens, additive=True)}
+
+
+def embedding(module: nn.Embedding, inputs: Int[Tensor, "N S *tokens"]) -> dict[str, JacobianFactors]:
+    """The factors of a table: a = the one-hot vector of the index, g = the gradient of the row it selects."""
+    if module.max_norm is not None or module.scale_grad_by_freq:
+        raise UnsupportedLayerError(
+            "Expected nn.Embedding without max_norm and scale_grad_by_freq, with which its gradient is not the "
+            "derivative. Build the embedding without these options, or exclude its weight from the prior."
+        )
+    index = inputs.reshape(*inputs.shape[:2], -1)
+    if module.padding_idx is not None:
+        index = index.masked_fill(index == module.padding_idx, -1)
+    return {"weight": LookupFactors(index, module.num_embeddings, module.weight.dtype)}
 
 
 def tokens(features: Float[Tensor, "N S *tokens D"]) -> Float[Tensor, "N S R 1 D"]:

@@ -1,4 +1,4 @@
-"""Normalization layers: scale and shift of features that are normalized per datum, or by fixed statistics."""
+"""Scales and shifts: those of normalization layers, per feature or channel, and scalar ones."""
 
 from functools import partial
 
@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ...layers import Bias, Scale
 from ..jacobian_factors import DirectVJP, JacobianFactors
 from .conv import sum_positions
 
@@ -35,6 +36,18 @@ def batch_norm(module: BatchNorm, inputs: Float[Tensor, "N S C *space"]) -> dict
     flat = inputs.flatten(0, 1)
     normalized = functional.batch_norm(flat, module.running_mean, module.running_var, eps=module.eps)
     return _per_channel(normalized.view_as(inputs))
+
+
+def scale(module: Scale, inputs: Float[Tensor, "N S *features"]) -> dict[str, JacobianFactors]:
+    r"""The factors of :math:`y = w x`: the sum of :math:`x \odot g` over samples and features."""
+    del module
+    return {"weight": DirectVJP(lambda gradient: (gradient * inputs).flatten(1).sum(1, keepdim=True))}
+
+
+def bias(module: Bias, inputs: Float[Tensor, "N S *features"]) -> dict[str, JacobianFactors]:
+    r"""The factors of :math:`y = x + b`: the sum of g over samples and features."""
+    del module, inputs
+    return {"bias": DirectVJP(lambda gradient: gradient.flatten(1).sum(1, keepdim=True))}
 
 
 def _per_feature(normalized: Float[Tensor, "N S *features"], rank: int) -> dict[str, JacobianFactors]:

@@ -1,4 +1,4 @@
-"""Which rule covers which type of module: one table, open to users' own layers."""
+"""The table of curvature rules by type of module, which users extend with `register_rule`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,12 +14,10 @@ from ...layers.sparse import SparseRead, SparseWrite
 from ..jacobian_factors import JacobianFactors
 from .attention import projection
 from .conv import conv, conv_transpose
-from .embedding import embedding
 from .factored import dense, factored_read, factored_write
 from .group import group_stage
-from .linear import linear
-from .norm import batch_norm, group_norm, layer_norm, rms_norm
-from .scalar import bias, scale
+from .linear import embedding, linear
+from .norm import batch_norm, bias, group_norm, layer_norm, rms_norm, scale
 from .sparse import sparse_conv, sparse_read, sparse_write
 
 # "kron": rows of the weight are outputs; "kron_rows": rows are inputs; "dense": exact block of any size (biases);
@@ -29,7 +27,7 @@ Form = Literal["kron", "kron_rows", "dense", "exact"]
 
 @dataclass(frozen=True)
 class Rule:
-    """How one type of module enters the curvature.
+    """The curvature rule of one type of module.
 
     Arguments:
         function: From the module and its input (N, S, ...) to the factors of each parameter.
@@ -66,7 +64,7 @@ _RULES: dict[type[nn.Module], Rule] = {
     nn.BatchNorm1d: Rule(batch_norm, _NORM),
     nn.BatchNorm2d: Rule(batch_norm, _NORM),
     nn.BatchNorm3d: Rule(batch_norm, _NORM),
-    nn.MultiheadAttention: Rule(partial(projection, 0), _ATTENTION),  # capture reports its three projections itself
+    nn.MultiheadAttention: Rule(partial(projection, 0), _ATTENTION),  # capture reports its three projections
     Scale: Rule(scale, {"weight": "exact"}),
     Bias: Rule(bias, {"bias": "exact"}),
     Dense: Rule(dense, _WEIGHT_BIAS),
@@ -84,24 +82,35 @@ def register_rule(
     function: Callable[[Any, Tensor], Mapping[str, JacobianFactors]],
     forms: Mapping[str, Form],
 ) -> None:
-    """The entry of a user's layer in the table of rules.
+    """Add the curvature rule of a type of layer to the table of rules.
 
-    Every curvature is checked on two data against autograd's gradient before it is used, so a wrong rule is found at
-    once.
+    Before every use the factors are checked against autograd's gradient on two data, so that a wrong rule raises
+    `UnsupportedLayerError`.
 
     Arguments:
         module_type: The layer's class.
         function: From the module and its input with the sample axis, shape (N, S, ...), to the factors
             (`OuterFactors`, `LookupFactors`, `DirectVJP`) of each parameter, by the parameter's name in the module.
-        forms: For each parameter the form of its block: "kron" (or "kron_rows" if the weight's rows are inputs),
-            "dense",
-            or "exact".
+        forms: The form of each parameter's block: "kron" (or "kron_rows" if the weight's rows are inputs), "dense",
+            or "exact" (dense if it is small, else diagonal).
+
+    Example:
+        >>> from torch import nn
+        >>> from covary.curvature import OuterFactors, coverage, register_rule
+        >>> class Head(nn.Linear):
+        ...     def forward(self, x):
+        ...         return super().forward(x)
+        >>> def tokens(features):  # (N, S, D) -> (N, S, R, Q, D)
+        ...     return features[:, :, None, None]
+        >>> register_rule(Head, lambda module, x: {"weight": OuterFactors(x, tokens, tokens)}, {"weight": "kron"})
+        >>> coverage(Head(3, 2, bias=False)).rows[0].structure
+        'kron'
     """
     _RULES[module_type] = Rule(function, dict(forms))
 
 
 def rule_for(module: nn.Module) -> Rule | None:
-    """The rule of a module's class, or of a parent class whose forward it did not override."""
+    """The rule of a module's class, or of a parent class if the module inherits its `forward`; None without one."""
     for parent in type(module).__mro__:
         rule = _RULES.get(parent)
         if rule is not None:

@@ -1,8 +1,9 @@
-r"""Sparse layers: the spatial side of a or g, projected by the basis; anchors and length-scale by exact columns.
+r"""Sparse layers: the spatial side of a or g is projected by the basis; anchors and length-scale by their products.
 
-A layer is linear in its values through :math:`\phi`, so their rows are those of its plain counterpart with
-:math:`\phi` applied to the spatial side (paper 2, Sec. 5.2). Its output is linear in :math:`\phi` as well: with slopes
-:math:`\partial\phi` in place of :math:`\phi`, the same sums give the columns of anchor offsets and length-scale.
+A layer is linear in its values through :math:`\phi`, so that their rows are those of its plain counterpart with
+:math:`\phi` applied to the spatial side (paper 2, Sec. 5.2). Its output is linear in :math:`\phi` too: with the
+derivatives :math:`\partial\phi` instead of :math:`\phi`, the same sums give the products
+:math:`\hat J_n^\top v` of anchor offsets and length-scale.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from ..jacobian_factors import DirectVJP, JacobianFactors, OuterFactors
 from .conv import sum_positions
 from .factored import by_channel, by_input, sum_inputs
 
-# From slopes (M, K, X) and output gradients to (N, M, K): for each anchor, the change of v·f̂ along its slopes.
+# From derivatives (M, K, X) of φ and output gradients to (N, M, K): for each anchor, the derivative of v·f̂.
 Response = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -53,7 +54,7 @@ def sparse_write(module: SparseWrite, inputs: Float[Tensor, "N S G C"]) -> dict[
 
 
 def _basis_factors(module: AbstractSparse, response: Response) -> dict[str, JacobianFactors]:
-    """The factors of what the basis is made from."""
+    """The factors of the parameters of the basis."""
     return {
         "offsets": DirectVJP(lambda gradient: response(module.anchor_slopes(), gradient).flatten(1)),
         "omega": DirectVJP(lambda gradient: response(module.omega_slopes()[:, None], gradient).sum(1)),
@@ -61,32 +62,32 @@ def _basis_factors(module: AbstractSparse, response: Response) -> dict[str, Jaco
 
 
 def _conv_response(
-    module: SparseConv, inputs: Float[Tensor, "N S C H W"], slopes: Float[Tensor, "M K X"], gradient: Tensor
+    module: SparseConv, inputs: Float[Tensor, "N S C H W"], derivatives: Float[Tensor, "M K X"], gradient: Tensor
 ) -> Float[Tensor, "N M K"]:
-    # the values first carry the gradient back to each anchor: nothing as long as a datum's filters is formed
+    # the gradient is first multiplied by the values, so that no tensor of the size of a datum's filters is formed
     back = torch.einsum("nsgp,gcj->nscjp", gradient.flatten(3), module.values)
-    along = _filtered(inputs, slopes.flatten(0, 1)).flatten(4).unflatten(3, slopes.shape[:2])
+    along = _filtered(inputs, derivatives.flatten(0, 1)).flatten(4).unflatten(3, derivatives.shape[:2])
     return torch.einsum("nscjp,nscjkp->njk", back, along)
 
 
 def _read_response(
-    module: SparseRead, inputs: Float[Tensor, "N S C H W"], slopes: Float[Tensor, "M K X"], gradient: Tensor
+    module: SparseRead, inputs: Float[Tensor, "N S C H W"], derivatives: Float[Tensor, "M K X"], gradient: Tensor
 ) -> Float[Tensor, "N M K"]:
     back = torch.einsum("nsgc,cgj->nscj", gradient, module.values)
-    along = torch.einsum("nscx,jkx->nscjk", inputs.flatten(3), slopes)
+    along = torch.einsum("nscx,jkx->nscjk", inputs.flatten(3), derivatives)
     return torch.einsum("nscj,nscjk->njk", back, along)
 
 
 def _write_response(
-    module: SparseWrite, inputs: Float[Tensor, "N S G C"], slopes: Float[Tensor, "M K X"], gradient: Tensor
+    module: SparseWrite, inputs: Float[Tensor, "N S G C"], derivatives: Float[Tensor, "M K X"], gradient: Tensor
 ) -> Float[Tensor, "N M K"]:
     written = torch.einsum("nsgc,gjc->nsgj", inputs, module.values)
-    along = torch.einsum("nsgx,jkx->nsgjk", gradient.flatten(3), slopes)
+    along = torch.einsum("nsgx,jkx->nsgjk", gradient.flatten(3), derivatives)
     return torch.einsum("nsgj,nsgjk->njk", written, along)
 
 
 def _filtered(x: Float[Tensor, "N S C H W"], filters: Float[Tensor, "F X"]) -> Float[Tensor, "N S C F H W"]:
-    """Every channel under every filter, padded circularly; patches are never stored."""
+    """Every channel filtered by every filter, with circular padding, without storing patches."""
     size = round(filters.shape[1] ** 0.5)
     padded = pad_circular(x.flatten(0, 2)[:, None], size)
     return functional.conv2d(padded, filters.unflatten(1, (1, size, size))).unflatten(0, x.shape[:3])

@@ -8,7 +8,7 @@ from covary.linalg import Block, Dense, Diagonal, Kron, eigen
 from oracles import linalg as oracle
 
 from .structures import CASES, gram
-from .test_battery import EXACT
+from .test_psd import EXACT
 
 
 def mixed() -> Block:

@@ -13,7 +13,7 @@ from covary.linalg import Block, Dense, Kron, eigen
 from covary.linalg.eigen import eigh_all, eigvalsh_all
 
 from .structures import gram
-from .test_battery import EXACT
+from .test_psd import EXACT
 
 
 @pytest.fixture

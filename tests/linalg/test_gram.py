@@ -10,7 +10,7 @@ from covary.linalg.gram import Gram
 from oracles import linalg as oracle
 
 from .structures import gram, normal
-from .test_battery import EXACT
+from .test_psd import EXACT
 
 
 def remembered(rows: Tensor) -> Gram:

@@ -12,7 +12,7 @@ from covary.linalg import Dense, Diagonal, Kron
 from oracles import linalg as oracle
 
 from .structures import gram, normal
-from .test_battery import EXACT
+from .test_psd import EXACT
 
 size = st.integers(1, 4)
 blocks = st.sampled_from(["none", "input", "grad", "both"])

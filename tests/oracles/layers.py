@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def factored_map(theta_1: Tensor, theta_2: Tensor) -> Tensor:
@@ -43,3 +43,17 @@ def bumps(anchors: Tensor, omega: float, height: int, width: int) -> Tensor:
                 distance = (i - (height - 1) / 2 - z[0]) ** 2 + (j - (width - 1) / 2 - z[1]) ** 2
                 rows.append(math.exp(-(omega**2) * distance))
     return torch.tensor(rows).view(len(anchors), height * width)
+
+
+def parameter_gradients(module: nn.Module, x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
+    """The gradient of ⟨gradient, module(x)⟩ by each parameter, summed over samples, one row per datum: (N, P).
+
+    Inputs and output gradients have a sample axis, (N, S, ...).
+    """
+    rows: dict[str, list[Tensor]] = {name: [] for name, _ in module.named_parameters()}
+    for inputs, outputs in zip(x, gradient, strict=True):
+        total = (module(inputs) * outputs).sum()
+        found = torch.autograd.grad(total, list(module.parameters()))
+        for name, row in zip(rows, found, strict=True):
+            rows[name].append(row.flatten())
+    return {name: torch.stack(found) for name, found in rows.items()}

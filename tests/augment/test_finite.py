@@ -79,7 +79,7 @@ def test_weights_sum_to_one_and_follow_the_probabilities(num_samples):
         ("spins", 0.05, StructureError, "one of flips, quarter_turns, dihedral, .*got 'spins'"),
         (("identity",), 0.05, StructureError, "two or more different elements"),
         (("identity", "flip_x", "flip_y"), 0.05, StructureError, "without their products half_turn"),
-        (("identity", "twist"), 0.05, StructureError, "'twist' is no symmetry"),
+        (("identity", "twist"), 0.05, StructureError, "symmetry of the square, got 'twist'"),
         ("flips", 0.0, DataError, "above 0"),
         ("flips", 0.4, DataError, "a sum below 1"),
         ("flips", {"flip_x": 0.1}, StructureError, "each of flip_x, flip_y, half_turn, got flip_x"),
@@ -93,7 +93,7 @@ def test_bad_groups(elements, probability, error, message):
 def test_bad_images():
     augment = FiniteGroup("quarter_turns")
     noise = augment.sample_noise(torch.arange(2), 4, seed=0)
-    with pytest.raises(ShapeError, match="needs square images"):
+    with pytest.raises(ShapeError, match="Expected square images"):
         augment.transform(torch.zeros(2, 1, 4, 5), noise)
     with pytest.raises(ShapeError, match=r"images \(N, C, H, W\), got \(2, 25\)"):
         augment.transform(torch.zeros(2, 25), noise)

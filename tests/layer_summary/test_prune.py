@@ -11,7 +11,8 @@ import covary
 from covary.errors import StructureError
 from covary.groups import cyclic
 from covary.layer_summary import prune
-from covary.layers import Conv, FixedFrame, GlobalSum, PolyphasePool, Relaxed, SparseConv, SparseDense
+from covary.layers import Conv, FixedFrame, PolyphasePool, Relaxed, SparseConv, SparseDense
+from covary.layers.sparse import GlobalSum
 from covary.priors import Prior
 from covary.training import measure
 from layer_summary.small import bars_anywhere, generator, noise, relaxed_pair

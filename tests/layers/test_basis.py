@@ -1,4 +1,4 @@
-"""The basis against its definition, its slopes against autograd, its starting points by counting."""
+"""The basis against its definition, its gradients against autograd, its initial anchors by counting."""
 
 import pytest
 import torch
@@ -6,12 +6,12 @@ from torch.func import jacrev
 
 from covary.errors import StructureError
 from covary.layers.basis import (
-    anchor_slopes,
+    anchor_gradients,
     basis,
     grid_axes,
     half_of,
     initial_values,
-    omega_slopes,
+    omega_gradients,
     rectified_moments,
     spread_anchors,
 )
@@ -29,17 +29,17 @@ def test_basis_is_its_definition():
     torch.testing.assert_close(basis(grid_axes(*SIZE), anchors, omega), bumps(anchors, 0.7, *SIZE))
 
 
-def test_slopes_are_derivatives():
+def test_gradients_are_derivatives():
     axes, anchors, omega = grid_axes(*SIZE), torch.randn(5, 2), torch.tensor([0.7])
     by_anchor = jacrev(lambda z: basis(axes, z, omega))(anchors)  # (M, X, M, 2), diagonal in M
     expected = torch.stack([by_anchor[j, :, j].T for j in range(5)])
-    torch.testing.assert_close(anchor_slopes(axes, anchors, omega), expected)
+    torch.testing.assert_close(anchor_gradients(axes, anchors, omega), expected)
     by_omega = jacrev(lambda w: basis(axes, anchors, w))(omega)
-    torch.testing.assert_close(omega_slopes(axes, anchors, omega), by_omega[..., 0])
+    torch.testing.assert_close(omega_gradients(axes, anchors, omega), by_omega[..., 0])
 
 
 @pytest.mark.parametrize(("size", "half"), [((3, 3), 5), ((32, 32), 512), ((1, 1), 1), ((4, 4), 8), ((5, 2), 5)])
-def test_half_of_the_positions_make_a_chequerboard(size, half):
+def test_half_of_the_positions_make_a_checkerboard(size, half):
     assert half_of(*size) == half
     anchors = spread_anchors(*size, half)
     assert len(torch.unique(anchors, dim=0)) == half
@@ -48,15 +48,15 @@ def test_half_of_the_positions_make_a_chequerboard(size, half):
 
 
 @pytest.mark.parametrize("number", [1, 3, 7, 9])
-def test_any_number_of_anchors_lie_on_different_positions(number):
+def test_any_number_of_anchors_are_on_different_positions(number):
     anchors = spread_anchors(3, 3, number)
     assert len(torch.unique(anchors, dim=0)) == number
     assert set(map(tuple, anchors.tolist())) <= {(r, c) for r in (-1.0, 0.0, 1.0) for c in (-1.0, 0.0, 1.0)}
 
 
 @pytest.mark.parametrize("number", [0, 10])
-def test_a_number_of_anchors_that_cannot_be_is_refused(number):
-    with pytest.raises(StructureError, match=f"1 to 9 anchors; {number} came"):
+def test_an_invalid_number_of_anchors_is_refused(number):
+    with pytest.raises(StructureError, match=f"1 to 9 anchors .*got {number}"):
         spread_anchors(3, 3, number)
 
 
@@ -75,7 +75,7 @@ def test_initial_filters_are_projected_white_noise_of_the_right_power(size, smoo
     torch.testing.assert_close(covariance @ covariance, scale * covariance)  # a projection, times a number
 
 
-def test_moments_behind_a_relu(generator):
+def test_moments_after_a_relu(generator):
     points = torch.tensor([[i, j] for i in (-1.0, 0.0, 1.0) for j in (-0.5, 0.5)])
     root = torch.linalg.cholesky(torch.exp(-torch.cdist(points, points).square() / 2))
     features = (torch.randn(400_000, 6, generator=generator) @ root.T).relu()

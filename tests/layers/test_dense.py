@@ -20,8 +20,8 @@ from covary.layers import (
     PolyphasePool,
     SparseConv,
     SparseDense,
-    stationary,
 )
+from covary.layers.sparse import stationary
 from oracles.layers import circular_map
 
 IN, OUT = (2, 4, 3), (3, 2, 5)
@@ -75,7 +75,7 @@ def test_initial_second_moment_survives_a_relu(build, generator):
 
 
 @pytest.mark.parametrize("build", [lambda g: Dense(IN, OUT, generator=g), lambda g: Conv(2, 3, generator=g)])
-def test_weights_come_from_the_generator_alone(build):
+def test_weights_are_drawn_from_the_generator_alone(build):
     before = torch.get_rng_state()
     first, second = [build(torch.Generator().manual_seed(3)) for _ in range(2)]
     other = build(torch.Generator().manual_seed(4))
@@ -94,16 +94,16 @@ def test_rescale_multiplies_the_output(layer):
 
 
 def test_features_of_another_shape_are_refused():
-    with pytest.raises(ShapeError, match=r"\(N, 2, 4, 3\); \(5, 2, 4, 4\) came"):
+    with pytest.raises(ShapeError, match=r"\(N, 2, 4, 3\), got \(5, 2, 4, 4\)"):
         Dense(IN, OUT)(torch.randn(5, 2, 4, 4))
 
 
-def test_sizes_and_features_that_cannot_be():
-    with pytest.raises(ShapeError, match="Conv needs channels and sides of 1 or more; 0, 3, 3 came"):
+def test_invalid_sizes_and_features():
+    with pytest.raises(ShapeError, match="Conv expected channels and sides of 1 or more, got 0, 3, 3"):
         Conv(0, 3)
-    with pytest.raises(ShapeError, match="Dense needs channels and sides of 1 or more; 2, 0, 3, 3, 2, 5 came"):
+    with pytest.raises(ShapeError, match="Dense expected channels and sides of 1 or more, got 2, 0, 3, 3, 2, 5"):
         Dense((2, 0, 3), OUT)
-    with pytest.raises(ShapeError, match=r"Conv was made for features of shape \(N, 2, H, W\); \(1, 3, 4, 4\) came"):
+    with pytest.raises(ShapeError, match=r"Conv expected features of shape \(N, 2, H, W\), got \(1, 3, 4, 4\)"):
         Conv(2, 3)(torch.zeros(1, 3, 4, 4))
 
 
@@ -111,7 +111,9 @@ def test_sizes_and_features_that_cannot_be():
 @pytest.mark.parametrize("shape", [(2, 4), (2, 4, 4, 4), (2,), ()])
 def test_shapes_of_another_rank_are_refused(kind, shape):
     for shapes in ((shape, OUT), (IN, shape)):
-        with pytest.raises(ShapeError, match=rf"^{kind.__name__} maps .*\(C, H, W\) .*{re.escape(str(shape))} came"):
+        with pytest.raises(
+            ShapeError, match=rf"^{kind.__name__} expected a shape \(C, H, W\), got {re.escape(str(shape))}"
+        ):
             kind(*shapes)
 
 
@@ -136,7 +138,7 @@ def test_features_of_another_rank_are_refused(name, shape, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     layer = LAYERS[name]()
     assert layer(torch.zeros(1, 8, 4, 4)).ndim == 4  # the control
-    with pytest.raises(ShapeError, match=rf"^{name} .*\(N, .*{re.escape(str(shape))} came"):
+    with pytest.raises(ShapeError, match=rf"^{name} expected .*\(N, .*got {re.escape(str(shape))}"):
         layer(torch.zeros(shape))
 
 
@@ -147,7 +149,7 @@ def test_a_filter_may_reach_around_the_image_once(kernel_size, fits):
         expected = x.flatten(1) @ wrapped_map(layer.weight.detach()[0, 0], 2, 5).T + layer.bias
         torch.testing.assert_close(layer(x).flatten(1), expected)
     else:
-        with pytest.raises(ShapeError, match="reaches 3 to a side, around an image of 2×5"):
+        with pytest.raises(ShapeError, match="at least 3 pixels per side .*got 2×5"):
             layer(x)
 
 

@@ -65,5 +65,5 @@ def test_rescale_changes_the_last_stage_only():
 
 
 def test_features_of_another_shape_are_refused():
-    with pytest.raises(ShapeError, match="FactoredDense was made for"):
+    with pytest.raises(ShapeError, match="FactoredDense expected features of shape"):
         FactoredDense((2, 3, 3), (3, 2, 2))(torch.randn(4, 2, 3, 4))

@@ -155,7 +155,7 @@ def test_a_kernel_indexed_without_the_inverse_does_not_turn_with_its_input(gener
 
 @torch.no_grad()
 def test_slices_mixed_without_turning_them_do_not_shift_with_their_input(generator, monkeypatch):
-    """The control for u in the definition: a three-dimensional convolution over turned copies keeps the group only."""
+    """The control for u in the definition: a three-dimensional convolution over turned images keeps the group only."""
     monkeypatch.setattr(
         group, "align", lambda x, g: torch.stack([x[..., [row[u] for row in g.table], :, :] for u in range(4)], -3)
     )
@@ -311,7 +311,7 @@ def test_rescaling_multiplies_the_output(factorization, generator):
 
 @pytest.mark.parametrize("factorization", FACTORIZATIONS)
 @torch.no_grad()
-def test_initial_weights_double_the_second_moment_and_come_from_the_generator(factorization):
+def test_initial_weights_double_the_second_moment_and_are_drawn_from_the_generator(factorization):
     draw = torch.Generator().manual_seed(0)
     features = torch.randn(4, 32 * 4, 8, 8, generator=draw)
     state = draw.get_state()
@@ -342,26 +342,26 @@ def test_layers_can_be_copied_printed_and_made_without_memory():
 
 
 def test_errors():
-    with pytest.raises(StructureError, match="one of full, separable, depthwise, pointwise; 'half' came"):
+    with pytest.raises(StructureError, match="among full, separable, depthwise, pointwise, got 'half'"):
         GroupConv(1, 2, group=P4, factorization="half")
     with pytest.raises(
-        ShapeError, match=r"expects 8 channels, 2 per element; \(1, 2, 4, 4\) came. Plain images need lift"
+        ShapeError, match=r"expected 8 channels, 2 per element, got \(1, 2, 4, 4\). Plain images need lift"
     ):
         GroupConv(2, 2, group=P4)(torch.zeros(1, 2, 4, 4))
-    with pytest.raises(ShapeError, match=r"expects 2 channels, 2; \(1, 8, 4, 4\) came"):
+    with pytest.raises(ShapeError, match=r"expected 2 channels, 2, got \(1, 8, 4, 4\)"):
         GroupConv(2, 2, group=P4, lift=True)(torch.zeros(1, 8, 4, 4))
-    with pytest.raises(ShapeError, match="needs square images"):
+    with pytest.raises(ShapeError, match="Expected square images"):
         GroupConv(2, 2, group=P4, lift=True)(torch.zeros(1, 2, 4, 5))
-    with pytest.raises(ShapeError, match=r"a multiple of 4 channels; \(1, 6, 4, 4\) came"):
+    with pytest.raises(ShapeError, match=r"a multiple of 4 channels, got \(1, 6, 4, 4\)"):
         GroupPool(P4)(torch.zeros(1, 6, 4, 4))
 
 
 @pytest.mark.parametrize("sizes", [(0, 3, 3), (2, 0, 3), (2, 3, 0)])
-def test_sizes_that_cannot_be(sizes):
-    with pytest.raises(ShapeError, match="GroupConv needs channels and sides of 1 or more"):
+def test_invalid_sizes(sizes):
+    with pytest.raises(ShapeError, match="GroupConv expected channels and sides of 1 or more"):
         GroupConv(*sizes, group=P4)
 
 
 def test_a_filter_that_reaches_around_the_image_more_than_once():
-    with pytest.raises(ShapeError, match="reaches 2 to a side, around an image of 1×1"):
+    with pytest.raises(ShapeError, match="at least 2 pixels per side .*got 1×1"):
         GroupConv(1, 1, 5, group=P4).double()(torch.zeros(1, 4, 1, 1))

@@ -8,7 +8,7 @@ from covary.layers import Conv, GroupConv, PolyphasePool
 from covary.layers import pool as pool_module
 from shifted import digits, distance, rolled
 
-STRICT = 1e-10
+EXACT = 1e-10
 SHIFTS = [(1, 0), (0, 1), (3, 6), (7, 31), (16, 5), (2, 2)]
 
 
@@ -114,13 +114,13 @@ def test_rounding_does_not_break_ties(dtype, generator, monkeypatch):
     assert distance(pool(rounded(rolled(x, SHIFTS), generator)), pool(x)) > 0.1
 
 
-def test_phases_that_are_copies_of_one_another(generator):
+def test_phases_that_are_mirror_images_of_one_another(generator):
     x = torch.randint(-9, 10, (1, 2, 8, 8), generator=generator).double()
     periodic = x[..., ::2, ::2].repeat_interleave(2, -1).repeat_interleave(2, -2)
     for image in (periodic, torch.full_like(x, -3.0), torch.zeros_like(x)):
         pooled = PolyphasePool(2)(image.roll((1, 3), (2, 3)))
         assert distance(pooled, PolyphasePool(2)(image)) == 0
-    # Not promised: the phases of a mirror image are mirrored copies, and which is the first depends on the shift.
+    # Not promised: the phases of a mirror image are mirrored versions, and which is the first depends on the shift.
     mirrored = x + x.flip(-1)
     shifted = PolyphasePool((1, 2))(mirrored.roll(1, 3))
     assert distance(shifted, PolyphasePool((1, 2))(mirrored).flip(-1)) == 0
@@ -140,10 +140,10 @@ def test_slices_of_a_group_share_a_grid_of_the_image(kind, group, generator):
         return pool(layer(x).detach())
 
     expected = pooled(pool, images)
-    assert distance(fixed(pooled(pool, rolled(images, SHIFTS))), fixed(expected)) < STRICT
+    assert distance(fixed(pooled(pool, rolled(images, SHIFTS))), fixed(expected)) < EXACT
     for element in range(1, group.size):
         moved = permute_slices(expected, group, element)
-        assert distance(fixed(pooled(pool, group.act(images, element))), fixed(moved)) < STRICT
+        assert distance(fixed(pooled(pool, group.act(images, element))), fixed(moved)) < EXACT
     # The control: one phase number for all slices is a different grid of the image in each.
     plain = PolyphasePool(2)
     assert distance(fixed(pooled(plain, rolled(images, SHIFTS))), fixed(pooled(plain, images))) > 0.1
@@ -177,11 +177,11 @@ def test_passes_nan_on():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: PolyphasePool(0), "1 or more; 0 came"),
+        (lambda: PolyphasePool(0), "1 or more, got 0"),
         (lambda: PolyphasePool((2, -1)), "1 or more"),
-        (lambda: PolyphasePool((2, 1), P4), r"over quarter_turns needs equal strides.*\(2, 1\) came"),
-        (lambda: PolyphasePool(2)(torch.zeros(1, 1, 4, 5)), r"that it divides.*\(1, 1, 4, 5\) came"),
-        (lambda: PolyphasePool(2, P4)(torch.zeros(1, 6, 4, 4)), r"multiple of 4 channels; \(1, 6, 4, 4\) came"),
+        (lambda: PolyphasePool((2, 1), P4), r"over quarter_turns expected equal strides.*got \(2, 1\)"),
+        (lambda: PolyphasePool(2)(torch.zeros(1, 1, 4, 5)), r"divides, got \(1, 1, 4, 5\)"),
+        (lambda: PolyphasePool(2, P4)(torch.zeros(1, 6, 4, 4)), r"multiple of 4 channels, got \(1, 6, 4, 4\)"),
     ],
 )
 def test_sizes_that_do_not_fit(make, message):
@@ -192,7 +192,7 @@ def test_sizes_that_do_not_fit(make, message):
 def test_a_group_that_moves_phases_otherwise_than_pixels_is_refused():
     """A roll by half the width moves the pixels of a 2×2 image to other phases, those of a 4×4 image to their own."""
     halves = cyclic(2, lambda x: x.roll(x.shape[-1] // 2, -1))
-    with pytest.raises(StructureError, match="moves the phases of an image as it moves pixels"):
+    with pytest.raises(StructureError, match="acts on phases as on pixels"):
         PolyphasePool(2, halves)
     assert PolyphasePool(1, halves)(torch.zeros(1, 2, 4, 4)).shape == (1, 2, 4, 4)
 

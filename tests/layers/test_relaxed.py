@@ -16,8 +16,8 @@ from covary.layers import (
     Relaxed,
     SparseConv,
     SparseDense,
-    stationary,
 )
+from covary.layers.sparse import stationary
 from shifted import distance, rolled
 
 SHIFTS = [(1, 0), (0, 3), (5, 2)]
@@ -131,10 +131,10 @@ def test_rescaling_in_the_fixed_frame(generator):
         (
             {"conv": Conv(2, 3), "s-conv": SparseConv(2, 4)},
             None,
-            r"Path 's-conv' gives .*\(1, 4, 6, 6\).*\(1, 3, 6, 6\)",
+            r"Expected features of shape \(1, 3, 6, 6\) from path 's-conv'.*got \(1, 4, 6, 6\)",
         ),
-        ({"fc": Dense((2, 6, 6), (3, 6, 6)), "conv": Conv(2, 3)}, PolyphasePool(2), "Path 'fc' gives"),
-        ({"conv": Conv(2, 3), "gconv": GroupConv(2, 3, group=P4, lift=True)}, None, "Path 'gconv' gives"),
+        ({"fc": Dense((2, 6, 6), (3, 6, 6)), "conv": Conv(2, 3)}, PolyphasePool(2), "from path 'fc'"),
+        ({"conv": Conv(2, 3), "gconv": GroupConv(2, 3, group=P4, lift=True)}, None, "from path 'gconv'"),
     ],
 )
 def test_paths_that_do_not_agree(paths, pool, message):
@@ -142,21 +142,21 @@ def test_paths_that_do_not_agree(paths, pool, message):
         Relaxed(paths, pool).double()(torch.zeros(1, 2, 6, 6))
 
 
-def test_what_is_no_path():
-    with pytest.raises(StructureError, match="none came"):
+def test_invalid_paths():
+    with pytest.raises(StructureError, match="Expected one or more paths, got none"):
         Relaxed({})
     conv = Conv(2, 3)
     before = conv.weight.detach().clone()
-    with pytest.raises(StructureError, match=r"Path 'plain' \(Conv2d\) has no method rescale_"):
+    with pytest.raises(StructureError, match=r"method rescale_.*got 'plain' \(Conv2d\)"):
         Relaxed({"conv": conv, "plain": nn.Conv2d(2, 3, 3)})
     assert torch.equal(conv.weight, before)
 
 
 @pytest.mark.parametrize("name", ["a.b", "keys", "training", ""])
-def test_names_that_a_path_cannot_have(name):
+def test_invalid_names_of_a_path(name):
     conv = Conv(2, 3)
     before = conv.weight.detach().clone()
-    with pytest.raises(StructureError, match=f"cannot be called '{name}'"):
+    with pytest.raises(StructureError, match=f"Expected a path name .*got '{name}'"):
         Relaxed({"conv": conv, name: Conv(2, 3)})
     assert torch.equal(conv.weight, before)
 
@@ -164,7 +164,7 @@ def test_names_that_a_path_cannot_have(name):
 class Corner(nn.Module):
     """A path of a user's own, straight onto the pooled grid: a number times the upper left of the image."""
 
-    onto_pooled_grid = True
+    added_after_pool = True
 
     def __init__(self, side):
         super().__init__()
@@ -178,24 +178,24 @@ class Corner(nn.Module):
 
 
 class Anywhere(Corner):
-    """The same without a word of its grid: the control."""
+    """The same without that attribute: the control."""
 
-    onto_pooled_grid = False
+    added_after_pool = False
 
 
-def test_a_path_of_a_users_own_onto_the_pooled_grid(generator):
+def test_a_custom_path_that_is_added_after_the_pool(generator):
     x, pool = torch.randn(3, 2, 6, 6, generator=generator), PolyphasePool(2)
     layer = Relaxed({"corner": Corner(3), "conv": Conv(2, 3, generator=generator)}, pool)
     expected = pool(layer.paths["conv"](x)) + layer.paths["corner"](x)
     torch.testing.assert_close(layer(x), expected)
-    with pytest.raises(ShapeError, match="Path 'conv' gives"):
+    with pytest.raises(ShapeError, match="from path 'conv'"):
         Relaxed({"corner": Anywhere(3), "conv": Conv(2, 3, generator=generator)}, pool)(x)
 
 
 class OverGroup(nn.Module):
     """F-FC over a group: positions (element, pixel), channels the group not counted."""
 
-    onto_pooled_grid = True
+    added_after_pool = True
 
     def __init__(self, in_shape, out_shape, group, generator):
         super().__init__()
@@ -232,7 +232,7 @@ def test_a_factored_path_over_a_group_by_reshaping(generator):
 def test_a_pool_over_another_group_than_its_paths_is_refused(path, group, name):
     conv = Conv(8, 12)
     before = conv.weight.detach().clone()
-    message = f"Path 'over' is over quarter_turns, .* one over {name} came. Pass PolyphasePool"
+    message = f"Expected a pool over quarter_turns, the group of path 'over', .*got one over {name}. Pass PolyphasePool"
     with pytest.raises(StructureError, match=message):
         Relaxed({"conv": conv, "over": path}, PolyphasePool(2, group))
     assert torch.equal(conv.weight, before)
@@ -261,8 +261,8 @@ def test_a_pool_over_the_same_group_or_one_that_leaves_shifts_alone_commutes(ove
         assert distance(fixed(layer(over.act(x, element))), fixed(moved)) < 1e-10
 
 
-def test_channels_that_are_no_slices_of_a_group():
-    with pytest.raises(ShapeError, match=r"multiple of 4 channels; \(1, 6, 4, 4\) came"):
+def test_channels_that_are_not_slices_of_a_group():
+    with pytest.raises(ShapeError, match=r"multiple of 4 channels, got \(1, 6, 4, 4\)"):
         FixedFrame(Conv(8, 4), P4)(torch.zeros(1, 6, 4, 4))
-    with pytest.raises(ShapeError, match=r"Conv was made for features of shape \(N, 8, H, W\); \(1, 4, 4, 4\)"):
+    with pytest.raises(ShapeError, match=r"Conv expected features of shape \(N, 8, H, W\), got \(1, 4, 4, 4\)"):
         FixedFrame(Conv(8, 4), P4)(torch.zeros(1, 4, 4, 4))

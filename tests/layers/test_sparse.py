@@ -13,7 +13,7 @@ IN, OUT = (3, 4, 5), (2, 3, 4)
 
 
 def moved(layer: nn.Module) -> nn.Module:
-    """The layer with every parameter off its symmetric starting point."""
+    """The layer with every parameter away from its symmetric initial value."""
     noise = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in layer.named_parameters():
@@ -30,7 +30,7 @@ def without_omega(layer: nn.Module, omega: float = 0.0) -> nn.Module:
     return layer
 
 
-def test_initial_parameters_lie_in_memory_as_they_are_indexed():
+def test_initial_parameters_are_contiguous():
     for layer in (SparseConv(2, 3), SparseDense(IN, OUT)):
         assert all(parameter.is_contiguous() for parameter in layer.parameters())
 
@@ -64,7 +64,7 @@ def test_parameter_counts():
     assert SparseDense(IN, OUT, num_anchors=(4, 3)).write.values.shape == (2, 3, 3)
 
 
-def test_what_the_length_scale_is():
+def test_roles_of_the_length_scale():
     fixed, weight, hyper = [SparseDense(IN, OUT, length_scale=s) for s in ("fixed", "weight", "hyperparameter")]
     omegas = {"read.omega", "write.omega"}
     assert omegas <= set(dict(fixed.named_buffers()))
@@ -73,7 +73,7 @@ def test_what_the_length_scale_is():
     assert not hyperparameters_of(weight, weights_of(weight))
     assert set(hyperparameters_of(hyper, weights_of(hyper))) == omegas
     assert all(float(layer.read.omega) == 1 for layer in (fixed, weight, hyper))
-    with pytest.raises(StructureError, match="'hyperparameter'; 'learned' came"):
+    with pytest.raises(StructureError, match="'hyperparameter', got 'learned'"):
         SparseConv(1, 1, length_scale="learned")
 
 
@@ -95,7 +95,7 @@ def test_initial_second_moment_of_smooth_features_survives_a_relu(build, generat
 @pytest.mark.parametrize(
     "build", [lambda g: SparseConv(2, 3, generator=g), lambda g: SparseDense(IN, OUT, generator=g)]
 )
-def test_values_come_from_the_generator_alone(build):
+def test_values_are_drawn_from_the_generator_alone(build):
     before = torch.get_rng_state()
     first, second = [build(torch.Generator().manual_seed(3)).state_dict() for _ in range(2)]
     assert torch.equal(torch.get_rng_state(), before)
@@ -128,7 +128,7 @@ def test_without_omega_a_sparse_dense_layer_commutes_with_every_shift():
     assert shift_error(without_omega(layer, 1.0), x) > 1e-2  # the control
 
 
-def test_with_zero_values_a_sparse_dense_layer_is_off():
+def test_with_zero_values_a_sparse_dense_layer_is_inactive():
     """Paper 2, Eq. (8) for a prior on anchor values; the control is a factored layer whose bias per position stays."""
     layer, x = moved(SparseDense((3, 4, 4), (2, 4, 4))), torch.randn(5, 3, 4, 4)
     with torch.no_grad():
@@ -160,16 +160,16 @@ def test_a_prior_pulls_anchors_to_where_they_started(layer):
 def test_numbers_of_anchors_for_reading_and_writing():
     layer = SparseDense(IN, OUT, num_anchors=[4, 3])
     assert (len(layer.read.anchors), len(layer.write.anchors)) == (4, 3)
-    with pytest.raises(StructureError, match=r"one number, or two, for reading and writing; \[3\] came"):
+    with pytest.raises(StructureError, match=r"one number, or two for reading and writing, got \[3\]"):
         SparseDense(IN, OUT, num_anchors=[3])
 
 
 def test_other_features_than_a_layer_was_made_for():
-    with pytest.raises(ShapeError, match=r"SparseConv was made for features of shape \(N, 2, H, W\); \(1, 3, 4, 4\)"):
+    with pytest.raises(ShapeError, match=r"SparseConv expected features of shape \(N, 2, H, W\), got \(1, 3, 4, 4\)"):
         SparseConv(2, 3)(torch.zeros(1, 3, 4, 4))
-    with pytest.raises(ShapeError, match="reaches 3 to a side, around an image of 2×4"):
+    with pytest.raises(ShapeError, match="at least 3 pixels per side .*got 2×4"):
         SparseConv(2, 3, 7)(torch.zeros(1, 2, 2, 4))
-    with pytest.raises(ShapeError, match="SparseConv needs channels and sides of 1 or more; 2, 3, 0 came"):
+    with pytest.raises(ShapeError, match="SparseConv expected channels and sides of 1 or more, got 2, 3, 0"):
         SparseConv(2, 3, 0)
-    with pytest.raises(ShapeError, match="SparseDense needs channels and sides of 1 or more; 0, 4, 5, 2, 3, 4 came"):
+    with pytest.raises(ShapeError, match="SparseDense expected channels and sides of 1 or more, got 0, 4, 5, 2, 3, 4"):
         SparseDense((0, 4, 5), OUT)

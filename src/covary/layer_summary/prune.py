@@ -14,7 +14,8 @@ from ..curvature.registry import CurvatureName
 from ..distributed import all_max, all_sum
 from ..errors import StructureError
 from ..evidence import EvidenceTerms, Model, evidence_terms, log_evidence
-from ..layers import Relaxed, SparseDense, stationary
+from ..layers import Relaxed, SparseDense
+from ..layers.sparse import stationary
 from ..likelihoods import Likelihood
 from ..priors import Prior, weights_of
 from .summary import THRESHOLD, check_threshold, curvature_factors, largest, path_summaries, relaxed_layers

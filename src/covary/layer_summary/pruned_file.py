@@ -9,7 +9,8 @@ from torch import nn
 
 from .._files import write_whole
 from ..errors import DataError, StructureError
-from ..layers import Relaxed, SparseDense, stationary
+from ..layers import Relaxed, SparseDense
+from ..layers.sparse import stationary
 from ..records import Pruning, read_run
 
 PRUNED = "pruned.safetensors"

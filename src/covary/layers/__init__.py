@@ -1,20 +1,17 @@
-"""Which layers does covary bring itself, and how strictly does each keep a symmetry?
+"""Layers with different degrees of symmetry, and their relaxed sums.
 
-Features are (N, C, H, W); a group layer's are (N, C·|G|, H, W), the group element fastest. `Conv` and `SparseConv`
+Features are (N, C, H, W); those of a group layer (N, C·|G|, H, W), the group element fastest. `Conv` and `SparseConv`
 commute with every shift, `Dense`, `FactoredDense` and `SparseDense` with none. `Scale` and `Bias` are those of Fixup
-networks. Layers are plain `nn.Module`s that know nothing of curvature; how they enter it is written in
-`curvature/rules`.
+networks. Their curvature is in `curvature/rules`.
 """
 
 from .dense import Conv, Dense
-from .equivariant_start import initialize_equivariant
 from .factored import FactoredDense
 from .group import GroupConv, GroupPool
 from .pool import PolyphasePool
-from .relaxed import FixedFrame, Relaxed
+from .relaxed import FixedFrame, Relaxed, initialize_equivariant
 from .scalar import Bias, Scale
 from .sparse import SparseConv, SparseDense
-from .stationary import GlobalSum, stationary
 
 __all__ = [
     "Bias",
@@ -22,7 +19,6 @@ __all__ = [
     "Dense",
     "FactoredDense",
     "FixedFrame",
-    "GlobalSum",
     "GroupConv",
     "GroupPool",
     "PolyphasePool",
@@ -31,5 +27,4 @@ __all__ = [
     "SparseConv",
     "SparseDense",
     "initialize_equivariant",
-    "stationary",
 ]

@@ -1,4 +1,4 @@
-r"""The spatial basis that the sparse layers share: a few bumps in place of one weight per position.
+r"""The spatial basis of the sparse layers: a few bumps in place of one weight per position.
 
 .. math:: \phi_j(x) = \exp(-\omega^2 \lVert x - z_j \rVert^2), \qquad \theta(x) = \sum_j u_j\, \phi_j(x),
 
@@ -19,14 +19,14 @@ from ..errors import StructureError
 
 
 class Axes(NamedTuple):
-    """The coordinates of a grid's rows and of its columns, in pixels from its center."""
+    """Coordinates of a grid's rows and of its columns, in pixels from its center."""
 
     rows: Float[Tensor, " H"]
     columns: Float[Tensor, " W"]
 
 
 def grid_axes(height: int, width: int) -> Axes:
-    """The coordinates of a grid, in the default dtype."""
+    """Coordinates of a grid, in the default dtype."""
     rows, columns = [torch.arange(n, dtype=torch.get_default_dtype()) - (n - 1) / 2 for n in (height, width)]
     return Axes(rows, columns)
 
@@ -37,54 +37,52 @@ def half_of(height: int, width: int) -> int:
 
 
 def spread_anchors(height: int, width: int, num_anchors: int) -> Float[Tensor, "M 2"]:
-    """Positions of a grid that lie apart from one another, to start anchors from.
+    """Evenly spread positions of a grid, as initial anchors; at most all of them.
 
-    Half of the positions, rounded up, make a chequerboard: 5 anchors of 3 × 3 are its corners and center. Evenly spread
-    bumps overlap alike, so that no two anchor values start out nearly redundant, as those of random positions do. Fewer
-    anchors are an even selection of the chequerboard; more are all of it and an even selection of the rest.
-
-    Arguments:
-        height: The grid's height.
-        width: The grid's width.
-        num_anchors: The number M of anchors, from 1 to the number of positions.
+    Half of the positions, rounded up, are a checkerboard: 5 anchors of 3 × 3 are its corners and center. Fewer anchors
+    are an even selection of the checkerboard; more are all of it and an even selection of the rest. Evenly spread bumps
+    overlap equally, so that no two anchor values are nearly redundant, as those of random positions are.
     """
     if not 1 <= num_anchors <= height * width:
         raise StructureError(
-            f"A basis on {height} × {width} positions takes 1 to {height * width} anchors; {num_anchors} came. "
-            f"Half of them, rounded up, is {half_of(height, width)}."
+            f"Expected 1 to {height * width} anchors on {height} × {width} positions, got {num_anchors}. The default "
+            f"is {half_of(height, width)}."
         )
     parity = (torch.arange(height)[:, None] + torch.arange(width)).flatten() % 2
-    order, half = parity.argsort(stable=True), half_of(height, width)  # the board, then the rest, each row by row
+    order, half = (
+        parity.argsort(stable=True),
+        half_of(height, width),
+    )  # the checkerboard, then the rest, each row by row
     board, rest = order[:half], order[half:]
     chosen = torch.cat([_evenly(board, min(num_anchors, len(board))), _evenly(rest, max(0, num_anchors - len(board)))])
     return torch.cartesian_prod(*grid_axes(height, width))[chosen]
 
 
 def basis(axes: Axes, anchors: Float[Tensor, "M 2"], omega: Float[Tensor, " 1"]) -> Float[Tensor, "M X"]:
-    r"""The values :math:`\phi_j(x)` of each bump at each position, row by row."""
+    r"""Values :math:`\phi_j(x)` of each bump at each position, row by row."""
     (_, along_rows), (_, along_columns) = _factors(axes, anchors, omega)
     return _outer(along_rows, along_columns)
 
 
-def anchor_slopes(axes: Axes, anchors: Float[Tensor, "M 2"], omega: Float[Tensor, " 1"]) -> Float[Tensor, "M 2 X"]:
-    r"""The derivatives :math:`\partial\phi_j(x) / \partial z_j = 2 \omega^2 (x - z_j)\, \phi_j(x)`."""
+def anchor_gradients(axes: Axes, anchors: Float[Tensor, "M 2"], omega: Float[Tensor, " 1"]) -> Float[Tensor, "M 2 X"]:
+    r"""Derivatives :math:`\partial\phi_j(x) / \partial z_j = 2 \omega^2 (x - z_j)\, \phi_j(x)`."""
     (down, along_rows), (across, along_columns) = _factors(axes, anchors, omega)
-    slopes = [_outer(down * along_rows, along_columns), _outer(along_rows, across * along_columns)]
-    return 2 * omega.square() * torch.stack(slopes, 1)
+    gradients = [_outer(down * along_rows, along_columns), _outer(along_rows, across * along_columns)]
+    return 2 * omega.square() * torch.stack(gradients, 1)
 
 
-def omega_slopes(axes: Axes, anchors: Float[Tensor, "M 2"], omega: Float[Tensor, " 1"]) -> Float[Tensor, "M X"]:
-    r"""The derivatives :math:`\partial\phi_j(x) / \partial\omega = -2 \omega \lVert x - z_j \rVert^2 \phi_j(x)`."""
+def omega_gradients(axes: Axes, anchors: Float[Tensor, "M 2"], omega: Float[Tensor, " 1"]) -> Float[Tensor, "M X"]:
+    r"""Derivatives :math:`\partial\phi_j(x) / \partial\omega = -2 \omega \lVert x - z_j \rVert^2 \phi_j(x)`."""
     (down, along_rows), (across, along_columns) = _factors(axes, anchors, omega)
     by_rows = _outer(down.square() * along_rows, along_columns)
     return -2 * omega * (by_rows + _outer(along_rows, across.square() * along_columns))
 
 
 def rectified_moments(axes: Axes) -> Float[Tensor, "X X"]:
-    r"""The second moments :math:`E[f(x) f(x')] / E[f^2]` of smooth features behind a ReLU.
+    r"""Second moments :math:`E[f(x) f(x')] / E[f^2]` of smooth features after a ReLU.
 
     Before it they are normal with correlation :math:`r = \exp(-\lVert x - x' \rVert^2 / 2)`, as sums of bumps with
-    :math:`\omega = 1` are; behind it the moments are :math:`(\sqrt{1 - r^2} + r (\pi - \arccos r)) / \pi`.
+    :math:`\omega = 1` are; after it the moments are :math:`(\sqrt{1 - r^2} + r (\pi - \arccos r)) / \pi`.
     """
     down, across = [torch.exp(-(axis[:, None] - axis).square() / 2) for axis in axes]
     r = torch.kron(down, across)
@@ -97,9 +95,9 @@ def initial_values(
     r"""Anchor values whose filters :math:`\theta = u \phi` act like independent weights of variance 1.
 
     Filters are white noise in the span of the basis, :math:`\theta = s\, \epsilon Q` where :math:`Q = L^{-1} \phi` has
-    orthonormal rows (:math:`\phi \phi^\top = L L^\top`). They are smooth, and features that are smooth or of one sign
-    would come out larger than from independent weights; s takes that back, so that :math:`\sum_x \theta(x) f(x)` has
-    the second moment X of independent weights on average over features with the given moments.
+    orthonormal rows (:math:`\phi \phi^\top = L L^\top`). Smooth filters amplify features that are smooth or of one
+    sign more than independent weights do; s corrects that, so that :math:`\sum_x \theta(x) f(x)` has the second moment
+    X of independent weights on average over features with the given moments.
 
     Arguments:
         noise: Independent normal numbers :math:`\epsilon`.
@@ -113,7 +111,7 @@ def initial_values(
 
 
 def _factors(axes: Axes, anchors: Float[Tensor, "M 2"], omega: Float[Tensor, " 1"]) -> list[tuple[Tensor, Tensor]]:
-    """For rows and for columns, offsets from the anchors and the bumps along that axis, (M, H) and (M, W)."""
+    """Offsets from the anchors and bumps along each axis, (M, H) for rows and (M, W) for columns."""
     offsets = [axis - z[:, None] for axis, z in zip(axes, anchors.unbind(1), strict=True)]
     return [(offset, torch.exp(-omega.square() * offset.square())) for offset in offsets]
 
@@ -123,5 +121,5 @@ def _outer(rows: Float[Tensor, "M H"], columns: Float[Tensor, "M W"]) -> Float[T
 
 
 def _evenly(positions: Tensor, number: int) -> Tensor:
-    """That many of the positions, evenly spaced."""
+    """Evenly spaced selection of that many positions."""
     return positions[torch.arange(number) * len(positions) // max(number, 1)]

@@ -1,7 +1,7 @@
-r"""The two ends between which layers relax: a full matrix that keeps no symmetry, and a convolution that keeps shifts.
+r"""A full matrix, which has no symmetry, and a convolution, which is equivariant to shifts.
 
-Features are (N, C, H, W). Initial weights are normal with variance 2 / fan-in, biases zero: behind a ReLU the second
-moment of the features then stays what it was.
+Features are (N, C, H, W). Initial weights are normal with variance 2 / fan-in, biases zero, so that layers followed by
+a ReLU keep the second moment of the features.
 """
 
 import math
@@ -17,15 +17,21 @@ GAIN = math.sqrt(2)  # a ReLU halves the second moment
 
 
 class Dense(nn.Module):
-    r"""The fully connected map :math:`y = W x + b` of whole feature maps (FC), with one bias per output unit.
+    r"""Fully connected map :math:`y = W x + b` of whole feature maps (FC), with one bias per output unit.
 
     Arguments:
         in_shape: The input's (C, H, W).
         out_shape: The output's (C', H', W').
-        generator: The source of the initial weights; torch's own by default.
+        generator: The source of the initial weights; by default torch's global generator.
+
+    Example:
+        >>> import torch
+        >>> from covary.layers import Dense
+        >>> Dense((3, 8, 8), (4, 4, 4))(torch.rand(2, 3, 8, 8)).shape
+        torch.Size([2, 4, 4, 4])
     """
 
-    onto_pooled_grid = True  # `Relaxed` adds its output to what the pool gives out
+    added_after_pool = True  # `Relaxed` adds its output to that of the pool
 
     def __init__(
         self, in_shape: Sequence[int], out_shape: Sequence[int], *, generator: torch.Generator | None = None
@@ -38,13 +44,13 @@ class Dense(nn.Module):
         self.bias = nn.Parameter(torch.zeros(num_outputs))
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
-        """The output features, (N, C', H', W')."""
+        """Output features, (N, C', H', W')."""
         check_features(input, self.in_shape, "Dense")
         return nn.functional.linear(input.flatten(1), self.weight, self.bias).unflatten(1, self.out_shape)
 
     @torch.no_grad()
     def rescale_(self, factor: float | int) -> None:
-        """Nothing; the layer's output is multiplied by `factor` from here on."""
+        """Multiply the layer's output by `factor`, in place."""
         self.weight.mul_(factor)
         self.bias.mul_(factor)
 
@@ -54,13 +60,20 @@ class Dense(nn.Module):
 
 
 class Conv(nn.Conv2d):
-    r"""The convolution with circular padding and stride 1 (CONV): it keeps H and W, and commutes with every shift.
+    r"""Convolution with circular padding and stride 1 (CONV), which commutes with every shift.
 
     Arguments:
         in_channels: The number C of input channels.
         out_channels: The number C' of output channels.
         kernel_size: The side of the square filter.
-        generator: The source of the initial weights; torch's own by default.
+        generator: The source of the initial weights; by default torch's global generator.
+
+    Example:
+        >>> import torch
+        >>> from covary.layers import Conv
+        >>> conv, x = Conv(1, 2), torch.rand(1, 1, 8, 8)
+        >>> torch.allclose(conv(x.roll(1, -1)), conv(x).roll(1, -1), atol=1e-6)
+        True
     """
 
     def __init__(
@@ -73,14 +86,14 @@ class Conv(nn.Conv2d):
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        # not `forward`: curvature rules of nn.Conv2d hold for a class that keeps its forward
+        # not `forward`: curvature rules of nn.Conv2d apply to subclasses that do not override it
         check_channels(input, self.in_channels, "Conv")
         check_reach(input, self.kernel_size[0])
         return super()._conv_forward(input, weight, bias)
 
     @torch.no_grad()
     def rescale_(self, factor: float | int) -> None:
-        """Nothing; the layer's output is multiplied by `factor` from here on."""
+        """Multiply the layer's output by `factor`, in place."""
         self.weight.mul_(factor)
         self.bias.mul_(factor)  # type: ignore[union-attr]
 
@@ -91,7 +104,7 @@ def normal_weight(shape: Sequence[int], scale: float, generator: torch.Generator
 
 
 def pad_circular(features: Float[Tensor, "N C _ _"], kernel_size: int) -> Float[Tensor, "N C _ _"]:
-    """The features with as much of their other end around them as a filter of that size reaches, as in `Conv`."""
+    """Features padded circularly for a filter of that size, as in `Conv`."""
     check_reach(features, kernel_size)
     before = (kernel_size - 1) // 2
     after = kernel_size - 1 - before
@@ -99,55 +112,52 @@ def pad_circular(features: Float[Tensor, "N C _ _"], kernel_size: int) -> Float[
 
 
 def check_features(features: Float[Tensor, "..."], shape: tuple[int, ...], layer: str) -> None:
-    """Nothing, or what a layer that was made for features of this (C, H, W) got instead."""
+    """Raise `ShapeError` if features are not of this (C, H, W)."""
     if features.shape[1:] != shape:
         raise ShapeError(
-            f"{layer} was made for features of shape (N, {', '.join(map(str, shape))}); {tuple(features.shape)} came. "
-            "Make the layer with the shape of the features in front of it."
+            f"{layer} expected features of shape (N, {', '.join(map(str, shape))}), got {tuple(features.shape)}. "
+            "Make the layer with the shape of its inputs."
         )
 
 
 def check_rank(features: Float[Tensor, "..."], layer: str) -> None:
-    """Nothing, or what a layer for batches of feature maps got instead."""
+    """Raise `ShapeError` if features are not a batch of feature maps."""
     if features.ndim != 4:
         raise ShapeError(
-            f"{layer} expects a batch of feature maps, (N, C, H, W); {tuple(features.shape)} came. Pass x[None] for a "
-            "map that is alone, x[:, :, None, None] for vectors."
+            f"{layer} expected a batch of feature maps, (N, C, H, W), got {tuple(features.shape)}. Pass x[None] for a "
+            "single map, x[:, :, None, None] for vectors."
         )
 
 
 def check_channels(features: Float[Tensor, "..."], channels: int, layer: str) -> None:
-    """Nothing, or what a layer that was made for so many channels got instead."""
+    """Raise `ShapeError` if features do not have that number of channels."""
     if features.ndim != 4 or features.shape[1] != channels:
         raise ShapeError(
-            f"{layer} was made for features of shape (N, {channels}, H, W); {tuple(features.shape)} came. Make the "
-            "layer with the number of channels in front of it."
+            f"{layer} expected features of shape (N, {channels}, H, W), got {tuple(features.shape)}. Make the layer "
+            "with the number of channels of its inputs."
         )
 
 
 def check_reach(features: Float[Tensor, "..."], kernel_size: int) -> None:
-    """Nothing, or an error where a filter would reach around a whole image and back to where it stands."""
+    """Raise `ShapeError` if a filter would wrap around an image more than once."""
     if kernel_size // 2 > min(features.shape[-2:]):
         raise ShapeError(
-            f"A filter of {kernel_size}×{kernel_size} pixels reaches {kernel_size // 2} to a side, around an image of "
-            f"{features.shape[-2]}×{features.shape[-1]} more than once. Take a smaller filter."
+            f"Expected images of at least {kernel_size // 2} pixels per side for a filter of "
+            f"{kernel_size}×{kernel_size}, got {features.shape[-2]}×{features.shape[-1]}. Use a smaller filter."
         )
 
 
 def check_shapes(layer: str, in_shape: Sequence[int], out_shape: Sequence[int]) -> None:
-    """Nothing, or an error for a layer between what are no feature maps, (C, H, W) of 1 or more each."""
+    """Raise `ShapeError` if shapes are not (C, H, W) of 1 or more each."""
     for shape in (in_shape, out_shape):
         if len(shape) != 3:
             raise ShapeError(
-                f"{layer} maps features of a shape (C, H, W) to others; {tuple(shape)} came. Give three numbers, the "
-                "batch not counted; a vector is (C, 1, 1)."
+                f"{layer} expected a shape (C, H, W), got {tuple(shape)}. Leave out the batch; a vector is (C, 1, 1)."
             )
     check_sizes(layer, (*in_shape, *out_shape))
 
 
 def check_sizes(layer: str, sizes: Sequence[int]) -> None:
-    """Nothing, or an error for a layer without channels, pixels or filter."""
+    """Raise `ShapeError` if a size is below 1."""
     if min(sizes) < 1:
-        raise ShapeError(
-            f"{layer} needs channels and sides of 1 or more; {', '.join(map(str, sizes))} came. Pass positive numbers."
-        )
+        raise ShapeError(f"{layer} expected channels and sides of 1 or more, got {', '.join(map(str, sizes))}.")

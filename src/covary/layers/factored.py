@@ -1,10 +1,9 @@
-r"""The fully connected map, factored over space (F-FC): every position is read, then every position is written.
+r"""Fully connected maps, factored over space (F-FC): every position is read, then every position is written.
 
 .. math:: y[n,c',x'] = \sum_c \theta_1[c',c,x'] \Big( \sum_x \theta_2[c',c,x]\, x[n,c,x] + b_2[c'] \Big) + b_1[x'].
 
-(Paper 2, Eq. (5).) The matrix :math:`\theta_1 \theta_2` is never formed, nor a block-diagonal input: reading is one
-matrix product per input channel, writing one per output channel. Weights are stored block-major, so that
-`weight.flatten()` runs through these products one after the other.
+(Paper 2, Eq. (5).) The matrix :math:`\theta_1 \theta_2` is never formed: reading is one matrix product per input
+channel, writing one per output channel. Weights are stored block-major, in the order of these products.
 """
 
 import math
@@ -18,14 +17,14 @@ from .dense import GAIN, check_features, check_shapes, normal_weight
 
 
 class FactoredRead(nn.Module):
-    r"""The sums over positions :math:`z[n,c',c] = \sum_x \theta_2[c',c,x]\, x[n,c,x] + b_2[c']`.
+    r"""Sums over positions :math:`z[n,c',c] = \sum_x \theta_2[c',c,x]\, x[n,c,x] + b_2[c']`.
 
     The weight is (C, C', HW), one block per input channel; initial entries have variance 1 / HW.
 
     Arguments:
         in_shape: The input's (C, H, W).
         out_channels: The number C' of output channels.
-        generator: The source of the initial weights; torch's own by default.
+        generator: The source of the initial weights; by default torch's global generator.
     """
 
     def __init__(self, in_shape: Sequence[int], out_channels: int, *, generator: torch.Generator | None = None) -> None:
@@ -37,13 +36,13 @@ class FactoredRead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
     def forward(self, input: Float[Tensor, "N C _ _"]) -> Float[Tensor, "N _ C"]:
-        """What each output channel read from each input channel, (N, C', C)."""
+        """Sum that each output channel reads from each input channel, (N, C', C)."""
         check_features(input, self.in_shape, "FactoredDense")
         return read_blocks(input.flatten(2), self.weight) + self.bias[:, None]
 
 
 class FactoredWrite(nn.Module):
-    r"""The sums over channels :math:`y[n,c',x'] = \sum_c \theta_1[c',c,x']\, z[n,c',c] + b_1[x']`.
+    r"""Sums over channels :math:`y[n,c',x'] = \sum_c \theta_1[c',c,x']\, z[n,c',c] + b_1[x']`.
 
     The weight is (C', H'W', C), one block per output channel; initial entries have variance 2 / C. The bias has one
     entry per position, shared by the channels.
@@ -51,7 +50,7 @@ class FactoredWrite(nn.Module):
     Arguments:
         in_channels: The number C of input channels.
         out_shape: The output's (C', H', W').
-        generator: The source of the initial weights; torch's own by default.
+        generator: The source of the initial weights; by default torch's global generator.
     """
 
     def __init__(self, in_channels: int, out_shape: Sequence[int], *, generator: torch.Generator | None = None) -> None:
@@ -63,23 +62,29 @@ class FactoredWrite(nn.Module):
         self.bias = nn.Parameter(torch.zeros(num_positions))
 
     def forward(self, input: Float[Tensor, "N G C"]) -> Float[Tensor, "N G _ _"]:
-        """The output features, (N, C', H', W')."""
+        """Output features, (N, C', H', W')."""
         return (write_blocks(input, self.weight) + self.bias).unflatten(2, self.out_shape[1:])
 
 
 class FactoredDense(nn.Module):
-    r"""The fully connected map with weights :math:`\theta_1[c',c,x']\, \theta_2[c',c,x]` (F-FC).
+    r"""Fully connected map with weights :math:`\theta_1[c',c,x']\, \theta_2[c',c,x]` (F-FC).
 
-    It has C'C(HW + H'W') weights in place of C'C·HW·H'W', read by `read` (:math:`\theta_2`) and written by `write`
-    (:math:`\theta_1`). Initially the variance of the output is twice the second moment of the input, as a ReLU needs.
+    It has C'C(HW + H'W') weights in place of C'C·HW·H'W', in the layers `read` (:math:`\theta_2`) and `write`
+    (:math:`\theta_1`). Initially the variance of the output is twice the second moment of the input, for a ReLU.
 
     Arguments:
         in_shape: The input's (C, H, W).
         out_shape: The output's (C', H', W').
-        generator: The source of the initial weights; torch's own by default.
+        generator: The source of the initial weights; by default torch's global generator.
+
+    Example:
+        >>> import torch
+        >>> from covary.layers import FactoredDense
+        >>> FactoredDense((3, 8, 8), (4, 4, 4))(torch.rand(2, 3, 8, 8)).shape
+        torch.Size([2, 4, 4, 4])
     """
 
-    onto_pooled_grid = True
+    added_after_pool = True
 
     def __init__(
         self, in_shape: Sequence[int], out_shape: Sequence[int], *, generator: torch.Generator | None = None
@@ -90,27 +95,27 @@ class FactoredDense(nn.Module):
         self.write = FactoredWrite(in_shape[0], out_shape, generator=generator)
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
-        """The output features, (N, C', H', W')."""
+        """Output features, (N, C', H', W')."""
         output: Tensor = self.write(self.read(input))
         return output
 
     @torch.no_grad()
     def rescale_(self, factor: float | int) -> None:
-        """Nothing; the layer's output is multiplied by `factor` from here on."""
+        """Multiply the layer's output by `factor`, in place."""
         self.write.weight.mul_(factor)
         self.write.bias.mul_(factor)
 
 
 def read_blocks(features: Float[Tensor, "N C X"], weight: Float[Tensor, "C G X"]) -> Float[Tensor, "N G C"]:
-    r"""The sums :math:`\sum_x \theta[c,c',x]\, f[n,c,x]`, one matrix product per input channel."""
+    r"""Sums :math:`\sum_x \theta[c,c',x]\, f[n,c,x]`, one matrix product per input channel."""
     if weight.shape[1] > weight.shape[2]:
-        # the result is the larger tensor: with data last neither stage, forward or backward, has to copy it
+        # the result is the larger tensor: with data last neither the forward nor the backward pass copies it
         return torch.bmm(weight, features.permute(1, 2, 0)).permute(2, 1, 0)
     return torch.bmm(features.transpose(0, 1), weight.mT).permute(1, 2, 0)
 
 
 def write_blocks(features: Float[Tensor, "N G C"], weight: Float[Tensor, "G X C"]) -> Float[Tensor, "N G X"]:
-    r"""The sums :math:`\sum_c \theta[c',x,c]\, f[n,c',c]`, one matrix product per output channel."""
+    r"""Sums :math:`\sum_c \theta[c',x,c]\, f[n,c',c]`, one matrix product per output channel."""
     if weight.shape[2] > weight.shape[1]:  # as in `read_blocks`
         return torch.bmm(weight, features.permute(1, 2, 0)).permute(2, 0, 1)
     return torch.bmm(features.transpose(0, 1), weight.mT).transpose(0, 1)

@@ -1,4 +1,4 @@
-r"""Convolutions over a finite group and the plane: features that turn with their input.
+r"""Convolutions over a finite group and the plane, equivariant to both.
 
 With features in the turned frame of `groups/finite.py`, where slice h is the image turned back by h, the group
 convolution is
@@ -9,13 +9,13 @@ u running over the group and * the plain circular convolution (paper 2, App. A, 
 t of the group acts on features by permuting slices, :math:`(t x)'_h = x'_{t^{-1} h}`, no pixel moves; slices enter by
 :math:`hu` alone, so outputs are permuted alike. A shift by v moves slice h by :math:`h^{-1} v`; :math:`u` brings
 slice :math:`hu` into the frame of slice h, so outputs move alike. With :math:`w[u] = 0` off the identity, *pointwise*,
-this is the plain convolution of each turned copy, and logits averaged over the group are those of the plain network
-averaged over the turned inputs. (Where a pool chooses a grid the two differ: the average chooses one for each turned
-input, `PolyphasePool` over the group one grid of the image for all slices. Without a group that pool takes one phase
-for all channels, slices included: another grid of the image in each turned slice, which breaks shifts.)
+this is the plain convolution of each turned image, and logits averaged over the group are those of the plain network
+averaged over the turned inputs. (With a polyphase pool the two differ: the average selects a grid for each turned
+input, `PolyphasePool` over the group one grid of the image for all slices. Without a group that pool selects one phase
+for all channels, which is another grid of the image in each turned slice and breaks shift equivariance.)
 
-Beside these layers, what treats slices as plain channels (`Conv` on C·|G| channels) commutes with shifts only in the
-fixed frame, where all slices move alike: `groups.turn_slices` leads there and back.
+A layer that treats slices as plain channels (`Conv` on C·|G| channels) commutes with shifts only in the fixed frame,
+where all slices move alike: `groups.turn_slices` converts between the two.
 
 Fully connected layers over the group need no class of their own. With positions :math:`(h, p)` of element and pixel,
 F-FC is `FactoredDense((C, |G|·H, W), (C', |G|·H', W'))` on features viewed as (N, C, |G|·H, W); FC is `Dense`.
@@ -38,7 +38,7 @@ FACTORIZATIONS = ("full", "separable", "depthwise", "pointwise")
 
 
 class Filter(NamedTuple):
-    """One stage's filter: channels in and out, side, whether it reaches over the group, and over one channel only."""
+    """Filter of one stage: channels in and out, side, whether it is over the group, and whether it is depthwise."""
 
     in_channels: int
     out_channels: int
@@ -48,7 +48,7 @@ class Filter(NamedTuple):
 
 
 class GroupConv(nn.Module):
-    r"""The group convolution of features (N, C·|G|, H, W) -> (N, C'·|G|, H, W): circular padding, stride 1.
+    r"""Group convolution of features (N, C·|G|, H, W) -> (N, C'·|G|, H, W): circular padding, stride 1.
 
     Weights by factorization (paper 2, Table 7), one stage after the other, each with a bias per channel:
 
@@ -56,10 +56,10 @@ class GroupConv(nn.Module):
     - "separable": `spatial` (C, 1, k, k), channel by channel, then `mixing` (C', C, |G|, 1, 1);
     - "depthwise": `spatial` (C, 1, k, k) and `turns` (C, 1, |G|, 1, 1), both channel by channel, then `mixing`
       (C', C, 1, 1);
-    - "pointwise": `kernel` (C', C, k, k), nothing over the group; with `kernel_size=1` a layer of a head.
+    - "pointwise": `kernel` (C', C, k, k), not over the group; with `kernel_size=1` a layer of a head.
 
-    Initial weights are normal with variance 2 / fan-in in the last stage and 1 / fan-in before it, biases zero:
-    behind a ReLU the second moment of the features stays what it was.
+    Initial weights are normal with variance 2 / fan-in in the last stage and 1 / fan-in before it, biases zero, so that
+    the layer and a ReLU keep the second moment of the features.
 
     Arguments:
         in_channels: The number C of input channels, the group not counted.
@@ -68,7 +68,14 @@ class GroupConv(nn.Module):
         group: The group, such as `covary.groups.P4`.
         factorization: "full", "separable", "depthwise" or "pointwise".
         lift: Whether inputs are plain images (N, C, H, W), to be lifted first.
-        generator: The source of the initial weights; torch's own by default.
+        generator: The source of the initial weights; by default torch's global generator.
+
+    Example:
+        >>> import torch
+        >>> from covary.groups import P4
+        >>> from covary.layers import GroupConv
+        >>> GroupConv(1, 8, group=P4, lift=True)(torch.rand(2, 1, 6, 6)).shape  # 8 channels of 4 slices
+        torch.Size([2, 32, 6, 6])
     """
 
     def __init__(
@@ -92,20 +99,20 @@ class GroupConv(nn.Module):
             self.stages.add_module(name, GroupStage(shape, group, gain, generator=generator))
 
     def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
-        """The output features, (N, C'·|G|, H, W)."""
+        """Output features, (N, C'·|G|, H, W)."""
         check_rank(input, "GroupConv")
         expected = self.in_channels * (1 if self.lift else self.group.size)
         if input.shape[1] != expected:
             raise ShapeError(
-                f"GroupConv expects {expected} channels, {self.in_channels}{'' if self.lift else ' per element'}; "
-                f"{tuple(input.shape)} came. Plain images need lift=True, features over {self.group} lift=False."
+                f"GroupConv expected {expected} channels, {self.in_channels}{'' if self.lift else ' per element'}, got "
+                f"{tuple(input.shape)}. Plain images need lift=True, features over {self.group} lift=False."
             )
         output: Tensor = self.stages(lift(input, self.group) if self.lift else input)
         return output
 
     @torch.no_grad()
     def rescale_(self, factor: float) -> None:
-        """Nothing; the layer's output is multiplied by `factor` from here on."""
+        """Multiply the layer's output by `factor`, in place."""
         last = self.stages[-1]
         assert isinstance(last, GroupStage), "stages are made in the constructor"
         last.weight.mul_(factor)
@@ -120,10 +127,10 @@ class GroupStage(nn.Module):
     r"""One stage :math:`y'_h = \sum_u w[u] * (u\, x'_{hu}) + b`, or :math:`w * x'_h + b` if not over the group.
 
     Arguments:
-        filter: Channels, side and reach of the weight, (C', C or 1, [|G|,] k, k).
+        filter: The filter, whose weight is (C', C or 1, [|G|,] k, k).
         group: The group.
         gain: The initial standard deviation in units of fan-in to the power -1/2.
-        generator: The source of the initial weights; torch's own by default.
+        generator: The source of the initial weights; by default torch's global generator.
     """
 
     def __init__(self, filter: Filter, group: Group, gain: float, *, generator: torch.Generator | None = None) -> None:
@@ -136,7 +143,7 @@ class GroupStage(nn.Module):
         self.bias = nn.Parameter(torch.zeros(filter.out_channels))
 
     def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
-        """The output features, (N, C'·|G|, H, W)."""
+        """Output features, (N, C'·|G|, H, W)."""
         if self.turns_filters:
             return self._in_fixed_frame(input)
         rows = pad_circular(self.seen(input).flatten(0, 1), self.filter.kernel_size)
@@ -150,24 +157,24 @@ class GroupStage(nn.Module):
         return self.filter.in_channels if self.filter.depthwise else 1
 
     def seen(self, features: Float[Tensor, "*N _ H W"]) -> Float[Tensor, "*N G _ H W"]:
-        r"""What the filter of each output slice h is laid over, (..., |G|, C·U, H, W), the offset u fastest.
+        r"""Input of the filter for each output slice h, (..., |G|, C·U, H, W), the offset u fastest.
 
-        It is :math:`u\, x'_{hu}`, U = |G|, over the group, and the slice :math:`x'_h`, U = 1, elsewhere.
+        It is :math:`u\, x'_{hu}`, U = |G|, over the group, and the slice :math:`x'_h`, U = 1, otherwise.
         """
         slices = features.unflatten(-3, (-1, self.group.size))
         seen = align(slices, self.group) if self.filter.over_group else slices.unsqueeze(-3)  # (..., C, h, u, H, W)
         return seen.transpose(-5, -4).flatten(-4, -3)
 
     def seen_on_average(self, features: Float[Tensor, "*N _ H W"]) -> Float[Tensor, "*N 1 _ H W"]:
-        r"""The mean of `seen` over output slices: :math:`u m` with one mean slice :math:`m` for every u."""
+        r"""Mean of `seen` over output slices: :math:`u m` with one mean slice :math:`m` for every u."""
         mean = features.unflatten(-3, (-1, self.group.size)).mean(-3)
         turned = [self.group.act(mean, u) for u in range(self.group.size if self.filter.over_group else 1)]
         return torch.stack(turned, -3).flatten(-4, -3).unsqueeze(-4)
 
     def _in_fixed_frame(self, features: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
-        r"""The same outputs by one convolution with turned filters, :math:`h\, w[h^{-1} g]` from slice g to slice h.
+        r"""Same outputs by one convolution with turned filters, :math:`h\, w[h^{-1} g]` from slice g to slice h.
 
-        It is faster, and does not hold every slice |G| times.
+        It is faster, and does not store every slice |G| times.
         """
         group = self.group
         rows = [list(group.table[inverse]) for inverse in group.inverses]
@@ -178,18 +185,24 @@ class GroupStage(nn.Module):
         return turn_slices(output, group, group.inverses)
 
     def extra_repr(self) -> str:
-        """The weight's shape, for `print`."""
+        """Shape of the weight, for `print`."""
         return "×".join(map(str, self.weight.shape))
 
 
 class GroupPool(nn.Module):
-    """The mean over the group, (N, C·|G|, H, W) -> (N, C, H, W), of features in the turned frame.
+    """Mean over the group, (N, C·|G|, H, W) -> (N, C, H, W), of features in the turned frame.
 
-    It is invariant to the group. Where features still have positions, a shift moves each slice its own way, so take
-    it at the end, where H = W = 1.
+    It is invariant to the group. A shift moves each slice differently, so use it at the end, where H = W = 1.
 
     Arguments:
         group: The group.
+
+    Example:
+        >>> import torch
+        >>> from covary.groups import P4
+        >>> from covary.layers import GroupPool
+        >>> GroupPool(P4)(torch.rand(2, 32, 1, 1)).shape
+        torch.Size([2, 8, 1, 1])
     """
 
     def __init__(self, group: Group) -> None:
@@ -197,27 +210,27 @@ class GroupPool(nn.Module):
         self.group = group
 
     def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
-        """The averaged features, (N, C, H, W)."""
+        """Averaged features, (N, C, H, W)."""
         check_rank(input, "GroupPool")
         if input.shape[1] % self.group.size:
             raise ShapeError(
-                f"GroupPool over {self.group} expects a multiple of {self.group.size} channels; {tuple(input.shape)} "
-                "came. Lift images first, by a GroupConv with lift=True."
+                f"GroupPool over {self.group} expected a multiple of {self.group.size} channels, got "
+                f"{tuple(input.shape)}. Lift images first, by a GroupConv with lift=True."
             )
         return input.unflatten(1, (-1, self.group.size)).mean(2)
 
     def extra_repr(self) -> str:
-        """The group, for `print`."""
+        """Group, for `print`."""
         return str(self.group)
 
 
 def _commutes(group: Group, kernel_size: int) -> bool:
-    """Whether turning image and filter turns their convolution; a shift of pixels, or an even side, spoils that."""
+    """Whether turning image and filter turns their convolution; not so with a shift of pixels, or an even side."""
     side = 2 * kernel_size + 1
     image = torch.arange(side**2, dtype=torch.float64, device="cpu").square().remainder(97).view(1, 1, side, side)
     filter = torch.arange(1, kernel_size**2 + 1, dtype=torch.float64, device="cpu").view(1, 1, kernel_size, -1)
     before = functional.conv2d(pad_circular(image, kernel_size), filter)
-    # whole numbers: equal means equal
+    # integers: the comparison is exact
     return all(
         torch.equal(
             group.act(before, element),
@@ -239,6 +252,4 @@ def _filters(in_channels: int, out_channels: int, kernel_size: int, factorizatio
         return {"spatial": spatial, "turns": turns, "mixing": Filter(in_channels, out_channels)}
     if factorization == "pointwise":
         return {"kernel": Filter(in_channels, out_channels, kernel_size)}
-    raise StructureError(
-        f"factorization must be one of {', '.join(FACTORIZATIONS)}; {factorization!r} came. Choose among them."
-    )
+    raise StructureError(f"Expected a factorization among {', '.join(FACTORIZATIONS)}, got {factorization!r}.")

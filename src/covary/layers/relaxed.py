@@ -1,11 +1,12 @@
-r"""Sums of paths that keep a symmetry to different degrees: which of them is used, their priors decide.
+r"""Sums of paths that are equivariant to different degrees; their prior precisions determine which are used.
 
-With a precision of its own for every tensor of every path, a path whose precisions grow without bound goes away; what
-is left keeps the symmetry that all remaining paths keep (paper 2, Eq. (4), (8) and App. B).
+Every tensor of every path has its own precision. A path whose precisions grow without bound vanishes, and the sum has
+the symmetry of the remaining paths (paper 2, Eq. (4), (8) and App. B).
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from glob import escape
 from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float
@@ -17,47 +18,51 @@ from ..groups.finite import alike, turns_shifts
 from .dense import Conv, check_rank
 from .group import GroupConv
 from .pool import PolyphasePool
-from .sparse import SparseConv
+from .sparse import AbstractSparse, SparseConv
 
 
 @runtime_checkable
 class Path(Protocol):
     """A layer that can be one of several: its output can be rescaled, so that the sum keeps its variance.
 
-    One whose outputs have the size of the pooled grid, whatever that of its inputs, says so by a class attribute
-    `onto_pooled_grid = True`.
+    A class attribute `added_after_pool = True` says that its output has the size of the pooled features.
     """
 
     def rescale_(self, factor: float) -> None:
-        """Nothing; the layer's output is multiplied by `factor` from here on."""
+        """Multiply the layer's output by `factor`, in place."""
         ...
 
 
 class Relaxed(nn.Module):
-    r"""The plain sum of paths, :math:`y = \operatorname{pool}(\sum_i f_i(x)) + \sum_j d_j(x)`.
+    r"""Sum of paths, :math:`y = \operatorname{pool}(\sum_i f_i(x)) + \sum_j d_j(x)`.
 
     The :math:`f_i` are convolution-like, at the resolution of the input; they are summed, then pooled, so that they
-    share one phase. The :math:`d_j` map straight onto the pooled grid: the dense ones (`Dense`, `FactoredDense`,
-    `SparseDense`, and `GlobalSum`, which a sparse one may become), and any with `onto_pooled_grid = True`. On
-    construction, each of k paths is scaled by :math:`k^{-1/2}`: paths are drawn independently, so the variance of
-    their sum is then the mean of theirs.
+    share one phase. The :math:`d_j` are added after the pool: the dense ones (`Dense`, `FactoredDense`, `SparseDense`),
+    and any with a class attribute `added_after_pool = True`. On construction, each of k paths is scaled by
+    :math:`k^{-1/2}`: they are independent, so the variance of their sum is then the mean of theirs.
 
-    A path is off when all of its tensors are zero, biases included. The parameters of path "conv" are named
-    `paths.conv.weight` and so on, in the order of the mapping. The group that the features are over, and whether the
-    inputs are plain images that a path lifts, are `group` and `lifts`: the layer is still over that group when the
-    paths that know it have been taken out.
+    A path is inactive when all of its tensors are zero, biases included. The parameters of path "conv" are named
+    `paths.conv.weight` and so on, in the order of the mapping. By convention the last path is the most equivariant one.
+    `group` and `lifts` are the group of the features, and whether the inputs are plain images that a path lifts; they
+    do not change when paths are pruned.
 
     Arguments:
-        paths: The paths by name; a name has no dots, and is no attribute of `nn.ModuleDict`. They are changed in place
-            by their `rescale_`.
-        pool: What follows the sum of the convolution-like paths, such as `PolyphasePool(2)`; nothing by default. A
-            `PolyphasePool` is over the group of the paths; without a group only where that leaves shifts as they are.
+        paths: The paths by name, without dots, and not an attribute of `nn.ModuleDict`. They are rescaled in place.
+        pool: The pool after the sum of the convolution-like paths, such as `PolyphasePool(2)`; by default none. A
+            `PolyphasePool` must be over the group of the paths.
+
+    Example:
+        >>> import torch
+        >>> from covary.layers import Conv, Dense, PolyphasePool, Relaxed
+        >>> layer = Relaxed({"fc": Dense((1, 8, 8), (4, 4, 4)), "conv": Conv(1, 4)}, PolyphasePool(2))
+        >>> layer(torch.rand(2, 1, 8, 8)).shape
+        torch.Size([2, 4, 4, 4])
     """
 
     def __init__(self, paths: Mapping[str, nn.Module], pool: nn.Module | None = None) -> None:
         super().__init__()
         if not paths:
-            raise StructureError("A relaxed layer is a sum of paths; none came. Pass {'conv': Conv(...)}.")
+            raise StructureError("Expected one or more paths, got none. Pass for example {'conv': Conv(...)}.")
         _check_names(paths)
         _check_pool(paths, pool)
         for path in _rescalable(paths):
@@ -66,8 +71,8 @@ class Relaxed(nn.Module):
         self.group, self.lifts = _group_of(paths.values(), pool)
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
-        """The sum, (N, C', H', W')."""
-        dense = [name for name, path in self.paths.items() if getattr(path, "onto_pooled_grid", False)]
+        """Sum of the paths, (N, C', H', W')."""
+        dense = [name for name, path in self.paths.items() if getattr(path, "added_after_pool", False)]
         total = self._add([name for name in self.paths if name not in dense], input, None)
         if total is not None and self.pool is not None:
             total = self.pool(total)
@@ -76,29 +81,35 @@ class Relaxed(nn.Module):
         return total
 
     def _add(self, names: Sequence[str], input: Tensor, total: Tensor | None) -> Tensor | None:
-        """What was summed before and the outputs of these paths."""
+        """Add the outputs of these paths to a sum."""
         for name in names:
             output: Tensor = self.paths[name](input)
             if total is not None and output.shape != total.shape:
                 raise ShapeError(
-                    f"Path '{name}' gives features of shape {tuple(output.shape)}; those before it sum to "
-                    f"{tuple(total.shape)}. Paths must agree: convolution-like ones before the pool, dense ones with "
-                    "what comes out of it."
+                    f"Expected features of shape {tuple(total.shape)} from path '{name}', as from the paths before "
+                    f"it, got {tuple(output.shape)}. Dense paths must have the shape after the pool."
                 )
             total = output if total is None else total + output
         return total
 
 
 class FixedFrame(nn.Module):
-    r"""A plain convolution of features over a group, (N, C·|G|, H, W) -> (N, C'·|G|, H, W), in the fixed frame.
+    r"""Plain convolution of features over a group, (N, C·|G|, H, W) -> (N, C'·|G|, H, W), in the fixed frame.
 
-    Slices are turned from :math:`x'_h` to :math:`h x'_h`, convolved as C·|G| channels like any others, and turned
-    back. There all slices shift alike, so that a convolution which mixes them commutes with shifts; in the turned
-    frame it would not. With the group it commutes in neither.
+    Slices are turned from :math:`x'_h` to :math:`h x'_h`, convolved as C·|G| plain channels, and turned back. In this
+    frame all slices shift alike, so that a convolution which mixes them commutes with shifts; in the turned frame it
+    would not. It commutes with the group in neither.
 
     Arguments:
         conv: The convolution, of C·|G| channels into C'·|G|.
         group: The group.
+
+    Example:
+        >>> import torch
+        >>> from covary.groups import P4
+        >>> from covary.layers import Conv, FixedFrame
+        >>> FixedFrame(Conv(4, 8), P4)(torch.rand(2, 4, 6, 6)).shape
+        torch.Size([2, 8, 6, 6])
     """
 
     def __init__(self, conv: Conv | SparseConv, group: Group) -> None:
@@ -106,23 +117,65 @@ class FixedFrame(nn.Module):
         self.conv, self.group = conv, group
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
-        """The output features, in the turned frame."""
+        """Output features, in the turned frame."""
         check_rank(input, "FixedFrame")
         if input.shape[1] % self.group.size:
             raise ShapeError(
-                f"FixedFrame over {self.group} expects a multiple of {self.group.size} channels; {tuple(input.shape)} "
-                "came. Lift images first, by covary.groups.lift."
+                f"FixedFrame over {self.group} expected a multiple of {self.group.size} channels, got "
+                f"{tuple(input.shape)}. Lift images first, by covary.groups.lift."
             )
         output: Tensor = self.conv(turn_slices(input, self.group, range(self.group.size)))
         return turn_slices(output, self.group, self.group.inverses)
 
     def rescale_(self, factor: float) -> None:
-        """Nothing; the layer's output is multiplied by `factor` from here on."""
+        """Multiply the layer's output by `factor`, in place."""
         self.conv.rescale_(factor)
 
 
+def initialize_equivariant(network: nn.Module, relaxation: float) -> dict[str, float]:
+    r"""Scale relaxed layers to start as their equivariant paths; return initial precisions for a `Prior`, by patterns.
+
+    The network is changed in place, so call this once. Leave out the patterns of weights that the prior excludes.
+
+    The last path of a layer, the most equivariant one, is scaled by :math:`k^{1/2}`, the inverse of the factor of
+    `Relaxed` for k paths, so that alone it keeps the variance of its inputs. A tensor of any other path with root mean
+    square s gets the precision :math:`(c s)^{-2}`, c = `relaxation`; one that is zero, such as a bias, the largest
+    precision of its path. Frozen tensors, and the anchors and inverse length of a sparse basis, have none. `fit` scales
+    the weights themselves if its learning rates are prior-scaled.
+
+    If all paths start with equal scale, an unconstrained path memorizes the training data before the equivariant one
+    has learned, and the evidence, which is local to a mode, keeps it. If the layer starts as its equivariant path, with
+    δ far above the curvature H of a tensor and θ at its mode g/δ, :math:`2\, d \log Z / d \log \delta =
+    (\operatorname{tr} H - \|g\|^2) / \delta`: a tensor grows if the gradient g of the log-likelihood exceeds its noise.
+
+    Arguments:
+        network: A network with relaxed layers; those of a single path are not changed.
+        relaxation: The scale c of the other paths relative to their initial weights, between 0 and 1.
+
+    Example:
+        >>> import covary
+        >>> network = covary.networks.relaxed_network("f-fc+conv", 1, (1, 8, 8), 3)
+        >>> precision = covary.layers.initialize_equivariant(network, relaxation=0.3)
+        >>> prior = covary.Prior(network, precision=precision | {"*": 1.0})
+    """
+    if not 0 < relaxation < 1:
+        raise StructureError(f"Expected a relaxation between 0 and 1, got {relaxation!r}. Pass for example 0.3.")
+    precisions: dict[str, float] = {}
+    for name, layer in network.named_modules():
+        if isinstance(layer, Relaxed) and len(layer.paths) > 1:
+            *others, equivariant = layer.paths
+            path = layer.paths[equivariant]
+            assert isinstance(path, Path), "a relaxed layer has checked its paths"
+            path.rescale_(len(layer.paths) ** 0.5)
+            for other in others:
+                found = _precisions(layer.paths[other], relaxation)
+                whole = {".".join(filter(None, (name, "paths", other, tensor))): found[tensor] for tensor in found}
+                precisions |= {escape(tensor): value for tensor, value in whole.items()}
+    return precisions
+
+
 def _group_of(paths: Iterable[nn.Module], pool: nn.Module | None) -> tuple[Group | None, bool]:
-    """The group that a layer's outputs are over, and whether its inputs are plain images that it lifts."""
+    """Group of a layer's outputs, and whether its inputs are plain images that it lifts."""
     over = [path for path in paths if isinstance(path, GroupConv | FixedFrame)]
     if not over:
         return pool.group if isinstance(pool, PolyphasePool) else None, False
@@ -133,21 +186,20 @@ def _check_names(paths: Mapping[str, nn.Module]) -> None:
     for name in paths:
         if not name or "." in name or hasattr(nn.ModuleDict(), name):
             raise StructureError(
-                f"A path cannot be called '{name}': expected a name without dots that nn.ModuleDict has no use for, "
-                "such as 'conv'."
+                f"Expected a path name without dots that is not an attribute of nn.ModuleDict, such as 'conv', got "
+                f"'{name}'."
             )
 
 
 def _check_pool(paths: Mapping[str, nn.Module], pool: nn.Module | None) -> None:
-    """Nothing, or an error for a pool that would choose another grid of the image in each slice of a path."""
+    """Raise `StructureError` if a pool would select different grids of the image in the slices of a path."""
     if not isinstance(pool, PolyphasePool):
         return
     for name, path in paths.items():
         if isinstance(path, GroupConv | FixedFrame) and not _fits(pool.group, path.group):
             raise StructureError(
-                f"Path '{name}' is over {path.group}, so that its pool must be over that group too, for the sum to "
-                f"commute with shifts; one over {pool.group or 'no group'} came. Pass "
-                f"PolyphasePool({pool.stride}, group) with the group of the path."
+                f"Expected a pool over {path.group}, the group of path '{name}', for the sum to commute with shifts, "
+                f"got one over {pool.group or 'no group'}. Pass PolyphasePool({pool.stride}, group) with that group."
             )
 
 
@@ -156,11 +208,22 @@ def _fits(pooled: Group | None, group: Group) -> bool:
 
 
 def _rescalable(paths: Mapping[str, nn.Module]) -> list[Path]:
-    """The paths, or the first that cannot be rescaled."""
+    """The paths; raise `StructureError` if one cannot be rescaled."""
     for name, path in paths.items():
         if not isinstance(path, Path):
             raise StructureError(
-                f"Path '{name}' ({type(path).__name__}) has no method rescale_(factor), by which a sum of paths "
-                "keeps its variance. Take a layer of covary.layers, or give yours one."
+                f"Expected a path with a method rescale_(factor), got '{name}' ({type(path).__name__}) without one. "
+                "Use a layer of covary.layers, or add the method."
             )
     return [path for path in paths.values() if isinstance(path, Path)]
+
+
+def _precisions(path: nn.Module, relaxation: float) -> dict[str, float]:
+    """Precision of each tensor of a path but those of a basis, by its name there."""
+    bases = [module for module in path.modules() if isinstance(module, AbstractSparse)]
+    others = {id(tensor) for basis in bases for tensor in (basis.offsets, basis.omega)}
+    learned = {name: tensor for name, tensor in path.named_parameters() if tensor.requires_grad}
+    amounts = {name: tensor for name, tensor in learned.items() if id(tensor) not in others}
+    squares = {name: float(tensor.detach().square().mean()) for name, tensor in amounts.items()}
+    known = {name: 1 / (relaxation**2 * square) for name, square in squares.items() if square > 0}
+    return {name: known.get(name, max(known.values(), default=1.0)) for name in squares}

@@ -1,4 +1,4 @@
-"""One number for a whole feature map: the scale and bias that stand in for normalization in Fixup networks."""
+"""Scalar scale and bias, which replace normalization in Fixup networks."""
 
 import torch
 from jaxtyping import Float
@@ -6,10 +6,16 @@ from torch import Tensor, nn
 
 
 class Scale(nn.Module):
-    r"""The product :math:`x \mapsto w x` with a single learnable number :math:`w`.
+    r"""Product :math:`x \mapsto w x` with a single learnable number :math:`w`.
 
     Arguments:
-        initial: The value of :math:`w` to start from.
+        initial: The initial value of :math:`w`.
+
+    Example:
+        >>> import torch
+        >>> from covary.layers import Scale
+        >>> Scale(2.0)(torch.ones(1, 3)).tolist()
+        [[2.0, 2.0, 2.0]]
     """
 
     def __init__(self, initial: float = 1.0) -> None:
@@ -17,15 +23,21 @@ class Scale(nn.Module):
         self.weight = nn.Parameter(torch.full((1,), initial))
 
     def forward(self, input: Float[Tensor, "N *features"]) -> Float[Tensor, "N *features"]:
-        """The scaled features."""
+        """Scaled features."""
         return self.weight * input
 
 
 class Bias(nn.Module):
-    r"""The sum :math:`x \mapsto x + b` with a single learnable number :math:`b`.
+    r"""Sum :math:`x \mapsto x + b` with a single learnable number :math:`b`.
 
     Arguments:
-        initial: The value of :math:`b` to start from.
+        initial: The initial value of :math:`b`.
+
+    Example:
+        >>> import torch
+        >>> from covary.layers import Bias
+        >>> Bias(0.5)(torch.ones(1, 3)).tolist()
+        [[1.5, 1.5, 1.5]]
     """
 
     def __init__(self, initial: float = 0.0) -> None:
@@ -33,5 +45,5 @@ class Bias(nn.Module):
         self.bias = nn.Parameter(torch.full((1,), initial))
 
     def forward(self, input: Float[Tensor, "N *features"]) -> Float[Tensor, "N *features"]:
-        """The shifted features."""
+        """Shifted features."""
         return input + self.bias

@@ -1,10 +1,10 @@
 r"""Sparse layers: filters and maps with one value per anchor of a spatial basis, in place of one per position.
 
 The basis :math:`\phi_j(x) = \exp(-\omega^2 \lVert x - z_j \rVert^2)` is that of `basis.py`; anchor positions z are
-learned as offsets from an even grid, so that a prior pulls each anchor to its own place and not to the center of the
-image. They are shared by all channels, and there are half as many as positions, rounded up. The inverse length
-:math:`\omega` starts at 1 and is "fixed"; or a "weight" with a prior of its own, where a prior that pulls it to zero
-makes the map constant in space (paper 2, Sec. 3.2); or a "hyperparameter", learned by the evidence through the basis.
+learned as offsets from an even grid, so that a prior pulls each anchor to its own initial position. They are shared by
+all channels, and there are half as many as positions, rounded up. The inverse length :math:`\omega` is initially 1 and
+"fixed"; or a "weight" with its own prior, which makes the map constant in space by pulling it to zero (paper 2,
+Sec. 3.2); or a "hyperparameter", learned by the evidence through the basis.
 """
 
 import math
@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from ..errors import StructureError
 from .basis import (
     Axes,
-    anchor_slopes,
+    anchor_gradients,
     basis,
     grid_axes,
     half_of,
     initial_values,
-    omega_slopes,
+    omega_gradients,
     rectified_moments,
     spread_anchors,
 )
@@ -38,7 +38,7 @@ class AbstractSparse(nn.Module):
     Arguments:
         size: The grid's height and width.
         num_anchors: The number M of anchors; half the positions, rounded up, by default.
-        length_scale: What :math:`\omega` is: "fixed", "weight" or "hyperparameter".
+        length_scale: The role of :math:`\omega`: "fixed", "weight" or "hyperparameter".
     """
 
     rows: Float[Tensor, " H"]
@@ -58,31 +58,31 @@ class AbstractSparse(nn.Module):
 
     @property
     def axes(self) -> Axes:
-        """The coordinates of the grid."""
+        """Coordinates of the grid."""
         return Axes(self.rows, self.columns)
 
     @property
     def anchors(self) -> Float[Tensor, "M 2"]:
-        """The positions z of the anchors: where they started, and their offsets."""
+        """Positions z of the anchors: their initial positions plus offsets."""
         return self.start + self.offsets
 
     def basis(self) -> Float[Tensor, "M X"]:
-        r"""The values :math:`\phi_j(x)` of the basis on the grid."""
+        r"""Values :math:`\phi_j(x)` of the basis on the grid."""
         return basis(self.axes, self.anchors, self.omega)
 
-    def anchor_slopes(self) -> Float[Tensor, "M 2 X"]:
-        r"""The derivatives :math:`\partial\phi_j(x) / \partial z_j`, the same by anchor and by offset."""
-        return anchor_slopes(self.axes, self.anchors, self.omega)
+    def anchor_gradients(self) -> Float[Tensor, "M 2 X"]:
+        r"""Derivatives :math:`\partial\phi_j(x) / \partial z_j`, the same by anchor and by offset."""
+        return anchor_gradients(self.axes, self.anchors, self.omega)
 
-    def omega_slopes(self) -> Float[Tensor, "M X"]:
-        r"""The derivatives :math:`\partial\phi_j(x) / \partial\omega`."""
-        return omega_slopes(self.axes, self.anchors, self.omega)
+    def omega_gradients(self) -> Float[Tensor, "M X"]:
+        r"""Derivatives :math:`\partial\phi_j(x) / \partial\omega`."""
+        return omega_gradients(self.axes, self.anchors, self.omega)
 
     def _set_omega(self, length_scale: str) -> None:
         if length_scale not in LENGTH_SCALES:
             raise StructureError(
-                f"length_scale must be one of {', '.join(map(repr, LENGTH_SCALES))}; {length_scale!r} came. "
-                "Choose 'fixed' for a prior on the anchor values alone."
+                f"Expected length_scale among {', '.join(map(repr, LENGTH_SCALES))}, got {length_scale!r}. "
+                "Use 'fixed' for a prior on the anchor values alone."
             )
         if length_scale == "fixed":
             self.register_buffer("omega", torch.ones(1))
@@ -96,23 +96,28 @@ class AbstractSparse(nn.Module):
     ) -> Float[Tensor, "*shape M"]:
         """Initial values (…, M) whose filters act on features with these moments like weights of variance 1."""
         noise = torch.randn(*shape, len(self.start), generator=generator)
-        # a triangular solve from the right leaves its result transposed in memory
+        # the result of a triangular solve from the right is transposed in memory
         return initial_values(noise, self.basis(), moments).contiguous()
 
 
 class SparseConv(AbstractSparse):
-    r"""The convolution with filters :math:`\theta[c',c,x] = \sum_j u[c',c,j]\, \phi_j(x)`, padded circularly (S-CONV).
+    r"""Convolution with filters :math:`\theta[c',c,x] = \sum_j u[c',c,j]\, \phi_j(x)`, padded circularly (S-CONV).
 
-    Its `values` u are (C', C, M). Initially filters are smooth noise, scaled so that behind a ReLU the second moment of
-    smooth features stays what it was (`basis.initial_values`); biases are zero.
+    Its `values` u are (C', C, M). Initial filters are smooth noise, scaled so that the layer and a ReLU keep the second
+    moment of smooth features; biases are zero.
 
     Arguments:
         in_channels: The number C of input channels.
         out_channels: The number C' of output channels.
         kernel_size: The side k of the square filter.
         num_anchors: The number M of anchors; half of k², rounded up, by default.
-        length_scale: What :math:`\omega` is: "fixed", "weight" or "hyperparameter".
-        generator: The source of the initial values; torch's own by default.
+        length_scale: The role of :math:`\omega`: "fixed", "weight" or "hyperparameter".
+        generator: The source of the initial values; by default torch's global generator.
+
+    Example:
+        >>> from covary.layers import SparseConv
+        >>> SparseConv(1, 4, kernel_size=3).values.shape  # 5 anchors in place of 9 positions
+        torch.Size([4, 1, 5])
     """
 
     def __init__(
@@ -133,23 +138,23 @@ class SparseConv(AbstractSparse):
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
     def filters(self) -> Float[Tensor, "G C k k"]:
-        """The filters that the values induce, (C', C, k, k)."""
+        """Filters of the values, (C', C, k, k)."""
         return (self.values @ self.basis()).unflatten(2, (self.kernel_size, self.kernel_size))
 
     def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
-        """The output features, (N, C', H, W)."""
+        """Output features, (N, C', H, W)."""
         check_channels(input, self.values.shape[1], "SparseConv")
         return nn.functional.conv2d(pad_circular(input, self.kernel_size), self.filters(), self.bias)
 
     @torch.no_grad()
     def rescale_(self, factor: float | int) -> None:
-        """Nothing; the layer's output is multiplied by `factor` from here on."""
+        """Multiply the layer's output by `factor`, in place."""
         self.values.mul_(factor)
         self.bias.mul_(factor)
 
 
 class SparseRead(AbstractSparse):
-    r"""The sums over positions of `FactoredRead`, with :math:`\theta_2[c',c,x] = \sum_j u[c,c',j]\, \phi_j(x)`.
+    r"""Sums over positions of `FactoredRead`, with :math:`\theta_2[c',c,x] = \sum_j u[c,c',j]\, \phi_j(x)`.
 
     Its `values` u are (C, C', M), the bias is (C',). Arguments are those of `SparseDense`.
     """
@@ -169,16 +174,16 @@ class SparseRead(AbstractSparse):
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
     def forward(self, input: Float[Tensor, "N C _ _"]) -> Float[Tensor, "N _ C"]:
-        """What each output channel read from each input channel, (N, C', C)."""
+        """Sum that each output channel reads from each input channel, (N, C', C)."""
         check_features(input, self.in_shape, "SparseDense")
         # the basis sums over positions once for all output channels
         return read_blocks(input.flatten(2) @ self.basis().T, self.values) + self.bias[:, None]
 
 
 class SparseWrite(AbstractSparse):
-    r"""The sums over channels of `FactoredWrite`, with :math:`\theta_1[c',c,x'] = \sum_j u[c',j,c]\, \phi_j(x')`.
+    r"""Sums over channels of `FactoredWrite`, with :math:`\theta_1[c',c,x'] = \sum_j u[c',j,c]\, \phi_j(x')`.
 
-    Its `values` u are (C', M, C). It has no bias: one per position would not go away with :math:`\omega`. Arguments are
+    Its `values` u are (C', M, C). It has no bias: one per position would not vanish with :math:`\omega`. Arguments are
     those of `SparseDense`.
     """
 
@@ -192,31 +197,37 @@ class SparseWrite(AbstractSparse):
     ) -> None:
         super().__init__(out_shape[1:], num_anchors, length_scale)
         self.out_shape = tuple(out_shape)
-        # no sum over positions follows: each counts for itself
+        # no sum over positions follows
         values = self._draw((out_shape[0], in_channels), torch.eye(out_shape[1] * out_shape[2]), generator)
         self.values = nn.Parameter(values.transpose(1, 2).contiguous() * (GAIN / math.sqrt(in_channels)))
 
     def forward(self, input: Float[Tensor, "N G C"]) -> Float[Tensor, "N G _ _"]:
-        """The output features, (N, C', H', W')."""
+        """Output features, (N, C', H', W')."""
         return (write_blocks(input, self.values) @ self.basis()).unflatten(2, self.out_shape[1:])
 
 
 class SparseDense(nn.Module):
-    r"""The factored fully connected map with both factors in a spatial basis (S-FC; paper 2, Eq. (7)).
+    r"""Factored fully connected map with both factors in a spatial basis (S-FC; paper 2, Eq. (7)).
 
     `read` and `write` each have their values, anchors and :math:`\omega`. Initially the variance of the output is twice
-    the second moment of smooth inputs, as a ReLU needs (`basis.initial_values`); the bias of `read` is zero.
+    the second moment of smooth inputs, for a ReLU; the bias of `read` is zero.
 
     Arguments:
         in_shape: The input's (C, H, W).
         out_shape: The output's (C', H', W').
         num_anchors: The numbers of anchors of `read` and `write`, or one for both; half of the positions of each grid,
             rounded up, by default.
-        length_scale: What each :math:`\omega` is: "fixed", "weight" or "hyperparameter".
-        generator: The source of the initial values; torch's own by default.
+        length_scale: The role of each :math:`\omega`: "fixed", "weight" or "hyperparameter".
+        generator: The source of the initial values; by default torch's global generator.
+
+    Example:
+        >>> import torch
+        >>> from covary.layers import SparseDense
+        >>> SparseDense((3, 8, 8), (4, 4, 4))(torch.rand(2, 3, 8, 8)).shape
+        torch.Size([2, 4, 4, 4])
     """
 
-    onto_pooled_grid = True
+    added_after_pool = True
 
     def __init__(
         self,
@@ -234,23 +245,65 @@ class SparseDense(nn.Module):
         self.write = SparseWrite(in_shape[0], out_shape, write, length_scale, generator)
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
-        """The output features, (N, C', H', W')."""
+        """Output features, (N, C', H', W')."""
         output: Tensor = self.write(self.read(input))
         return output
 
     @torch.no_grad()
     def rescale_(self, factor: float | int) -> None:
-        """Nothing; the layer's output is multiplied by `factor` from here on."""
+        """Multiply the layer's output by `factor`, in place."""
         self.write.values.mul_(factor)
 
 
+class GlobalSum(nn.Module):
+    r"""Map :math:`y[n,c',x'] = \sum_c W[c',c] \sum_x x[n,c,x] + b[c']`: constant in space, invariant to shifts.
+
+    Arguments:
+        weight: The matrix W, (C', C).
+        bias: The vector b, (C',).
+        out_size: The output's (H', W').
+    """
+
+    added_after_pool = True
+
+    def __init__(self, weight: Float[Tensor, "G C"], bias: Float[Tensor, " G"], out_size: Sequence[int]) -> None:
+        super().__init__()
+        out_channels, in_channels = weight.shape
+        self.linear = nn.Linear(in_channels, out_channels, device="meta")
+        self.linear.weight = nn.Parameter(weight.detach().clone())
+        self.linear.bias = nn.Parameter(bias.detach().clone())
+        self.out_size = tuple(out_size)
+
+    def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
+        """Output features, (N, C', H', W')."""
+        check_channels(input, self.linear.in_features, "GlobalSum")
+        return self.linear(input.sum((2, 3)))[:, :, None, None].expand(-1, -1, *self.out_size)
+
+    @torch.no_grad()
+    def rescale_(self, factor: float | int) -> None:
+        """Multiply the layer's output by `factor`, in place."""
+        self.linear.weight.mul_(factor)
+        self.linear.bias.mul_(factor)
+
+
+@torch.no_grad()
+def stationary(layer: SparseDense) -> GlobalSum:
+    r"""Limit of a sparse dense layer at :math:`\omega = 0`, where every :math:`\phi_j` is 1; the layer is not changed.
+
+    With bars for sums over anchors, its :math:`W[c',c]` is :math:`\bar u_1[c',c]\, \bar u_2[c',c]`, and
+    :math:`b[c'] = b_2[c'] \sum_c \bar u_1[c',c]`. A `SparseConv` is stationary at any :math:`\omega`.
+    """
+    written, read = layer.write.values.sum(1), layer.read.values.sum(2).T
+    return GlobalSum(written * read, layer.read.bias * written.sum(1), layer.write.out_shape[1:])
+
+
 def _for_each(num_anchors: int | Sequence[int] | None) -> tuple[int | None, int | None]:
-    """The numbers of anchors of `read` and of `write`."""
+    """Numbers of anchors of `read` and of `write`."""
     if num_anchors is None or isinstance(num_anchors, int):
         return num_anchors, num_anchors
     if len(num_anchors) != 2:
         raise StructureError(
-            f"num_anchors must be one number, or two, for reading and writing; {num_anchors!r} came. Leave it out for "
-            "half of the positions of each grid."
+            f"Expected num_anchors to be one number, or two for reading and writing, got {num_anchors!r}. Leave it "
+            "out for half of the positions of each grid."
         )
     return num_anchors[0], num_anchors[1]

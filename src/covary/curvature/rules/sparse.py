@@ -56,8 +56,8 @@ def sparse_write(module: SparseWrite, inputs: Float[Tensor, "N S G C"]) -> dict[
 def _basis_factors(module: AbstractSparse, response: Response) -> dict[str, JacobianFactors]:
     """The factors of the parameters of the basis."""
     return {
-        "offsets": DirectVJP(lambda gradient: response(module.anchor_slopes(), gradient).flatten(1)),
-        "omega": DirectVJP(lambda gradient: response(module.omega_slopes()[:, None], gradient).sum(1)),
+        "offsets": DirectVJP(lambda gradient: response(module.anchor_gradients(), gradient).flatten(1)),
+        "omega": DirectVJP(lambda gradient: response(module.omega_gradients()[:, None], gradient).sum(1)),
     }
 
 

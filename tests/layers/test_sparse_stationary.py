@@ -4,7 +4,8 @@ import torch
 from torch import nn
 
 import covary
-from covary.layers import GlobalSum, SparseDense, stationary
+from covary.layers import SparseDense
+from covary.layers.sparse import GlobalSum, stationary
 from layers.test_sparse import IN, OUT, moved, without_omega
 
 

@@ -1,4 +1,4 @@
-"""Relaxed layers that start as their strict path."""
+"""Relaxed layers that start as their equivariant path."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def rms(tensor):
     return float(tensor.detach().square().mean().sqrt())
 
 
-def test_the_strict_path_is_what_it_is_alone(generator):
+def test_the_equivariant_path_is_that_of_a_layer_of_its_own(generator):
     conv = Conv(2, 3, generator=generator)
     alone = conv.weight.detach().clone()
     layer = Relaxed({"f-fc": factored(generator), "conv": conv})
@@ -40,7 +40,7 @@ def test_priors_are_as_narrow_as_asked_and_biases_as_the_narrowest(generator):
     assert found == pytest.approx(expected | dict.fromkeys(biases, max(expected.values())), rel=1e-6)
 
 
-def test_where_a_basis_lies_and_how_wide_it_is_stays_free(generator):
+def test_anchors_and_inverse_length_of_a_basis_get_no_precision(generator):
     shapes = (2, 4, 4), (3, 4, 4)
     free = SparseDense(*shapes, length_scale="weight", generator=generator)
     layer = Relaxed({"s-fc": free, "s-conv": SparseConv(2, 3, generator=generator)})
@@ -72,19 +72,19 @@ def test_layers_of_one_path_stay_as_they_are(generator):
     assert all(torch.equal(before[name], tensor) for name, tensor in network.named_parameters())
 
 
-@pytest.mark.parametrize(("variant", "strict"), [("f-fc+conv", "conv"), ("f-fc+conv+gconv", "gconv-pointwise")])
-def test_a_fit_starts_near_the_network_of_strict_paths_alone(variant, strict, generator):
-    """In the limit it is that network: its weights are put into the other one, whose relaxing paths are nearly off."""
+@pytest.mark.parametrize(("variant", "equivariant"), [("f-fc+conv", "conv"), ("f-fc+conv+gconv", "gconv-pointwise")])
+def test_a_fit_starts_near_the_network_of_equivariant_paths_alone(variant, equivariant, generator):
+    """In the limit it is that network: with its weights, and other paths that are nearly inactive."""
     x = torch.randn(5, 1, 8, 8, generator=generator)
     outputs = {}
     for relaxation in (1e-2, 1e-6):
         network = relaxed_network(variant, 2, (1, 8, 8), 3, generator=torch.Generator().manual_seed(1))
-        alone = relaxed_network(strict, 2, (1, 8, 8), 3)
+        alone = relaxed_network(equivariant, 2, (1, 8, 8), 3)
         prior = covary.Prior(network, precision=initialize_equivariant(network, relaxation) | {"*": 1.0})
         start_within(Model(network, covary.Categorical(), prior.weights(network), 0), prior)
         last = variant.split("+")[-1]
         own = {
-            name.replace(f"paths.{last}.", f"paths.{strict if last == 'conv' else _name(alone)}."): tensor
+            name.replace(f"paths.{last}.", f"paths.{equivariant if last == 'conv' else _name(alone)}."): tensor
             for name, tensor in network.state_dict().items()
         }
         alone.load_state_dict({name: own[name] for name in alone.state_dict()})
@@ -98,7 +98,7 @@ def _name(network):
 
 
 @pytest.mark.parametrize(("signal", "grows"), [(0.0, False), (2.0, True)])
-def test_a_tensor_that_is_nearly_off_grows_where_its_gradient_is_longer_than_chance(signal, grows, generator):
+def test_a_nearly_inactive_tensor_grows_if_its_gradient_exceeds_the_noise(signal, grows, generator):
     """The closed form of the docstring, on a linear model with Gaussian noise, where the evidence is exact."""
     x = torch.randn(30, 4, generator=generator)
     y = 0.3 * torch.randn(30, 1, generator=generator) + signal * x[:, :1]
@@ -114,6 +114,6 @@ def test_a_tensor_that_is_nearly_off_grows_where_its_gradient_is_longer_than_cha
 
 
 @pytest.mark.parametrize("relaxation", [0.0, 1.0, -1.0, float("nan")])
-def test_a_relaxation_is_a_share(relaxation, generator):
+def test_a_relaxation_is_between_0_and_1(relaxation, generator):
     with pytest.raises(StructureError, match="between 0 and 1"):
         initialize_equivariant(relaxed_network("f-fc+conv", 1, (1, 8, 8), 3, generator=generator), relaxation)

@@ -18,16 +18,21 @@ FUNCTION = r"<m[io]>(?:log|exp|det|tr|diag|ln|min|max|sin|cos|tanh|softmax|softp
 BEFORE = re.compile(rf"(</(?:mi|mn|mstyle|mfrac|msub|msup|msubsup|mrow|munder|munderover)>)(?={FUNCTION})")
 AFTER = re.compile(rf'((?<!<msub>)(?<!<msup>)(?<!<msubsup>){FUNCTION})(?=<(?!mo stretchy="false">&#x00028;|/))')
 
+TIGHT = re.compile(r"<mo(?: stretchy=\"false\")?>(&#x0007C;|&#x02016;|\|)</mo>")  # bars of |x| and ‖x‖
+SIGN = re.compile(r"(<mo(?: [^>]*)?>(?:&#x0003D;|&#x02248;|&#x02264;|&#x02265;|,|&#x00028;)</mo>)<mo>&#x02212;</mo>")
+
 
 def to_mathml(formula: str, *, block: bool) -> str:
-    """MathML of a LaTeX formula, with the thin spaces that LaTeX has around functions."""
+    """MathML of a LaTeX formula, spaced as LaTeX does."""
     formula = " ".join(formula.split()).replace("{aligned}", "{align*}")
     if block and r"\\" in formula and r"\begin" not in formula:
         formula = rf"\begin{{align*}}{formula}\end{{align*}}"
     result = convert(formula, display="block" if block else "inline")
     if unknown := re.search(r"\\[a-zA-Z]+", result):
         raise ExtensionError(f"The formula '{formula}' has the unknown command '{unknown[0]}'. Write it otherwise.")
-    return AFTER.sub(rf"\1{SPACE}", BEFORE.sub(rf"\1{SPACE}", result))
+    result = AFTER.sub(rf"\1{SPACE}", BEFORE.sub(rf"\1{SPACE}", result))
+    result = TIGHT.sub(r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>', result)
+    return SIGN.sub(r'\1<mo form="prefix">&#x02212;</mo>', result)
 
 
 def _inline(translator: HTML5Translator, node: nodes.math) -> None:

@@ -13,7 +13,7 @@ import torch
 
 import covary
 
-augment = covary.augment.Affine2d(initial_width={"rotation": 0.8, "shift_x": 0.15, "*": 0.01})
+augment = covary.augment.Affine2d(("rotation", "shift_x"), initial_width={"rotation": 0.8, "shift_x": 0.15})
 
 # %%
 # As numbers

@@ -102,4 +102,7 @@ dense = torch.einsum("ncp,ncd,ndq->pq", flat, curvature, flat)
 print("largest difference:", (h - dense).abs().max().item() < 1e-10)
 
 # %%
-print(covary.log_evidence(double, (x, data[1])))
+terms = covary.log_evidence(double, (x, data[1]))
+print(
+    f"log evidence {terms.log_evidence:.1f} = {terms.log_likelihood:.1f} {terms.log_prior:+.1f} {terms.log_volume:+.1f}"
+)

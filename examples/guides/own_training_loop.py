@@ -37,7 +37,7 @@ widths, evidences = [], []
 for epoch in range(24):
     for images, labels, identity in loader:
         outputs = averaged(images, index=identity)
-        log_joint = model.likelihood.log_prob(outputs, labels) / len(labels) + model.prior.log_prob(
+        log_joint = model.likelihood.log_prob(outputs, labels) / len(labels) + model.prior.log_density(
             model.weights
         ) / len(x)
         weights.zero_grad()
@@ -63,4 +63,7 @@ right.plot(range(4, 24), evidences)
 right.set(xlabel="epoch", ylabel="log evidence (one probe)")
 
 # %%
-print(covary.log_evidence(model, (x, y)))
+terms = covary.log_evidence(model, (x, y))
+print(
+    f"log evidence {terms.log_evidence:.1f} = {terms.log_likelihood:.1f} {terms.log_prior:+.1f} {terms.log_volume:+.1f}"
+)

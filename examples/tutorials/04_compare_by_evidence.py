@@ -71,8 +71,10 @@ for angle, run in zip(degrees, runs, strict=True):
 #
 # Any model and data can be compared in this way: :func:`covary.log_evidence` takes a :class:`covary.Model` and data.
 
-model = runs[2].model
-print(covary.log_evidence(model, digits.train, curvature="kron"))
+terms = covary.log_evidence(runs[2].model, digits.train, curvature="kron")
+print(
+    f"log evidence {terms.log_evidence:.1f} = {terms.log_likelihood:.1f} {terms.log_prior:+.1f} {terms.log_volume:+.1f}"
+)
 
 # %%
 # Instead of training one network per width, :doc:`the width can be learned </tutorials/01_rotated_digits>` by

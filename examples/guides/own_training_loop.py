@@ -15,12 +15,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import covary
 
-digits = covary.data.limited(covary.data.load("mnist-mini"), 600, seed=0)
-x, y = covary.data.symmetrize(digits, "rotate:90", seed=0).train
+digits = covary.data.limited(covary.data.load("mnist-mini"), 400, seed=0)
+x, y = covary.data.resized(covary.data.symmetrize(digits, "rotate:90", seed=0), 14).train
 index = torch.arange(len(x))  # the identity of each datum: noise is a function of it
 
 augment = covary.augment.Affine2d(["rotation"])
-network = covary.networks.mlp(784, 50, 10, generator=torch.Generator().manual_seed(0))
+network = covary.networks.mlp(196, 50, 10, generator=torch.Generator().manual_seed(0))
 averaged = covary.Averaged(network, augment, num_samples=8)
 model = covary.Model(averaged, covary.Categorical(), covary.Prior(averaged, "scalar"))
 
@@ -34,7 +34,7 @@ hyper_optimizer = torch.optim.Adam(hyper.values(), lr=0.15, betas=(0.9, 0.95), m
 loader = DataLoader(TensorDataset(x, y, index), batch_size=50, shuffle=True, generator=torch.Generator().manual_seed(0))
 
 widths, evidences = [], []
-for epoch in range(24):
+for epoch in range(20):
     for images, labels, identity in loader:
         outputs = averaged(images, index=identity)
         log_joint = model.likelihood.log_prob(outputs, labels) / len(labels) + model.prior.log_density(
@@ -45,7 +45,7 @@ for epoch in range(24):
         weights.step()
     if epoch >= 4:
         for step in range(2):
-            gradient = covary.hypergrad.two_pass(model, (x, y), num_data=300, seed=10 * epoch + step)
+            gradient = covary.hypergrad.two_pass(model, (x, y), num_data=200, seed=10 * epoch + step)
             for name, parameter in hyper.items():
                 parameter.grad = gradient[name]
             hyper_optimizer.step()
@@ -59,7 +59,7 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
 left.plot([math.degrees(width) for width in widths])
 left.axhline(90, color="gray", ls=":")
 left.set(xlabel="epoch", ylabel="rotation in degrees (±)")
-right.plot(range(4, 24), evidences)
+right.plot(range(4, 20), evidences)
 right.set(xlabel="epoch", ylabel="log evidence (one probe)")
 
 # %%

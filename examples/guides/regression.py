@@ -23,7 +23,7 @@ model = covary.Model(network, covary.Gaussian(sigma_noise=1.0))
 # ``Gaussian(sigma_noise=1.0)`` starts with a noise of 1 and learns it by the evidence; ``learn_sigma_noise=False``
 # fixes it. No validation set is needed to separate noise from signal.
 
-config = covary.FitConfig(epochs=300, curvature="full").replace({"hyper.probes": "exact", "hyper.likelihood_lr": 0.1})
+config = covary.FitConfig(epochs=200).replace(curvature="full", hyper={"probes": "exact", "likelihood_lr": 0.1})
 run = covary.fit(model, (x, y), config, callbacks=())
 print(f"learned noise {run.likelihood.sigma_noise.item():.3f} (the data have 0.2)")
 

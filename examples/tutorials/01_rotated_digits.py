@@ -10,13 +10,13 @@ learns by how much rotation its labels do not change: from the training data alo
 # The data
 # --------
 # ``mnist-mini`` is part of the package: 5,000 training and 2,000 test digits of MNIST. :func:`covary.data.symmetrize`
-# rotates each image once, by an angle of its own. We use 1,500 of them to be quick.
+# rotates each image once, by an angle of its own. To be quick we use 1,000 of them.
 
 import matplotlib.pyplot as plt
 
 import covary
 
-digits = covary.data.limited(covary.data.load("mnist-mini"), 1500, seed=0)
+digits = covary.data.limited(covary.data.load("mnist-mini"), 1000, seed=0)
 digits = covary.data.symmetrize(digits, "rotate:90", seed=0)
 
 figure, axes = plt.subplots(1, 8, figsize=(8, 1.2))
@@ -45,7 +45,7 @@ dict(zip(augment.names, augment.widths.tolist(), strict=True))
 # :func:`covary.fit` trains the weights on the data and, every few epochs, takes steps of the widths and of the prior
 # precisions on the *evidence*. It returns a :class:`covary.Run`.
 
-run = covary.fit(network, digits.train, epochs=30, test=digits.test, callbacks=())
+run = covary.fit(network, digits.train, epochs=24, test=digits.test, callbacks=())
 print(run)
 
 # %%
@@ -65,7 +65,7 @@ axes.legend(frameon=False, ncols=2)
 # %%
 # Was it worth it? A network without augmentation, trained in the same way:
 
-plain = covary.fit(covary.networks.mlp(784, 100, 10), digits.train, epochs=30, test=digits.test, callbacks=())
+plain = covary.fit(covary.networks.mlp(784, 100, 10), digits.train, epochs=24, test=digits.test, callbacks=())
 for name, result in {"learned": run, "plain": plain}.items():
     evidence = result.record.evidence.log_evidence / len(digits.y_train)
     print(f"{name:8} test accuracy {result.record.test.accuracy:.1%}   log evidence per image {evidence:.2f}")

@@ -36,7 +36,7 @@ for image, panel in zip(placed.x_train, axes, strict=False):
 # for such networks.
 
 network = covary.networks.relaxed_network("f-fc+conv", 2, (1, 16, 16), 10)
-config = covary.FitConfig.preset("layers").replace({"epochs": 24, "hyper.burn_in": 6})
+config = covary.FitConfig.preset("layers").replace(epochs=24, hyper={"burn_in": 6})
 run = covary.fit(network, placed.train, config, test=placed.test, callbacks=())
 
 # %%

@@ -14,8 +14,8 @@ import torch
 
 import covary
 
-digits = covary.data.limited(covary.data.load("mnist-mini"), 800, seed=0)
-digits = covary.data.symmetrize(digits, "rotate:90", seed=0)
+digits = covary.data.limited(covary.data.load("mnist-mini"), 600, seed=0)
+digits = covary.data.resized(covary.data.symmetrize(digits, "rotate:90", seed=0), 14)
 
 # %%
 # One model per width
@@ -26,9 +26,9 @@ digits = covary.data.symmetrize(digits, "rotate:90", seed=0)
 
 def train(width):
     augment = covary.augment.Affine2d(["rotation"], initial_width=width).requires_grad_(False)
-    network = covary.networks.mlp(784, 50, 10, generator=torch.Generator().manual_seed(0))
+    network = covary.networks.mlp(196, 50, 10, generator=torch.Generator().manual_seed(0))
     averaged = covary.Averaged(network, augment, num_samples=8)
-    return covary.fit(averaged, digits.train, epochs=25, test=digits.test, callbacks=())
+    return covary.fit(averaged, digits.train, epochs=20, test=digits.test, callbacks=())
 
 
 degrees = [0.5, 45, 90, 135, 179]

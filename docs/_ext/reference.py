@@ -53,7 +53,8 @@ def homes() -> dict[str, dict[str, str]]:
 def _entry(path: str, value: Any) -> str:
     if inspect.isclass(value):
         members = "" if issubclass(value, BaseException) else "   :members:\n"
-        return f".. autoclass:: {path}\n{members}   :show-inheritance:\n"
+        bases = "" if value.__bases__ == (object,) else "   :show-inheritance:\n"
+        return f".. autoclass:: {path}\n{members}{bases}"
     if callable(value):
         return f".. autofunction:: {path}\n"
     return f".. autodata:: {path}\n   :no-value:\n"
@@ -83,7 +84,7 @@ def write_api(folder: Path) -> None:
     packages = public_packages()
     for name, module in packages.items():
         _write(folder / f"{name}.rst", _api_page(name, module, places[name]))
-    rows = "\n".join(f"| [`{name}`]({name}.rst) | {_first_line(module)} |" for name, module in packages.items())
+    rows = "\n".join(f"| [`{name}`]({name}.rst) | {_cell(_first_line(module))} |" for name, module in packages.items())
     listing = "\n".join(packages)
     text = (
         "# Python\n\nEvery exported name, with its signature and an example. All else is private.\n\n"
@@ -156,9 +157,8 @@ def write_settings(path: Path) -> None:
 
     names = ("images", "layers", "layers-equivariant")
     presets = [FitConfig.preset(name) for name in names]
-    head = (
-        "| setting | meaning | " + " | ".join(f'`"{name}"`' for name in names) + " |\n|---|---|" + "---|" * len(names)
-    )
+    columns = " | ".join(f"`{name}`" for name in names)
+    head = [f"| setting | meaning | {columns} |", "|---|---|" + "---|" * len(names)]
     experiment = [
         f"| `{field.name}` | {_cell(_argument(ExperimentConfig, field.name))} | `{_default(field)}` |"
         for field in fields(ExperimentConfig)
@@ -197,8 +197,7 @@ def _generate(app: "Sphinx") -> None:
     folder = Path(app.srcdir) / "reference"
     write_api(folder / "api")
     write_commands(folder / "commands.md")
-    if hasattr(covary.FitConfig, "preset"):
-        write_settings(folder / "settings.md")
+    write_settings(folder / "settings.md")
 
 
 def setup(app: "Sphinx") -> dict[str, Any]:

@@ -62,7 +62,7 @@ def test_columns_of_the_root_give_the_hessian(name, generator):
 
 
 @each
-def test_sketches_average_to_the_curvature_over_all_signs(name, generator):
+def test_random_probes_average_to_the_curvature_over_all_signs(name, generator):
     outputs, _ = example(name, generator)
     sketches = [LIKELIHOODS[name].root_product(outputs, e.expand_as(outputs)) for e in oracle.all_signs(4)]
     average = sum(torch.einsum("ni,nj->nij", sketch, sketch) for sketch in sketches) / len(sketches)
@@ -107,7 +107,7 @@ def test_confident_outputs_give_finite_values_and_gradients(name, size, dtype):
 
 
 def test_the_square_root_of_probabilities_would_give_nan():
-    """The control: what `root_product` avoids."""
+    """The control: the formula that `root_product` avoids."""
     outputs = torch.tensor([[2000.0, 0.0]], requires_grad=True)
     assert torch.autograd.grad(outputs.softmax(-1).sqrt().sum(), outputs)[0].isnan().any()
 
@@ -129,7 +129,7 @@ def test_one_output_takes_flat_targets(likelihood, generator):
     torch.testing.assert_close(flat, column, rtol=0, atol=0)
 
 
-def test_parameters_say_whether_they_are_learned_and_stay_exact():
+def test_learned_parameters_require_grad_and_are_exact():
     assert not Categorical().log_temperature.requires_grad
     assert Categorical(learn_temperature=True).log_temperature.requires_grad
     assert Gaussian().log_sigma_noise.requires_grad
@@ -169,7 +169,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("likelihood", "outputs", "targets", "error", "message"), BAD)
-def test_bad_input_is_one_clear_line(likelihood, outputs, targets, error, message):
+def test_invalid_inputs(likelihood, outputs, targets, error, message):
     with pytest.raises(error, match=message) as caught:
         likelihood.check(outputs, targets)
     assert isinstance(caught.value, CovaryError)

@@ -44,7 +44,7 @@ def test_uniform_is_three_nested_sequences(seed, stream, index):
 
 
 @given(seed=INTEGERS, number=INTEGERS)
-def test_seeds_count_modulo_two_to_the_64(seed, number):
+def test_seeds_are_modulo_two_to_the_64(seed, number):
     assert fold(seed, number) == fold(seed + 2**64, number) == fold(seed, number - 2**64)
     assert -(2**63) <= fold(seed, number) < 2**63
 
@@ -83,7 +83,7 @@ def test_distributions(seed, dtype):
     assert abs(signs.mean()) < 4 / 100000**0.5
 
 
-def test_the_extreme_words_stay_inside(monkeypatch):
+def test_extreme_words_are_inside_the_interval(monkeypatch):
     for word in (0, -1):
         monkeypatch.setattr(noise, "_words", lambda *_, word=word: torch.tensor([word]))
         for dtype in (torch.float32, torch.float64):
@@ -91,7 +91,7 @@ def test_the_extreme_words_stay_inside(monkeypatch):
             assert normal(0, torch.arange(1), dtype=dtype).isfinite()
 
 
-def test_float32_is_float64_cut_short():
+def test_float32_is_truncated_float64():
     index = torch.arange(1000)
     single, double = uniform(5, index), uniform(5, index, dtype=torch.float64)
     assert torch.equal(single.double(), (double * 2**24).floor() / 2**24)
@@ -132,7 +132,7 @@ def test_streams_differ():
     assert len(set(Stream)) == len(Stream.__members__)
 
 
-def test_draws_sixty_thousand_times_six_fast():
+def test_speed():
     start = time.perf_counter()
     uniform(0, torch.arange(60000), (6,))
     assert time.perf_counter() - start < 0.5

@@ -36,11 +36,11 @@ def test_marked_parameters_are_hyperparameters():
     assert list(hyperparameters_of(wrapper, weights)) == ["raw_length", "augment.weight", "augment.bias"]
 
 
-def test_marks_hold_inside_another_module():
+def test_marks_inside_another_module():
     assert list(weights_of(nn.Sequential(Wrapper()))) == ["0.network.weight", "0.network.bias"]
 
 
-def test_frozen_parameters_are_neither():
+def test_frozen_parameters_are_neither_weights_nor_hyperparameters():
     wrapper = Wrapper()
     wrapper.network.bias.requires_grad_(False)
     wrapper.augment.requires_grad_(False)
@@ -166,6 +166,6 @@ BAD = [
 
 
 @pytest.mark.parametrize(("arguments", "error", "message"), BAD)
-def test_bad_input_is_one_clear_line(arguments, error, message):
+def test_invalid_arguments(arguments, error, message):
     with pytest.raises(error, match=message):
         Prior(network(), **arguments)

@@ -22,7 +22,7 @@ def test_generators_in_their_order():
     assert torch.linalg.matrix_rank(generators.flatten(1)) == 6
 
 
-def test_a_subset_keeps_the_order_that_was_asked():
+def test_a_subset_is_in_the_requested_order():
     generators = affine_generators(dtype=torch.float64)
     assert torch.equal(affine_generators(("shear", "shift_y"), dtype=torch.float64), generators[[5, 1]])
 
@@ -70,7 +70,7 @@ DEGENERATE = {
 
 
 @pytest.mark.parametrize("case", DEGENERATE)
-def test_exponential_and_two_derivatives_where_eigenvalues_meet(case, generator):
+def test_exponential_and_two_derivatives_at_equal_eigenvalues(case, generator):
     top = torch.tensor(DEGENERATE[case], requires_grad=True)
     first, second = (torch.randn(2, 3, generator=generator) for _ in range(2))
 
@@ -143,7 +143,7 @@ def test_a_rotation_is_one_on_images_that_are_not_square(angle):
     turned = warp(image, matrix(rotation=angle))[0, 0, 0]
     torch.testing.assert_close(center(turned), expected, rtol=0, atol=0.01)
     torch.testing.assert_close(turned.sum(), image.sum(), rtol=0.01, atol=0)
-    # The control: without the aspect ratio the same matrix moves the blob elsewhere.
+    # The control: without the aspect ratio the same matrix moves the blob to another place.
     squeezed = warp_normalized(image, matrix(rotation=angle))[0, 0, 0]
     assert (center(squeezed) - expected).norm() > 0.5
 
@@ -199,8 +199,8 @@ def test_float32(generator):
 
 
 @pytest.mark.parametrize("num_channels", [1, 3])
-def test_images_are_read_where_they_lie(num_channels, monkeypatch, generator):
-    """However many samples: the images themselves reach `grid_sample`, once."""
+def test_images_are_not_copied(num_channels, monkeypatch, generator):
+    """For any number of samples `grid_sample` is called once, with the images themselves."""
     images, read = torch.rand(2, num_channels, 8, 8, generator=generator), []
 
     def seen(source, *arguments, **options):
@@ -227,6 +227,6 @@ IMAGES, IDENTITIES = torch.zeros(2, 1, 4, 4), torch.eye(3).expand(2, 1, 3, 3)
         (IMAGES, IDENTITIES, "circular", StructureError, "zeros, border, reflection, got 'circular'"),
     ],
 )
-def test_bad_input_is_one_clear_line(images, matrices, padding, error, message):
+def test_invalid_inputs(images, matrices, padding, error, message):
     with pytest.raises(error, match=message):
         warp(images, matrices, padding)

@@ -70,7 +70,9 @@ def test_an_element_permutes_the_slices_of_a_lifted_image(name, image):
     for element in range(group.size):
         lifted = lift(group.act(image, element), group)
         assert torch.equal(lifted, permute_slices(lift(image, group), group, element))
-        if name in ("P4", "P4M") and group.inverses[element] != element:  # the control: the inverse permutes otherwise
+        if (
+            name in ("P4", "P4M") and group.inverses[element] != element
+        ):  # the control: the inverse is another permutation
             assert not torch.equal(lifted, permute_slices(lift(image, group), group, group.inverses[element]))
 
 
@@ -189,7 +191,7 @@ def test_groups_are_compared_by_table_and_action():
 
 
 def scrambled(images, element):
-    """The first two pixels exchanged: no shift before is a shift after."""
+    """The first two pixels swapped: no shift is mapped to a shift."""
     order = torch.tensor([1, 0, *range(2, images.shape[-1])])
     return images[..., order] if element else images
 
@@ -207,6 +209,6 @@ def test_which_groups_turn_shifts(group, expected):
     assert turns_shifts(group) == expected
 
 
-def test_an_action_through_part_of_a_group_is_allowed():
+def test_an_action_may_be_that_of_a_smaller_group():
     turned = Group("P4 by its half turn", P4.table, lambda x, g: act(x, "half_turn") if g % 2 else x)
     assert torch.equal(turned.act(torch.eye(3)[:2], 3), torch.eye(3)[:2].flip(-1, -2))

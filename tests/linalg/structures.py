@@ -1,4 +1,4 @@
-"""One example of every structure, built from plain tensors: what the battery runs over."""
+"""One example of every structure, built from plain tensors."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from covary.linalg import AbstractPSD, Block, Dense, Diagonal, Kron
 
 
 class Case(NamedTuple):
-    """A structure as a function of the tensors that define it, and tensors to begin with."""
+    """A structure as a function of the tensors that define it, and initial tensors."""
 
     build: Callable[[Sequence[Tensor]], AbstractPSD]
     tensors: list[Tensor]
@@ -20,7 +20,7 @@ class Case(NamedTuple):
         return self.build(self.tensors)
 
     def leaves(self) -> list[Tensor]:
-        """Copies of the tensors that record derivatives."""
+        """Clones of the tensors with requires_grad."""
         return [tensor.clone().requires_grad_() for tensor in self.tensors]
 
 

@@ -1,4 +1,4 @@
-"""Block diagonals: names, shifts by name, one round of decompositions."""
+"""Block diagonals: names, shifts by name, decompositions in one round."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def mixed() -> Block:
 
 
 def by_name(value: Block) -> tuple[dict[str, float | torch.Tensor], torch.Tensor]:
-    """Shifts of every kind that the blocks take, and the diagonal that they amount to."""
+    """Shifts of every kind that the blocks accept, and the diagonal of all of them."""
     shifts = {
         "grouped": torch.tensor(0.3),  # in another order than the blocks
         "dense": torch.tensor([0.1, 0.2, 0.4]),
@@ -49,7 +49,7 @@ def test_gradients_by_name() -> None:
     torch.testing.assert_close(ours, expected, **EXACT)
 
 
-def test_cotangents_go_by_name() -> None:
+def test_cotangents_by_name() -> None:
     value = mixed()
     shifts, _ = by_name(value)
     ours = value.half_logdet_cotangents(shifts)
@@ -67,7 +67,7 @@ def test_shifts_of_missing_and_unknown_names_are_refused() -> None:
         value.logdet(torch.ones(19))
 
 
-def test_errors_of_a_block_carry_its_name() -> None:
+def test_errors_of_a_block_include_its_name() -> None:
     value = Block({"body": Dense(torch.eye(2)), "head": Kron(torch.zeros(2, 2), torch.eye(2))})
     with pytest.raises(NotPositiveDefiniteError, match="block 'head'"):
         value.logdet()
@@ -75,7 +75,7 @@ def test_errors_of_a_block_carry_its_name() -> None:
         value.logdet({"body": 1.0, "head": torch.ones(4)})
 
 
-def test_sums_are_exact_where_the_blocks_are_closed() -> None:
+def test_sums_of_blocks_closed_under_sums_are_exact() -> None:
     left = Block({"a": Dense(gram(0, 2, 2)), "b": Diagonal(torch.ones(3))})
     right = Block({"b": Dense(gram(1, 3, 3)), "a": Dense(gram(2, 2, 2))})  # joined by name, not by position
     in_order = Block({"a": right["a"], "b": right["b"]})
@@ -87,7 +87,7 @@ def test_sums_are_exact_where_the_blocks_are_closed() -> None:
         left + Dense(torch.eye(5))
 
 
-def test_accumulation_goes_by_name() -> None:
+def test_accumulation_by_name() -> None:
     value = mixed()
     joined = value.accumulate(value * 2.0)
     torch.testing.assert_close(joined["kron"].count, 3 * value["kron"].count)
@@ -115,7 +115,7 @@ def test_all_blocks_are_decomposed_in_one_round(monkeypatch: pytest.MonkeyPatch)
     value = mixed()
     shifts, _ = by_name(value)
     value.logdet(shifts)
-    # two Kronecker products, by their eigenvalues; the dense block goes through Cholesky
+    # two Kronecker products, by their eigenvalues; the dense block uses Cholesky
     assert rounds == {"eigh_all": [], "eigvalsh_all": [4]}
     value.solve(torch.ones(value.size), 1.0)
     assert rounds == {"eigh_all": [5], "eigvalsh_all": [4]}  # now with eigenvectors, and the dense block too
@@ -124,7 +124,7 @@ def test_all_blocks_are_decomposed_in_one_round(monkeypatch: pytest.MonkeyPatch)
     assert rounds == {"eigh_all": [5], "eigvalsh_all": [4]}
 
 
-def test_blocks_share_the_decomposition_of_what_they_were_built_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_share_the_decomposition_of_their_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     dense = Dense(gram(3, 3, 3))
     Block({"a": dense}).logdet(1.0)
 
@@ -137,7 +137,7 @@ def test_blocks_share_the_decomposition_of_what_they_were_built_from(monkeypatch
     Block({"b": dense}).logdet(3.0)
 
 
-def test_what_is_no_block_diagonal_is_refused() -> None:
+def test_invalid_blocks_are_refused() -> None:
     with pytest.raises(ShapeError, match="at least one block"):
         Block({})
     with pytest.raises(StructureError, match="block 'inner' to be Dense, Diagonal or Kron, got Block"):

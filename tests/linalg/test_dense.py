@@ -65,7 +65,7 @@ def test_sums_keep_the_narrowest_structure() -> None:
         torch.testing.assert_close(total.to_dense(), left.to_dense() + right.to_dense(), **EXACT)
 
 
-def test_sums_with_anything_else_are_refused() -> None:
+def test_sums_with_other_types_are_refused() -> None:
     for value in (Dense(torch.eye(2)), Diagonal(torch.ones(2))):
         with pytest.raises(TypeError, match="unsupported operand"):
             value + 1.0
@@ -73,7 +73,7 @@ def test_sums_with_anything_else_are_refused() -> None:
         Dense(torch.eye(2)) + Dense(torch.eye(3))
 
 
-def test_accumulation_wants_the_same_structure() -> None:
+def test_accumulation_requires_the_same_structure() -> None:
     with pytest.raises(StructureError, match="same structure, Dense, got Diagonal"):
         Dense(torch.eye(2)).accumulate(Diagonal(torch.ones(2)))
 
@@ -92,7 +92,7 @@ def test_entries_that_are_not_finite_or_symmetric_are_refused(shift: float | Ten
         Dense(torch.tensor([[1.0, 0.5], [0.0, 1.0]]), name="x").logdet(shift)
 
 
-def test_an_eigenvalue_at_zero_wants_a_shift() -> None:
+def test_an_eigenvalue_at_zero_requires_a_shift() -> None:
     for value in (Dense(torch.zeros(2, 2), name="x"), Diagonal(torch.tensor([0.0, 1.0]), name="x")):
         with pytest.raises(NotPositiveDefiniteError, match=r"block 'x' must be above 0, got 0\.000e\+00"):
             value.logdet()

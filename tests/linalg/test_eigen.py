@@ -1,4 +1,4 @@
-"""Eigen-decompositions: once, without graph, with the caller's threads as they were."""
+"""Eigen-decompositions: computed once, without graph, without changing the caller's threads."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +25,7 @@ def two_threads() -> Iterator[None]:
 
 
 def counting(name: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
-    """(threads, grad mode) of every call of that function of `torch.linalg`."""
+    """(threads, grad mode) of every call of the function of `torch.linalg`."""
     seen: list[tuple[int, bool]] = []
     original = getattr(torch.linalg, name)
 
@@ -84,7 +84,7 @@ def test_threads_are_the_callers_after_an_error(size: int, two_threads: None, mo
     assert threads_of_a_new_thread() == 2
 
 
-def test_single_precision_survives_low_rank() -> None:
+def test_low_rank_in_single_precision() -> None:
     """Few digits with black borders: LAPACK in single precision fails, or gives NaN, on several of these."""
     images = load("mnist-mini").x_train
     for start in range(0, 600, 60):
@@ -150,7 +150,7 @@ def test_a_graph_recorded_after_the_decomposition_is_complete() -> None:
     torch.testing.assert_close(ours, torch.linalg.inv(matrix.detach() + torch.eye(3)), **EXACT)
 
 
-def test_rounding_below_zero_counts_as_zero() -> None:
+def test_rounding_below_zero_is_set_to_zero() -> None:
     eps = torch.finfo(torch.float64).eps
     (spectrum,) = eigh_all([torch.diag(torch.tensor([-29 * eps, 1.0, 0.5]))])  # the limit is 30 eps
     assert spectrum.values.min() == 0
@@ -159,7 +159,7 @@ def test_rounding_below_zero_counts_as_zero() -> None:
 
 
 def test_products_too_small_for_normal_numbers_are_rounded_absolutely() -> None:
-    """A path that is off: entries of 1e-40 in single precision have lost most of their digits."""
+    """An inactive path: entries of 1e-40 in single precision have lost most of their digits."""
     matrix = torch.diag(torch.tensor([4e-39, -2.2e-42], dtype=torch.float32))
     (spectrum,) = eigh_all([matrix])
     assert bool((spectrum.values >= 0).all())
@@ -167,7 +167,7 @@ def test_products_too_small_for_normal_numbers_are_rounded_absolutely() -> None:
         eigh_all([torch.diag(torch.tensor([4e-30, -2.2e-33], dtype=torch.float32))])
 
 
-def test_rounding_is_judged_per_matrix_of_a_stack() -> None:
+def test_rounding_is_relative_to_each_matrix_of_a_stack() -> None:
     small, large = torch.diag(torch.tensor([-1e-9, 1e-3])), torch.diag(torch.tensor([1.0, 1e9]))
     with pytest.raises(NotPositiveDefiniteError):
         eigh_all([torch.stack([small, large])])
@@ -181,6 +181,6 @@ def test_bad_entries_are_refused_before_the_decomposition(calls: list[tuple[int,
     assert calls == []
 
 
-def test_nothing_to_decompose_is_no_error() -> None:
+def test_an_empty_list_of_matrices() -> None:
     assert eigh_all([]) == []
     eigen.decompose({})

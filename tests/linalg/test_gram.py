@@ -1,4 +1,4 @@
-"""Sums that remember their rows: the same eigenvalues from a smaller matrix."""
+"""Sums that keep their rows: the same eigenvalues from a smaller matrix."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def remembered(rows: Tensor) -> Gram:
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The size of every matrix whose eigenvalues alone are found."""
+    """The size of every matrix of which only eigenvalues are computed."""
     seen: list[int] = []
     original = torch.linalg.eigvalsh
     monkeypatch.setattr(torch.linalg, "eigvalsh", lambda matrix: seen.append(matrix.shape[-1]) or original(matrix))
@@ -47,21 +47,21 @@ def test_eigenvalues_are_those_of_the_whole_matrix(name: str, sizes: list[int]) 
     assert max(sizes) <= 3, "4 × 4 and 5 × 5 matrices of two rows were decomposed whole"
 
 
-def test_the_rows_are_what_is_decomposed() -> None:
+def test_the_rows_are_decomposed() -> None:
     """The control: rows of another matrix give another determinant."""
     rows = normal(0, 1, 2, 5)
     wrong = Dense(Gram(rows[0].mT @ rows[0], 2 * rows))
     assert not torch.allclose(wrong.logdet(0.3), values()["dense"].logdet(0.3))
 
 
-def test_eigenvectors_come_from_the_whole_matrix() -> None:
+def test_eigenvectors_are_those_of_the_whole_matrix() -> None:
     for value in values().values():
         vector = normal(5, value.size)
         solved = value.solve(vector, 0.3)
         torch.testing.assert_close(value.to_dense() @ solved + 0.3 * solved, vector, **EXACT)
 
 
-def test_rows_add_up_until_they_are_as_many_as_columns(sizes: list[int]) -> None:
+def test_rows_are_kept_while_they_are_fewer_than_columns(sizes: list[int]) -> None:
     parts = [Kron(remembered(normal(seed, 2, 2, 5)), gram(seed, 1, 1), 2.0) for seed in range(3)]
     two = parts[0].accumulate(parts[1])
     three = two.accumulate(parts[2])
@@ -75,7 +75,7 @@ def test_rows_add_up_until_they_are_as_many_as_columns(sizes: list[int]) -> None
     assert two.accumulate(plain).grams[0].rows is None
 
 
-def test_only_a_map_that_changes_nothing_keeps_the_rows() -> None:
+def test_only_an_identity_map_keeps_the_rows() -> None:
     block = Block(values())
     torch.testing.assert_close(block.map(lambda t: t).logdet(0.3), block.logdet(0.3), **EXACT)
     assert block.map(lambda t: t)["kron"].grams[0].rows is not None

@@ -44,7 +44,7 @@ def test_order_is_that_of_a_flattened_weight() -> None:
     assert not torch.allclose(product, other_order)
 
 
-def test_accumulated_halves_are_one_pass() -> None:
+def test_accumulation_equals_one_pass() -> None:
     inputs, grads = normal(3, 10, 3), normal(4, 10, 2)
 
     def one_pass(rows: slice) -> Kron:
@@ -58,14 +58,14 @@ def test_accumulated_halves_are_one_pass() -> None:
     assert not torch.allclose(summed, whole.to_dense())  # the matrices themselves do not add up
 
 
-def test_sums_are_refused_with_the_remedy() -> None:
+def test_sums_are_refused_with_an_alternative() -> None:
     kron = Kron(gram(5, 2, 2), gram(6, 2, 2))
     for left, right in ((kron, kron), (kron, Dense(gram(7, 4, 4))), (Diagonal(torch.ones(4)), kron)):
         with pytest.raises(TypeError, match=r"sum of two Kronecker products is not.*accumulate.*to_dense\(\)"):
             left + right
 
 
-def test_a_shift_per_row_is_refused_with_the_remedy() -> None:
+def test_a_shift_per_row_is_refused_with_an_alternative() -> None:
     kron = Kron(gram(5, 2, 2), gram(6, 2, 2), name="head")
     for call in (kron.logdet, kron.effective_dimension, kron.half_logdet_cotangents):
         with pytest.raises(StructureError, match=r"block 'head'.*no closed-form log-determinant.*scalar shift per"):
@@ -81,15 +81,15 @@ def test_no_data_is_the_zero_matrix() -> None:
 
 
 def test_noise_cannot_cancel_the_trace_of_an_estimate() -> None:
-    """Eigenvalues below zero count as zero, in the trace as well: else a small trace would make a large matrix."""
+    """Negative eigenvalues are set to zero in the trace too: otherwise a small trace would give a large matrix."""
     a, b = torch.diag(torch.tensor([1.0, -0.999])), torch.diag(torch.tensor([0.5, -0.499]))
     value = Kron(a, b, None, estimated=True)
     torch.testing.assert_close(value.logdet(1.0), torch.tensor(1.5).log())
     torch.testing.assert_close(Kron(-a, -b, None, estimated=True).logdet(1.0), torch.tensor(1.499).log())
 
 
-def test_traces_too_small_to_divide_by_are_those_of_no_data() -> None:
-    """A path that is off, in single precision: its partial traces are products of four tiny numbers."""
+def test_traces_too_small_to_divide_by_are_treated_as_no_data() -> None:
+    """An inactive path in single precision: its partial traces are products of four tiny numbers."""
     tiny = 1e-30 * gram(5, 2, 2, 2).float()
     tiny[0] = gram(6, 2, 2).float()
     input_cov, grad_cov = (tiny.clone().requires_grad_() for _ in range(2))
@@ -120,7 +120,7 @@ def test_wrong_shapes_are_refused(input_shape: tuple[int, ...], grad_shape: tupl
 
 
 @pytest.mark.parametrize("count", [-1.0, 0.0, float("nan")])
-def test_counts_that_no_sum_has_are_refused(count: float) -> None:
+def test_invalid_counts_are_refused(count: float) -> None:
     with pytest.raises(StructureError, match="count of block 'x' must be"):
         Kron(torch.eye(2), torch.eye(2), count, name="x")
 
@@ -132,7 +132,7 @@ def test_errors_name_the_factor() -> None:
         Kron(torch.full((1, 1), torch.nan), torch.eye(2), name="x").logdet(5.0)
 
 
-def test_accumulation_wants_equal_shapes() -> None:
+def test_accumulation_requires_equal_shapes() -> None:
     with pytest.raises(ShapeError, match="same shapes"):
         Kron(gram(0, 2, 2), gram(1, 3, 3)).accumulate(Kron(gram(0, 3, 3), gram(1, 2, 2)))
     with pytest.raises(StructureError, match="same structure, Kron, got Dense"):
@@ -140,8 +140,8 @@ def test_accumulation_wants_equal_shapes() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_factors_that_have_all_but_vanished_are_as_symmetric_as_their_bits_allow(dtype):
-    """A path that was switched off left a factor of numbers below the smallest normal one: a run died of it."""
+def test_tiny_factors_are_symmetric_up_to_absolute_rounding(dtype):
+    """An inactive path has a factor of numbers below the smallest normal one; a run failed because of it."""
     smallest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
     faint = torch.tensor([[4.0, 1.0], [2.0, 4.0]], dtype=dtype) * smallest
     assert faint[0, 1] != faint[1, 0]
@@ -152,8 +152,8 @@ def test_factors_that_have_all_but_vanished_are_as_symmetric_as_their_bits_allow
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_factors_that_have_all_but_vanished_are_as_definite_as_their_bits_allow(dtype):
-    """Each of many products lost up to the smallest normal number: a run died of an eigenvalue of -6e-36."""
+def test_tiny_factors_are_definite_up_to_absolute_rounding(dtype):
+    """Each of many products is rounded by up to the smallest normal number; a run failed at an eigenvalue of -6e-36."""
     kind = torch.finfo(dtype)
     scale = 1e3 * kind.tiny / kind.eps**0.5
     faint = torch.tensor([[1.0, 1.01], [1.01, 1.0]], dtype=dtype) * scale

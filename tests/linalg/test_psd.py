@@ -1,4 +1,4 @@
-"""Every structure does what its dense matrix does: values, first derivatives, samples, sums."""
+"""Every structure agrees with its dense matrix: values, first derivatives, samples, sums."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 def flat(statistics: tuple[Tensor, ...] | dict[str, tuple[Tensor, ...]]) -> list[Tensor]:
-    """The tensors of a value as one list, whatever its structure."""
+    """The tensors of a matrix of any structure as one list."""
     if isinstance(statistics, dict):
         return [tensor for group in statistics.values() for tensor in group]
     return list(statistics)
@@ -33,7 +33,7 @@ def gradients(case: Case, quantity: str, *arguments: Tensor) -> tuple[list[Tenso
         shift = torch.tensor(SHIFT, dtype=torch.float64, requires_grad=True)
         result = definition(case.build(leaves), *leaves[len(case.tensors) :], shift)
         weights = torch.arange(1.0, result.numel() + 1, dtype=torch.float64).reshape(result.shape)
-        # `eigh` sees one symmetric matrix; two triangles that move apart are outside the domain.
+        # `eigh` reads one triangle of a symmetric matrix; derivatives of single entries are not defined.
         derivatives = torch.autograd.grad((weights * result).sum(), [*leaves, shift])
         found.append([symmetric(d) for d in derivatives])
     return found[0], found[1]
@@ -102,7 +102,7 @@ def test_logdet_passes_gradcheck(case: Case) -> None:
     def through_symmetric(*leaves: Tensor) -> Tensor:
         return case.build([symmetric(leaf) for leaf in leaves[:-1]]).logdet(leaves[-1])
 
-    # Central differences need a spectrum that stays positive; the rank-one case has the battery's other tests.
+    # Central differences need a spectrum that stays positive; the rank-one case is covered by the other tests.
     eye = [torch.eye(t.shape[-1], dtype=t.dtype) if t.ndim > 1 else torch.ones_like(t) for t in case.tensors]
     leaves = [(t + 0.1 * e).requires_grad_() for t, e in zip(case.tensors, eye, strict=True)]
     shift = torch.tensor(SHIFT, dtype=torch.float64, requires_grad=True)
@@ -118,15 +118,15 @@ def test_cotangents_are_the_derivative_of_half_the_dense_logdet(case: Case) -> N
     assert not any(cotangent.requires_grad for cotangent in flat(ours))
 
 
-def test_tensors_are_what_the_value_was_built_from(case: Case) -> None:
+def test_tensors_are_those_of_the_constructor(case: Case) -> None:
     for ours, given in zip(flat(case.value().tensors), case.tensors, strict=True):
         assert ours is given
 
 
-def test_map_reaches_every_statistic(case: Case) -> None:
+def test_map_is_applied_to_every_statistic(case: Case) -> None:
     value = case.value()
     torch.testing.assert_close(value.map(lambda t: t.double()).to_dense(), value.to_dense())
-    # Doubling A, B and count doubles B ⊗ A / count, so a count left behind shows.
+    # Doubling A, B and count doubles B ⊗ A / count, so that a count that was not doubled is detected.
     torch.testing.assert_close(value.map(lambda t: 2 * t).to_dense(), 2 * value.to_dense(), **EXACT)
     leaves = case.leaves()
     assert not case.build(leaves).map(torch.Tensor.detach).to_dense().requires_grad

@@ -9,7 +9,7 @@ from covary.benchmarks import WORKLOADS
 from covary.errors import CovaryError
 from covary.records import Claim, Study
 from covary.reproduce import STUDIES
-from covary.reproduce.cells import Piece, made
+from covary.reproduce.cells import CellSpec, compute_cells
 from covary.reproduce.figures import STUDY_FIGURES
 
 
@@ -38,10 +38,11 @@ def studied(monkeypatch) -> list[tuple]:
     """The calls of a study whose one claim does not hold, in the place of the study 'recover'."""
     calls: list[tuple] = []
 
-    def study(scale, seed, data_dir, progress, folder):
+    def study(request):
+        scale, seed, data_dir, progress, folder = request
         calls.append((scale, seed, data_dir))
         progress("studying", 0.5)
-        made([Piece("moon", {"scale": scale}, Claim, lambda: Claim("a", "b", "c", True))], folder, progress)
+        compute_cells([CellSpec("moon", {"scale": scale}, Claim, lambda: Claim("a", "b", "c", True))], folder, progress)
         if data_dir is not None and data_dir.name == "nowhere":
             raise CovaryError("killed")
         claim = Claim("the moon is near", "< 1 km", "384,400 km", False)

@@ -1,7 +1,8 @@
-"""Cells of the studies of layer-wise equivariance, as training might leave them."""
+"""Cells of the studies of layer-wise equivariance, as training might give them."""
 
 from covary.records import Evidence, Layer, LayerPath, Metrics
-from covary.reproduce.paper2.layer_study import EVIDENCE, Cell
+from covary.reproduce.paper2.layer_study import EVIDENCE, SMOKE, Cell, Cells, Scale
+from covary.reproduce.study import Request
 
 
 def layer(number: int, shares: dict[str, float]) -> Layer:
@@ -21,3 +22,7 @@ def cell(
     evidence = Evidence(-80.0, -30.0, 10.0, -100.0, 50, "kron", "exact") if method == EVIDENCE else None
     layers = [layer(number, found) for number, found in enumerate(shares or [])]
     return Cell(data, network, method, 1234, Metrics(accuracy, loss, 0.1, 100, 1), evidence, layers, 60.0)
+
+
+def cells_of(found: list[Cell], scale: Scale | None = None, request: Request | None = None) -> Cells:
+    return Cells(found, scale or Scale(1, None, 8, SMOKE), request or Request())

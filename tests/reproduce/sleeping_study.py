@@ -1,4 +1,4 @@
-"""A study of two cells that each leave their process's number in a folder and sleep: started to be killed."""
+"""A study of two cells that each write their process's number to a folder and sleep: started to be killed."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from covary.reproduce.cells import Piece, made
+from covary.reproduce.cells import CellSpec, compute_cells
 
 
 def sleep(folder: str) -> None:
@@ -15,5 +15,5 @@ def sleep(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    pieces = [Piece(name, {}, type(None), partial(sleep, sys.argv[1])) for name in "ab"]
-    made(pieces, None, lambda name, share: None, 2)
+    specs = [CellSpec(name, {}, type(None), partial(sleep, sys.argv[1])) for name in "ab"]
+    compute_cells(specs, None, lambda name, share: None, 2)

@@ -1,4 +1,4 @@
-"""Finished cells of a study: read instead of made again, refused where they are not what was asked for."""
+"""Finished cells of a study: read instead of computed again, refused if their settings differ."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from covary.errors import DataError, StructureError
-from covary.reproduce.cells import STUDY, Piece, discard, made, require_fresh, wall_time
+from covary.reproduce.cells import STUDY, CellSpec, compute_cells, discard, require_fresh, wall_time
 
 WORKER = Path(__file__).parent / "sleeping_study.py"
 SETTINGS = {"epochs": 3, "widths": (1, 2), "data_dir": "here"}
@@ -30,83 +30,83 @@ def silent(name: str, share: float) -> None:
 
 
 def a_cell(folder: Path | None, settings: dict | None = None, *, value: float = 1.5) -> Count:
-    piece = Piece("Digit, F-FC+CONV, ω", settings or SETTINGS, Count, lambda: Count("first", [value]))
-    (found,) = made([piece], folder, silent).values()
+    spec = CellSpec("Digit, F-FC+CONV, ω", settings or SETTINGS, Count, lambda: Count("first", [value]))
+    (found,) = compute_cells([spec], folder, silent).values()
     return found
 
 
 def never() -> Count:
-    raise AssertionError("a finished cell is not made again")
+    raise AssertionError("a finished cell is not computed again")
 
 
 def square(number: int) -> Count:
     if number < 0:
-        raise DataError(f"{number} came")
+        raise DataError(f"got {number}")
     return Count(str(number), [number**2])
 
 
-def squares(*numbers: int) -> list[Piece[Count]]:
-    return [Piece(str(number), SETTINGS, Count, partial(square, number)) for number in numbers]
+def squares(*numbers: int) -> list[CellSpec[Count]]:
+    return [CellSpec(str(number), SETTINGS, Count, partial(square, number)) for number in numbers]
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_work_comes_back_in_its_order_with_any_number_of_processes(processes):
-    told: list[tuple[str, float]] = []
-    found = made(squares(3, 1, 2), None, lambda name, share: told.append((name, share)), processes)
+def test_records_have_the_order_of_specs_with_any_number_of_processes(processes):
+    seen: list[tuple[str, float]] = []
+    found = compute_cells(squares(3, 1, 2), None, lambda name, share: seen.append((name, share)), processes)
     assert [(name, cell.values) for name, cell in found.items()] == [("3", [9]), ("1", [1]), ("2", [4])]
-    assert {name for name, _ in told} == {"3", "1", "2"}
-    assert [share for _, share in told] == [(i + (processes > 1)) / 3 for i in range(3)]
+    assert {name for name, _ in seen} == {"3", "1", "2"}
+    assert [share for _, share in seen] == [(i + (processes > 1)) / 3 for i in range(3)]
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_the_first_error_ends_the_work(processes):
-    with pytest.raises(DataError, match="-1 came"):
-        made(squares(-1, 2), None, silent, processes)
+    with pytest.raises(DataError, match="got -1"):
+        compute_cells(squares(-1, 2), None, silent, processes)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_what_is_kept_is_not_made_again_and_counts_as_done(tmp_path, processes):
-    told: list[float] = []
-    made(squares(3, 2), tmp_path, silent)
-    pieces = [replace(piece, make=never) if piece.name != "1" else piece for piece in squares(3, 1, 2)]
-    found = made(pieces, tmp_path, lambda name, share: told.append(share), processes)
+def test_a_kept_cell_is_not_computed_again_and_counts_as_done(tmp_path, processes):
+    seen: list[float] = []
+    compute_cells(squares(3, 2), tmp_path, silent)
+    specs = [replace(spec, make=never) if spec.name != "1" else spec for spec in squares(3, 1, 2)]
+    found = compute_cells(specs, tmp_path, lambda name, share: seen.append(share), processes)
     assert [cell.values for cell in found.values()] == [[9], [1], [4]]
-    assert told == [(2 + (processes > 1)) / 3]
+    assert seen == [(2 + (processes > 1)) / 3]
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_every_kept_cell_is_checked_before_any_other_is_made(tmp_path, processes):
-    """Else a study of hours would end with the news that its last cell cannot be used."""
-    made([Piece("last", SETTINGS | {"epochs": 4}, Count, partial(square, 1))], tmp_path, silent)
-    pieces = [Piece("first", SETTINGS, Count, never), Piece("last", SETTINGS, Count, never)]
-    with pytest.raises(StructureError, match=r"last\.json was made with epochs = 4; 3 came"):
-        made(pieces, tmp_path, silent, processes)
+def test_every_kept_cell_is_checked_before_any_other_is_compute_cells(tmp_path, processes):
+    """Otherwise a study of hours would end with an error about its last cell."""
+    compute_cells([CellSpec("last", SETTINGS | {"epochs": 4}, Count, partial(square, 1))], tmp_path, silent)
+    specs = [CellSpec("first", SETTINGS, Count, never), CellSpec("last", SETTINGS, Count, never)]
+    with pytest.raises(StructureError, match=r"epochs = 4 as in .*last\.json, got 3"):
+        compute_cells(specs, tmp_path, silent, processes)
 
 
-def test_a_finished_cell_is_read_and_not_made_again(tmp_path):
+def test_a_finished_cell_is_read_and_not_computed_again(tmp_path):
     first = a_cell(tmp_path / "cells")
     assert a_cell(tmp_path / "cells", value=9.0) == first
     assert [path.name for path in (tmp_path / "cells").iterdir()] == ["digit-f-fc+conv-.json"]
 
 
-def test_without_a_folder_every_cell_is_made(tmp_path):
+def test_without_a_folder_every_cell_is_compute_cells(tmp_path):
     assert a_cell(None, value=1.0).values == [1.0]
     assert a_cell(None, value=2.0).values == [2.0]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_cell_is_made(tmp_path):
+def test_another_cell_is_compute_cells(tmp_path):
     a_cell(tmp_path)
-    assert made(squares(2), tmp_path, silent) == {"2": Count("2", [4])}
+    assert compute_cells(squares(2), tmp_path, silent) == {"2": Count("2", [4])}
 
 
-def test_a_cell_whose_making_fails_is_not_kept(tmp_path):
+def test_a_cell_that_fails_is_not_kept(tmp_path):
     with pytest.raises(DataError):
-        made(squares(-1), tmp_path, silent)
+        compute_cells(squares(-1), tmp_path, silent)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_settings_are_refused_but_for_where_data_lie(tmp_path):
+def test_other_settings_are_refused_except_the_folder_of_data(tmp_path):
     first = a_cell(tmp_path)
     assert a_cell(tmp_path, SETTINGS | {"data_dir": "there"}, value=9.0) == first
     for other in (SETTINGS | {"epochs": 4}, SETTINGS | {"more": 1}, {"epochs": 3}):
@@ -119,7 +119,7 @@ def test_a_broken_file_is_named(tmp_path, text):
     a_cell(tmp_path)
     path = next(tmp_path.iterdir())
     path.write_text(text)
-    with pytest.raises(DataError, match=r"digit-f-fc\+conv-.json is no finished cell"):
+    with pytest.raises(DataError, match=r"finished cell .*digit-f-fc\+conv-.json"):
         a_cell(tmp_path)
 
 
@@ -134,15 +134,15 @@ def test_an_unfinished_study_is_refused_unless_it_is_resumed(tmp_path):
     discard(tmp_path / "cells")
 
 
-def test_a_complete_study_is_not_resumed_but_may_be_made_anew(tmp_path):
+def test_a_complete_study_is_not_resumed_but_may_be_computed_again(tmp_path):
     (tmp_path / STUDY).write_text("{}")
     require_fresh(tmp_path / "cells", False)
-    with pytest.raises(StructureError, match="nothing to resume"):
+    with pytest.raises(StructureError, match="unfinished study to resume"):
         require_fresh(tmp_path / "cells", True)
 
 
 def test_workers_end_with_a_study_that_is_killed(tmp_path):
-    """Else they would train beside those of the resumed study."""
+    """Otherwise they would train beside those of the resumed study."""
     study = subprocess.Popen([sys.executable, str(WORKER), str(tmp_path)])
     try:  # three processes import torch, perhaps beside other tests
         pids = _within(
@@ -156,7 +156,7 @@ def test_workers_end_with_a_study_that_is_killed(tmp_path):
 
 
 def _within(seconds: float, look: Callable[[], Any]) -> Any:
-    """What a look comes to, as soon as it is anything."""
+    """The first value of a look that is not None."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if (seen := look()) is not None:

@@ -48,7 +48,7 @@ def reproduce(
     from rich.console import Console
 
     from ..records import write_study
-    from ..reproduce import SCALES, STUDIES
+    from ..reproduce import SCALES, STUDIES, Request
     from ..reproduce.cells import STUDY, discard, require_fresh
     from ..reproduce.figures import STUDY_FIGURES, study_table
 
@@ -60,7 +60,7 @@ def reproduce(
     require_fresh(cells, resume)
     folder.mkdir(parents=True, exist_ok=True)  # before the study, which an impossible path would lose
     with progress(name) as told:
-        study = STUDIES[name](scale, seed, data_dir, told, cells)
+        study = STUDIES[name](Request(scale, seed, data_dir, told, cells))
     write_study(study, folder / STUDY)
     for kind in ("svg", "png"):
         draw(STUDY_FIGURES[name](study), folder / f"figure.{kind}")

@@ -1,4 +1,4 @@
-"""The cells of a study of many networks: several at a time, and kept so that a killed study goes on where it was."""
+"""The cells of a study of many networks: computed in parallel, and kept so that a killed study can be resumed."""
 
 import json
 import os
@@ -24,20 +24,20 @@ from ..errors import DataError, StructureError
 from ..records import from_plain
 
 Record = TypeVar("Record")
-Work = Mapping[str, Callable[[], Record]]  # name -> what makes the record
-Told = Callable[[str, int], None]  # (name, how many of the work are done) -> nothing
-STUDY = "study.json"  # what a complete study is written to, beside the folder of its cells
+Work = Mapping[str, Callable[[], Record]]  # name -> function that computes the record
+Report = Callable[[str, int], None]  # called with the name and the number of cells that are done
+STUDY = "study.json"  # the file of a complete study, beside the folder of its cells
 
 
 @dataclass(frozen=True)
-class Piece(Generic[Record]):
-    """A cell that is wanted.
+class CellSpec(Generic[Record]):
+    """One cell of a study.
 
     Arguments:
-        name: What tells it from the others of its study.
-        settings: What it is made with; a kept one that was made with others is refused.
+        name: Its name, unique in the study.
+        settings: Its settings; a kept cell with other settings is refused.
         kind: The frozen dataclass of its record.
-        make: What makes it; with several processes it must be known by name to each of them.
+        make: The function that computes the record; with several processes it must be importable by name.
     """
 
     name: str
@@ -46,58 +46,59 @@ class Piece(Generic[Record]):
     make: Callable[[], Record]
 
 
-def made(
-    pieces: Sequence[Piece[Record]], folder: Path | None, progress: Progress, processes: int = 1
+def compute_cells(
+    specs: Sequence[CellSpec[Record]], folder: Path | None, progress: Progress, processes: int = 1
 ) -> dict[str, Record]:
-    """The records of all cells by name, in their order; each is kept when it is complete.
+    """The records of all cells by name, in their order; each is written to the folder when it is complete.
 
-    What an earlier session finished is read, all of it before any other is made: a cell of other settings, or a broken
-    one, is told at once and not after hours.
+    Cells that an earlier session finished are read before any other is computed, so that a broken one or one with
+    other settings raises its error at once.
 
     Arguments:
-        pieces: The cells, in the order in which they are begun.
-        folder: Where finished ones are kept, one file each; None to keep none.
-        progress: Told what is begun, or with several processes what was done last, and the share of all that is done.
-        processes: How many are at work at a time, with one thread each: networks this small gain little from a second.
+        specs: The cells, in the order in which they are started.
+        folder: The folder of finished cells, one file each; None to keep none.
+        progress: Called with the cell that starts, or with several processes the last one that is done, and the
+            fraction of cells that are done.
+        processes: The number of processes, with one thread each: small networks gain little from a second thread.
     """
-    before = {} if folder is None else _finished(pieces, folder)
-    work = {piece.name: partial(_make, piece, folder) for piece in pieces if piece.name not in before}
+    before = {} if folder is None else _finished(specs, folder)
+    work = {spec.name: partial(_make, spec, folder) for spec in specs if spec.name not in before}
 
-    def tell(name: str, number: int) -> None:
-        progress(name, (len(before) + number) / len(pieces))
+    def report(name: str, number: int) -> None:
+        progress(name, (len(before) + number) / len(specs))
 
-    found = before | (_one_by_one(work, tell) if processes == 1 else _at_a_time(work, tell, processes))
-    return {piece.name: found[piece.name] for piece in pieces}
+    found = before | (_one_by_one(work, report) if processes == 1 else _in_parallel(work, report, processes))
+    return {spec.name: found[spec.name] for spec in specs}
 
 
-def _one_by_one(work: Work[Record], tell: Told) -> dict[str, Record]:
+def _one_by_one(work: Work[Record], report: Report) -> dict[str, Record]:
     found = {}
     for number, (name, make) in enumerate(work.items()):
-        tell(name, number)
+        report(name, number)
         found[name] = make()
     return found
 
 
-def _at_a_time(work: Work[Record], tell: Told, processes: int) -> dict[str, Record]:
+def _in_parallel(work: Work[Record], report: Report, processes: int) -> dict[str, Record]:
     # spawned: a forked child would share the parent's threads, which do not survive the fork
-    with ProcessPoolExecutor(processes, get_context("spawn"), _alone) as pool:
+    with ProcessPoolExecutor(processes, get_context("spawn"), _start_worker) as pool:
         waiting = {pool.submit(make): name for name, make in work.items()}
         try:
             for number, done in enumerate(as_completed(waiting), start=1):
                 done.result()
-                tell(waiting[done], number)
+                report(waiting[done], number)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # what has begun ends by itself, the rest never begins
+            pool.shutdown(wait=False, cancel_futures=True)  # running cells end by themselves, the others never start
             raise
         return {name: done.result() for done, name in waiting.items()}
 
 
 def wall_time(seconds: Iterable[float], processes: int) -> float:
-    """The seconds from the first start to the last end of work that is begun in its order, by whoever is free.
+    """The seconds from the first start to the last end of cells that free processes start in their order.
 
     Arguments:
-        seconds: What each piece took, over all sessions of a study.
-        processes: How many are at work at a time.
+        seconds: The seconds of each cell, over all sessions of a study.
+        processes: The number of processes.
     """
     ends = [0.0] * processes
     for spent in seconds:
@@ -105,15 +106,15 @@ def wall_time(seconds: Iterable[float], processes: int) -> float:
     return max(ends)
 
 
-def _alone() -> None:
-    """One thread, no progress bars of several fits on one terminal, and an end when the study is killed."""
+def _start_worker() -> None:
+    """Use one thread, silence the progress bars of several fits, and end when the study is killed."""
     torch.set_num_threads(1)
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - open as long as the process
-    threading.Thread(target=_end_with_the_study, daemon=True).start()
+    threading.Thread(target=_end_with_study, daemon=True).start()
 
 
-def _end_with_the_study() -> None:
-    """Nothing before the study's process is gone; then this one ends too, or it would train beside a resumed study."""
+def _end_with_study() -> None:
+    """End this process when the study's process is gone; it would otherwise train beside a resumed study."""
     study = parent_process()
     assert study is not None, "a worker has a study"
     wait([study.sentinel])
@@ -121,40 +122,40 @@ def _end_with_the_study() -> None:
 
 
 def require_fresh(folder: Path, resume: bool) -> None:
-    """Nothing, or an error where cells of an unfinished study would be mistaken, or nothing is left to resume."""
+    """Raise `StructureError` if the folder has cells of an unfinished study, or has none to resume."""
     if not resume and folder.exists():
         raise StructureError(
-            f"{folder.parent} holds an unfinished study. Pass --resume to go on with it, or name another folder."
+            f"{folder.parent} has an unfinished study. Pass --resume to continue it, or name another folder."
         )
     if resume and not folder.exists() and (folder.parent / STUDY).exists():
         raise StructureError(
-            f"{folder.parent} holds a complete study: there is nothing to resume. Leave --resume out to make it anew, "
-            "or name another folder."
+            f"Expected an unfinished study to resume, got a complete one in {folder.parent}. Remove --resume to run it "
+            "again, or name another folder."
         )
 
 
 def discard(folder: Path) -> None:
-    """Nothing of the cells: the study they belong to is complete."""
+    """Remove the cells of a complete study."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make(piece: Piece[Record], folder: Path | None) -> Record:
-    """The record of a cell, written when it is complete."""
-    settings = _plain(piece.settings)  # before the work: settings that cannot be written would lose it
-    record = piece.make()
+def _make(spec: CellSpec[Record], folder: Path | None) -> Record:
+    """Return the record of a cell and write it when it is complete."""
+    settings = _plain(spec.settings)  # before the work: settings that cannot be written would lose it
+    record = spec.make()
     if folder is not None:
         content = {"settings": settings, "record": asdict(cast(Any, record))}
-        write_text(_path(folder, piece.name), json.dumps(content, allow_nan=False) + "\n")
+        write_text(_path(folder, spec.name), json.dumps(content, allow_nan=False) + "\n")
     return record
 
 
-def _finished(pieces: Sequence[Piece[Record]], folder: Path) -> dict[str, Record]:
-    """The records of the cells that are kept, by name."""
-    return {piece.name: _read(path, piece) for piece in pieces if (path := _path(folder, piece.name)).exists()}
+def _finished(specs: Sequence[CellSpec[Record]], folder: Path) -> dict[str, Record]:
+    """The records of the cells in the folder, by name."""
+    return {spec.name: _read(path, spec) for spec in specs if (path := _path(folder, spec.name)).exists()}
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as they are when read: tuples are lists."""
+    """The settings as read from JSON: tuples are lists."""
     plain: dict[str, Any] = json.loads(json.dumps(dict(settings)))
     return plain
 
@@ -163,18 +164,20 @@ def _path(folder: Path, name: str) -> Path:
     return folder / f"{re.sub(r'[^a-z0-9+]+', '-', name.lower())}.json"
 
 
-def _read(path: Path, piece: Piece[Record]) -> Record:
+def _read(path: Path, spec: CellSpec[Record]) -> Record:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         written, plain = dict(content["settings"]), content["record"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"{path} is no finished cell of a study ({error}). Remove it to make the cell anew.") from error
-    settings = _plain(piece.settings)
+        raise DataError(
+            f"Expected a finished cell of a study in {path} ({error}). Remove it to compute it again."
+        ) from error
+    settings = _plain(spec.settings)
     for name in settings.keys() | written.keys():
         if name != "data_dir" and written.get(name) != settings.get(name):
             raise StructureError(
-                f"{path} was made with {name} = {written.get(name)!r:.60}; {settings.get(name)!r:.60} came. Resume "
+                f"Expected {name} = {written.get(name)!r:.60} as in {path}, got {settings.get(name)!r:.60}. Resume "
                 "with the same settings, or name another folder."
             )
-    record: Record = from_plain(plain, piece.kind, str(path))
+    record: Record = from_plain(plain, spec.kind, str(path))
     return record

@@ -1,4 +1,4 @@
-"""What a study was to show, and whether it did: a table of its claims, and its figure."""
+"""The table of a study's claims, and the figure of each study."""
 
 from collections.abc import Callable
 
@@ -7,10 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..records import Study
-from .paper1.recover_figure import recover_figure
-from .paper1.sampling_figure import sampling_figure
-from .paper1.table1_figure import table_figure
-from .paper1.toy_figure import toy_figure
+from .paper1.figures import recover_figure, sampling_figure, table_figure, toy_figure
 from .paper2.figures import cifar_layers_figure, groups_figure, quadrant_figure, separable_figure
 from .paper3.figures import reparametrization_figure
 
@@ -28,7 +25,7 @@ STUDY_FIGURES: dict[str, Callable[[Study], Figure]] = {
 
 
 def study_table(study: Study) -> Table:
-    """The claims of a study: the bar, what was found, and whether it was reached."""
+    """The claims of a study: what was expected, what was found, and whether the claim holds."""
     table = Table(title=Text(study.title))
     for column in ("claim", "expected", "found", "holds"):
         table.add_column(column, overflow="fold")

@@ -1,4 +1,4 @@
-"""The study of known symmetries: its settings, its reading of widths, and what it claims when."""
+"""The study of known symmetries: its settings, its widths, and when its claims hold."""
 
 import math
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from covary.records import Baseline, Evidence, RunRecord, Symmetry
-from covary.reproduce.paper1 import recover as room
+from covary.reproduce.paper1 import recover as module
 from covary.reproduce.paper1.recover import (
     CIRCLE,
     EXPECTED,
@@ -23,6 +23,7 @@ from covary.reproduce.paper1.recover import (
     recover,
     settings,
 )
+from covary.reproduce.study import Request
 
 UNITS = {"shift_x": "half-widths", "shift_y": "half-heights", "rotation": "radians"}
 NONE = dict.fromkeys(("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear"), 0.01)
@@ -48,7 +49,7 @@ def trained(log_evidence: float) -> Baseline:
 
 
 def holding(runs: dict[str, RunRecord], **other: float) -> dict[str, bool]:
-    """Whether each claim holds where networks with widths that stay have a log evidence of -1000, but for some."""
+    """Whether each claim holds if networks with fixed widths have a log evidence of -1000, except some."""
     names = {"circle": CIRCLE, "learned": LEARNED_SHIFTS}
     evidences = dict.fromkeys((LEAST, CIRCLE, TRUE_SHIFTS, LEARNED_SHIFTS), -1000.0)
     evidences |= {names[key]: value for key, value in other.items()}
@@ -116,17 +117,17 @@ def test_the_dominant_generator_moves_points_most(widths, name):
 
 def test_finished_networks_are_read_again_and_not_trained_again(tmp_path, monkeypatch):
     done = []
-    first = recover("smoke", 0, None, lambda name, share: done.append(name), tmp_path)
+    first = recover(Request("smoke", progress=lambda name, share: done.append(name), folder=tmp_path))
     assert done == [*VERSIONS, *FIXED]
     assert len(list(tmp_path.iterdir())) == len(done)
-    monkeypatch.setattr(room, "learn", None)
-    monkeypatch.setattr(room, "run_baseline", None)
-    assert recover("smoke", 0, None, lambda name, share: None, tmp_path) == first
+    monkeypatch.setattr(module, "learn", None)
+    monkeypatch.setattr(module, "run_baseline", None)
+    assert recover(Request("smoke", folder=tmp_path)) == first
 
 
 def test_settings_of_a_version():
     for scale in SCALES:
-        chosen = {version: settings(version, scale, 7, None) for version in VERSIONS}
+        chosen = {version: settings(version, Request(scale, 7)) for version in VERSIONS}
         assert [config.symmetrize for config in chosen.values()] == list(VERSIONS.values())
         assert {config.fit.seed for config in chosen.values()} == {7}
         assert {version for version, config in chosen.items() if config.augment == "correlated"} == {"scaled"}

@@ -1,4 +1,4 @@
-"""The study of sampling errors: its slope by hand, what it claims when, and a small run."""
+"""The study of sampling errors: its exponent by hand, when its claims hold, and a small run."""
 
 import dataclasses
 import json
@@ -6,7 +6,8 @@ import json
 import pytest
 
 from covary.records import Study
-from covary.reproduce.paper1.sampling import _claims, _slope, sampling
+from covary.reproduce.paper1.sampling import _claims, _exponent, sampling
+from covary.reproduce.study import Request
 
 # of 16 and 32 samples: outputs, hyper-gradient, its mean over seeds
 ERRORS = {
@@ -26,7 +27,7 @@ FASTER = "outputs: that of Sobol samples falls faster"
 
 @pytest.fixture(scope="module")
 def study() -> Study:
-    return sampling("smoke", 0, lambda message, done: None)
+    return sampling(Request("smoke"))
 
 
 def test_a_study_is_plain_numbers(study):
@@ -39,7 +40,7 @@ def test_every_size_has_every_sampler(study):
     ]
 
 
-def test_errors_lie_between_nothing_and_everything(study):
+def test_errors_are_between_0_and_1(study):
     for row in study.rows:
         assert 0 < row["outputs"] < 1
         assert 0 < row["hyper-gradient"] < (1 if row["sampler"] != "two sets" else 2)  # of few data, it scatters
@@ -52,22 +53,22 @@ def test_the_conclusion_quotes_the_rows_of_the_defaults(study):
 
 
 @pytest.mark.parametrize("power", [-0.5, -1.25])
-def test_the_slope_of_a_power_is_its_exponent(power):
+def test_the_exponent_of_a_power(power):
     rows = [{"sampler": "sobol", "S": size, "outputs": 3 * size**power} for size in (1, 2, 4, 16)]
     other = [{"sampler": "random", "S": size, "outputs": 1.0} for size in (1, 2)]
-    assert _slope(rows + other, "sobol", "outputs") == pytest.approx(power)
-    assert _slope(rows + other, "random", "outputs") == pytest.approx(0)
+    assert _exponent(rows + other, "sobol", "outputs") == pytest.approx(power)
+    assert _exponent(rows + other, "random", "outputs") == pytest.approx(0)
 
 
-def failed(sampler: str = "", changes: dict[str, float] | None = None, **slopes: float) -> set[str]:
-    """The sentences of the claims that do not hold, with other errors of 16 samples of one kind, or slopes."""
+def failed(sampler: str = "", changes: dict[str, float] | None = None, **exponents: float) -> set[str]:
+    """The sentences of the claims that do not hold, with other errors of 16 samples of one kind, or exponents."""
     rows = [
         {"sampler": kind, "S": size}
         | dict(zip(NAMES, errors, strict=True))
         | ((changes or {}) if (kind, size) == (sampler, 16) else {})
         for (kind, size), errors in ERRORS.items()
     ]
-    fitted = {f"outputs, {kind}": slope for kind, slope in ({"random": -0.5, "sobol": -1.0} | slopes).items()}
+    fitted = {f"outputs, {kind}": exponent for kind, exponent in ({"random": -0.5, "sobol": -1.0} | exponents).items()}
     return {claim.sentence for claim in _claims(rows, fitted) if not claim.holds}
 
 
@@ -87,11 +88,11 @@ def test_two_sets_with_as_much_bias_as_one_fail_their_claim(bias, holds):
     assert failed("two sets", {"hyper-gradient, mean": bias}) == (set() if holds else {LESS_BIAS})
 
 
-@pytest.mark.parametrize(("slope", "holds"), [(-0.61, False), (-0.59, True), (-0.41, True), (-0.39, False)])
-def test_the_slope_of_independent_samples_holds_within_a_tenth_of_a_half(slope, holds):
-    assert failed(random=slope) == (set() if holds else {ROOT})
+@pytest.mark.parametrize(("exponent", "holds"), [(-0.61, False), (-0.59, True), (-0.41, True), (-0.39, False)])
+def test_the_exponent_of_independent_samples_holds_within_a_tenth_of_a_half(exponent, holds):
+    assert failed(random=exponent) == (set() if holds else {ROOT})
 
 
-@pytest.mark.parametrize(("slope", "holds"), [(-0.51, True), (-0.5, False), (-0.49, False)])
-def test_sobol_samples_that_fall_no_faster_fail_their_claim(slope, holds):
-    assert failed(sobol=slope) == (set() if holds else {FASTER})
+@pytest.mark.parametrize(("exponent", "holds"), [(-0.51, True), (-0.5, False), (-0.49, False)])
+def test_sobol_samples_that_fall_no_faster_fail_their_claim(exponent, holds):
+    assert failed(sobol=exponent) == (set() if holds else {FASTER})

@@ -50,7 +50,7 @@ def test_claims_fail_where_it_is_not(changes, word):
         assert claim.holds is (word not in claim.sentence)
 
 
-def test_on_full_rotation_learned_may_lie_a_little_below_augerino():
+def test_on_full_rotation_learned_may_be_a_little_below_augerino():
     held = {claim.sentence: claim.holds for claim in _claims(cells(augerino=0.952))}
     assert held["fully rotated: learned near Augerino"]
     assert not held["translated: learned above Augerino"]

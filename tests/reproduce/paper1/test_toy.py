@@ -1,4 +1,4 @@
-"""The toy study: its likelihood of shared copies by brute force, what it claims when, and a small run."""
+"""The toy study: its likelihood of weighted samples by brute force, when its claims hold, and a small run."""
 
 import dataclasses
 import json
@@ -23,15 +23,16 @@ from covary.reproduce.paper1.toy_models import (
     POLAR,
     STANDARD,
     TRUE_DEGREES,
-    SharedCategorical,
-    copies,
+    WeightedCategorical,
+    rotated_samples,
 )
+from covary.reproduce.study import Request
 from oracles.curvature import ggn, loss_of
 
-NUM_COPIES = 3
+NUM_SAMPLES = 3
 SEEDS = (3, 4, 5)
 EVIDENCES = {PLAIN: -60.0, POLAR: -45.0, STANDARD: -70.0, FULL: -40.0, KFAC: -42.0}
-NEAR = "polar coordinates come near the learned model"
+NEAR = "polar coordinates are near the learned model"
 TIME = "one seed, all panels"
 
 
@@ -45,8 +46,8 @@ def points():
     return rotated_arcs(num_data=10, seed=0, dtype=torch.float64)
 
 
-def test_copies_are_rotations_up_to_the_true_width(points):
-    many = copies(points, 500, seed=1)
+def test_samples_are_rotations_up_to_the_true_width(points):
+    many = rotated_samples(points, 500, seed=1)
     assert torch.equal(many.y, points.y.repeat_interleave(500))
     torch.testing.assert_close(many.x.norm(dim=1), points.x.norm(dim=1).repeat_interleave(500))
     turned = torch.view_as_complex(many.x.view(10, 500, 2)) / torch.view_as_complex(points.x).unsqueeze(1)
@@ -56,34 +57,34 @@ def test_copies_are_rotations_up_to_the_true_width(points):
     assert bool((degrees.amin(1) < -59).all())
 
 
-def test_shared_log_likelihood_is_the_mean_over_copies(network, points):
-    many = copies(points, NUM_COPIES, seed=2)
-    found = SharedCategorical(NUM_COPIES).log_prob(network(many.x), many.y)
+def test_weighted_log_likelihood_is_the_mean_over_samples(network, points):
+    many = rotated_samples(points, NUM_SAMPLES, seed=2)
+    found = WeightedCategorical(NUM_SAMPLES).log_prob(network(many.x), many.y)
     expected = 0.0
     for n, label in enumerate(points.y):
-        logits = network(many.x[n * NUM_COPIES : (n + 1) * NUM_COPIES])
+        logits = network(many.x[n * NUM_SAMPLES : (n + 1) * NUM_SAMPLES])
         expected = expected + logits.softmax(1)[:, label].log().mean()
     torch.testing.assert_close(found, torch.as_tensor(expected))
 
 
-def test_shared_curvature_is_that_of_data_of_weight_one_in_s(network, points):
-    many = copies(points, NUM_COPIES, seed=2)
-    found = full(network, SharedCategorical(NUM_COPIES), tuple(many)).to_dense()
+def test_weighted_curvature_is_that_of_data_of_weight_one_in_s(network, points):
+    many = rotated_samples(points, NUM_SAMPLES, seed=2)
+    found = full(network, WeightedCategorical(NUM_SAMPLES), tuple(many)).to_dense()
     whole = loss_of("categorical", many.y)
-    torch.testing.assert_close(found, ggn(network, many.x, lambda f: whole(f) / NUM_COPIES))
+    torch.testing.assert_close(found, ggn(network, many.x, lambda f: whole(f) / NUM_SAMPLES))
 
 
-def test_shared_curvature_is_not_that_of_averaged_logits(network, points):
-    many = copies(points, NUM_COPIES, seed=2)
-    shared = full(network, SharedCategorical(NUM_COPIES), tuple(many)).to_dense().detach()
-    averaged = full(_MeanOfCopies(network), Categorical(), (many.x.view(10, -1), points.y)).to_dense().detach()
-    assert float((shared - averaged).norm()) > 0.01 * float(shared.norm())
+def test_weighted_curvature_is_not_that_of_averaged_logits(network, points):
+    many = rotated_samples(points, NUM_SAMPLES, seed=2)
+    weighted = full(network, WeightedCategorical(NUM_SAMPLES), tuple(many)).to_dense().detach()
+    averaged = full(_MeanOfSamples(network), Categorical(), (many.x.view(10, -1), points.y)).to_dense().detach()
+    assert float((weighted - averaged).norm()) > 0.01 * float(weighted.norm())
 
 
-def test_one_copy_holds_the_whole(network, points):
+def test_one_sample_has_the_whole_likelihood(network, points):
     logits = network(points.x)
     epsilon = torch.ones_like(logits)
-    one, whole = SharedCategorical(1), Categorical()
+    one, whole = WeightedCategorical(1), Categorical()
     torch.testing.assert_close(one.log_prob_each(logits, points.y), whole.log_prob_each(logits, points.y))
     torch.testing.assert_close(one.root_product(logits, epsilon), whole.root_product(logits, epsilon))
 
@@ -91,7 +92,7 @@ def test_one_copy_holds_the_whole(network, points):
 @pytest.fixture(scope="module")
 def study() -> Study:
     told: list[float] = []
-    found = toy("smoke", 3, lambda message, done: told.append(done))
+    found = toy(Request("smoke", 3, progress=lambda message, done: told.append(done)))
     assert told == sorted(told)
     assert told[0] >= 0
     assert told[-1] < 1
@@ -208,12 +209,12 @@ def test_the_slowest_seed_has_a_minute_for_all_panels(seconds, holds):
     assert failed({(5, KFAC): {"seconds": seconds}}) == (set() if holds else {TIME})
 
 
-class _MeanOfCopies(nn.Module):
+class _MeanOfSamples(nn.Module):
     """The average of logits over copies that lie side by side."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
-        self.network, self.num_samples = network, NUM_COPIES
+        self.network, self.num_samples = network, NUM_SAMPLES
 
     def forward(self, x, index=None, *, seed=0):
-        return self.network(x.reshape(-1, 2)).reshape(len(x), NUM_COPIES, -1).mean(1)
+        return self.network(x.reshape(-1, 2)).reshape(len(x), NUM_SAMPLES, -1).mean(1)

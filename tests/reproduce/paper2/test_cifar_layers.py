@@ -4,7 +4,8 @@ import pytest
 
 from covary.reproduce.paper2.cifar_layers import DATA, NETWORKS, _claims, cifar_layers
 from covary.reproduce.paper2.layer_study import EVIDENCE, MAP, Cell
-from reproduce.relaxed_cells import cell
+from covary.reproduce.study import Request
+from reproduce.relaxed_cells import cell, cells_of
 
 # As in the paper: convolutional but for the last layer but one.
 SHARES = {
@@ -29,11 +30,11 @@ def cells(changes: Table | None = None, losses: Table | None = None, shares: dic
 
 
 def failed(found: list[Cell]) -> set[str]:
-    return {claim.sentence for claim in _claims(found) if not claim.holds}
+    return {claim.sentence for claim in _claims(cells_of(found)) if not claim.holds}
 
 
 def test_all_hold_on_the_pattern_of_the_paper():
-    assert len(_claims(cells())) == 10
+    assert len(_claims(cells_of(cells()))) == 10
     assert failed(cells()) == set()
 
 
@@ -67,9 +68,9 @@ def test_length_scales_have_a_column_each(monkeypatch):
     seen = []
     monkeypatch.setattr(
         "covary.reproduce.paper2.cifar_layers.train_all",
-        lambda jobs, folder, progress, processes: seen.extend(jobs) or cells(),
+        lambda jobs, scale, request: seen.extend(jobs) or cells_of(cells(), scale, request),
     )
-    study = cifar_layers("cpu", 0, None, lambda message, done: None)
+    study = cifar_layers(Request("cpu"))
     sparse = [(job.config.network, job.method) for job in seen if job.network.startswith("S-")]
     assert sparse == [
         ("relaxed:s-conv:6", MAP),

@@ -1,4 +1,4 @@
-"""Figures of the studies of layer-wise equivariance, drawn from nothing but their JSON."""
+"""Figures of the studies of layer-wise equivariance, drawn from their JSON alone."""
 
 import json
 from dataclasses import asdict
@@ -75,7 +75,7 @@ def test_cifar_layers_divides_the_layers_of_relaxed_networks_alone():
     assert "1" not in words, "too narrow for its number"
 
 
-def test_groups_has_mean_least_and_most_of_each_path():
+def test_groups_has_mean_minimum_and_maximum_of_each_path():
     _, losses, below = groups_figure(groups_study()).axes
     assert heights(losses) == pytest.approx([0.5, 0.5, 0.2])
     free, strict = below.lines

@@ -1,4 +1,4 @@
-"""What the studies of layer-wise equivariance share: settings, training in two ways, and reading of cells."""
+"""The training that the studies of layer-wise equivariance share: settings, two methods, and cells."""
 
 import math
 from dataclasses import asdict, replace
@@ -19,23 +19,17 @@ from covary.reproduce.paper2.layer_study import (
     Job,
     Scale,
     Version,
-    accuracy,
-    best_accuracy,
-    configuration,
-    row,
-    settings,
-    shares,
-    spent,
     train_all,
 )
+from covary.reproduce.study import Request
 from experiments.small import config
-from reproduce.relaxed_cells import cell
+from reproduce.relaxed_cells import cell, cells_of
 
 TINY = SMOKE.replace(weights={"batch_size": 15})
 
 
-def quiet(message: str, done: float) -> None:
-    """Nothing."""
+def trained(jobs: list[Job], processes: int = 1, **request) -> list[Cell]:
+    return train_all(jobs, replace(Scale(1, 1, 4, SMOKE), processes=processes), Request(**request)).all
 
 
 def two_paths(image_shape: tuple[int, int, int], num_outputs: int) -> nn.Module:
@@ -52,7 +46,8 @@ def jobs(folder, network: str = "mlp:4") -> list[Job]:
 
 def test_settings_of_a_network():
     scale = Scale(3, 70, 16, SMOKE, train_augment="flips+shifts")
-    found = settings("s-fc:weight", Version("cifar-10", "rotate:180"), scale, 5, None)
+    request = Request(seed=5)
+    found = scale.config("s-fc:weight", Version("cifar-10", "rotate:180"), request)
     assert (found.network, found.symmetrize, found.num_train, found.size) == (
         "relaxed:s-fc:3:weight",
         "rotate:180",
@@ -61,18 +56,18 @@ def test_settings_of_a_network():
     )
     assert (found.fit, found.train_augment) == (SMOKE.replace(seed=5), "flips+shifts")
     assert found.standardize
-    plain = settings("conv", Version("mnist", task="digit"), scale, 5, None)
+    plain = scale.config("conv", Version("mnist", task="digit"), request)
     assert (plain.network, plain.task, plain.train_augment) == ("relaxed:conv:3", "digit", "none")
     own = {"alpha": 3, "num_train": 70, "size": 16, "processes": 1, "train_augment": "flips+shifts", "relaxation": 1.0}
     follow = replace(scale, fit=SMOKE.replace(weights={"prior_scaled_lr": True}), relaxation=0.3)
-    assert settings("f-fc+conv", Version("mnist"), follow, 5, None).relaxation == 0.3
-    assert configuration(scale, 5) == own | SMOKE.replace(seed=5).as_dict()
+    assert follow.config("f-fc+conv", Version("mnist"), request).relaxation == 0.3
+    assert scale.as_dict() == own | SMOKE.as_dict()
 
 
 def test_map_has_neither_evidence_nor_layers_and_the_evidence_has_both(tmp_path):
     told: list[tuple[str, float]] = []
     chosen = jobs(tmp_path, "reproduce.paper2.test_layer_study:two_paths")
-    strict, learned = train_all(chosen, None, lambda message, done: told.append((message, done)))
+    strict, learned = trained(chosen, progress=lambda message, done: told.append((message, done)))
     assert told == [("bars, F-FC+CONV, MAP", 0.0), ("bars, F-FC+CONV, evidence", 0.5)]
     assert (strict.evidence, strict.layers) == (None, [])
     assert learned.evidence.num_data == 30
@@ -81,13 +76,13 @@ def test_map_has_neither_evidence_nor_layers_and_the_evidence_has_both(tmp_path)
     assert strict.num_params == learned.num_params == sum(weight.numel() for weight in network.parameters())
 
 
-def test_map_climbs_the_log_joint_with_precision_one(tmp_path):
+def test_map_ascends_the_log_joint_with_precision_one(tmp_path):
     """One step of Adam from zero moments moves each weight by its rate against the sign of the gradient."""
     rates = {"lr": 1e-3, "lr_min": 1e-3, "relative_lr": None, "max_grad_norm": None}
     fit = TINY.replace(epochs=1, weights={"batch_size": 30, **rates})
     job = jobs(tmp_path)[0]
     job = job._replace(config=replace(job.config, fit=fit))
-    found = train_all([job], None, quiet)[0]
+    (found,) = trained([job])
     task = prepared(job.config)
     network, (x, y) = model(job.config, task), task.dataset.train
     loss = torch.nn.functional.cross_entropy(network(x), y)
@@ -102,53 +97,55 @@ def test_map_climbs_the_log_joint_with_precision_one(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_at_a_time_come_to_the_same(tmp_path):
+def test_two_at_a_time_give_the_same(tmp_path):
     torch.set_default_dtype(torch.float32)  # another process has torch's own, in which weights are drawn
     told: list[float] = []
-    together = train_all(jobs(tmp_path), tmp_path / "cells", lambda message, done: told.append(done), processes=2)
+    report = lambda message, done: told.append(done)  # noqa: E731
+    together = trained(jobs(tmp_path), 2, folder=tmp_path / "cells", progress=report)
     assert told == [0.5, 1.0]
     assert len(list((tmp_path / "cells").iterdir())) == 2
-    for one, other in zip(together, train_all(jobs(tmp_path), None, quiet), strict=True):
+    for one, other in zip(together, trained(jobs(tmp_path)), strict=True):
         assert one.method == other.method
         assert one.test.nll == pytest.approx(other.test.nll, rel=1e-9)
-    assert spent([together[0], together[0]], Scale(1, 1, 4, SMOKE, 2)) == together[0].seconds
+    assert cells_of([together[0], together[0]], Scale(1, 1, 4, SMOKE, 2)).seconds == together[0].seconds
 
 
 @pytest.mark.slow
-def test_an_error_in_another_process_is_told(tmp_path):
+def test_an_error_in_another_process_is_raised(tmp_path):
     job = jobs(tmp_path)[0]
     broken = job._replace(config=replace(job.config, network="nothing"))
     with pytest.raises(StructureError, match="Expected a network among .*got 'nothing'"):
-        train_all([broken], None, quiet, processes=2)
+        trained([broken], 2)
 
 
 def test_finished_cells_are_not_trained_again(tmp_path, monkeypatch):
-    first = train_all(jobs(tmp_path), tmp_path / "cells", quiet)
-    monkeypatch.setattr("covary.reproduce.paper2.layer_study.prepared", None)  # whatever trains fails
-    assert train_all(jobs(tmp_path), tmp_path / "cells", quiet) == first
+    first = trained(jobs(tmp_path), folder=tmp_path / "cells")
+    monkeypatch.setattr("covary.reproduce.paper2.layer_study.prepared", None)  # all training fails
+    assert trained(jobs(tmp_path), folder=tmp_path / "cells") == first
     with pytest.raises(TypeError):
-        train_all(jobs(tmp_path), tmp_path / "other", quiet)
+        trained(jobs(tmp_path), folder=tmp_path / "other")
 
 
-def test_cells_come_back_from_plain_numbers():
+def test_cells_are_read_from_plain_numbers():
     whole = cell("digit", "CONV", EVIDENCE, 0.9, [{"conv": 1.0}])
     assert from_plain(asdict(whole), Cell, "cell") == whole
 
 
 def test_a_line_of_a_table():
-    found = row(cell("digit", "CONV", EVIDENCE, 0.9))
+    found = cell("digit", "CONV", EVIDENCE, 0.9).row()
     assert (found["accuracy %"], found["evidence per datum"], found["parameters"]) == (90.0, -2.0, 1234)
-    assert row(cell("digit", "CONV", MAP, 0.9))["evidence per datum"] is None
+    assert cell("digit", "CONV", MAP, 0.9).row()["evidence per datum"] is None
 
 
 def test_accuracies_are_those_of_the_cell_that_is_named():
-    cells = [cell("a", "CONV", MAP, 0.5), cell("a", "CONV", EVIDENCE, 0.7), cell("b", "CONV", MAP, 0.9)]
-    assert accuracy(cells, "a", "CONV", MAP) == 0.5
-    assert accuracy(cells, "b", "CONV", MAP) == 0.9
-    assert best_accuracy(cells, "a", "CONV") == 0.7
+    found = [cell("a", "CONV", MAP, 0.5), cell("a", "CONV", EVIDENCE, 0.7), cell("b", "CONV", MAP, 0.9)]
+    cells = cells_of(found)
+    assert cells.accuracy("a", "CONV", MAP) == 0.5
+    assert cells.accuracy("b", "CONV", MAP) == 0.9
+    assert cells.best_accuracy("a", "CONV") == 0.7
 
 
-def test_shares_are_mean_least_and_most_over_layers():
-    layers = cell("a", "b", EVIDENCE, 0.5, [{"conv": 0.2, "fc": 0.8}, {"conv": 0.6, "fc": 0.4}]).layers
-    assert shares(layers)["conv"] == pytest.approx((0.4, 0.2, 0.6))
-    assert shares(layers)["fc"] == pytest.approx((0.6, 0.4, 0.8))
+def test_shares_are_mean_minimum_and_maximum_over_layers():
+    shares = cell("a", "b", EVIDENCE, 0.5, [{"conv": 0.2, "fc": 0.8}, {"conv": 0.6, "fc": 0.4}]).shares()
+    assert shares["conv"] == pytest.approx((0.4, 0.2, 0.6))
+    assert shares["fc"] == pytest.approx((0.6, 0.4, 0.8))

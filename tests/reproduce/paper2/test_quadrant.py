@@ -4,7 +4,8 @@ import pytest
 
 from covary.reproduce.paper2.layer_study import EVIDENCE, MAP, METHODS, Cell
 from covary.reproduce.paper2.quadrant import BOTH, DIGIT, NETWORKS, SCALES, _claims, _speed, quadrant
-from reproduce.relaxed_cells import cell
+from covary.reproduce.study import Request
+from reproduce.relaxed_cells import cell, cells_of
 
 # As in the paper.
 LEVELS = {
@@ -27,11 +28,11 @@ def cells(changes: dict[tuple[str, str, str], float] | None = None) -> list[Cell
 
 
 def failed(found: list[Cell]) -> set[str]:
-    return {claim.sentence for claim in _claims(found) if not claim.holds}
+    return {claim.sentence for claim in _claims(cells_of(found)) if not claim.holds}
 
 
 def test_all_hold_on_the_figures_of_the_paper():
-    assert len(_claims(cells())) == 4
+    assert len(_claims(cells_of(cells()))) == 4
     assert failed(cells()) == set()
 
 
@@ -63,11 +64,11 @@ def test_both_methods_see_the_same_settings(monkeypatch):
     seen = []
     monkeypatch.setattr(
         "covary.reproduce.paper2.quadrant.train_all",
-        lambda jobs, folder, progress, processes: seen.extend(jobs) or cells(),
+        lambda jobs, scale, request: seen.extend(jobs) or cells_of(cells(), scale, request),
     )
     for scale in SCALES:
         seen.clear()
-        study = quadrant(scale, 3, None, lambda message, done: None)
+        study = quadrant(Request(scale, 3))
         assert [(job.data, job.network, job.method) for job in seen] == [
             (cell.data, cell.network, cell.method) for cell in cells()
         ]

@@ -6,7 +6,8 @@ import torch
 from covary.networks import build
 from covary.reproduce.paper2.layer_study import MAP, Cell
 from covary.reproduce.paper2.separable import DATA, FACTORIZATIONS, _count_claims, _order_claims, count, separable
-from reproduce.relaxed_cells import cell
+from covary.reproduce.study import Request
+from reproduce.relaxed_cells import cell, cells_of
 
 
 def cells(changes: dict[str, float] | None = None) -> list[Cell]:
@@ -41,8 +42,8 @@ def test_counting_takes_no_memory_and_agrees_with_a_network_that_does(name):
 
 
 def test_the_order_is_that_of_the_paper():
-    assert all(claim.holds for claim in _order_claims(cells()))
-    broken = [claim.sentence for claim in _order_claims(cells({"separable": 0.7})) if not claim.holds]
+    assert all(claim.holds for claim in _order_claims(cells_of(cells())))
+    broken = [claim.sentence for claim in _order_claims(cells_of(cells({"separable": 0.7}))) if not claim.holds]
     assert broken == ["accuracy: pointwise above separable"]
 
 
@@ -50,9 +51,9 @@ def test_rows_say_the_widths_that_are_counted(monkeypatch):
     seen = []
     monkeypatch.setattr(
         "covary.reproduce.paper2.separable.train_all",
-        lambda jobs, folder, progress, processes: seen.extend(jobs) or cells(),
+        lambda jobs, scale, request: seen.extend(jobs) or cells_of(cells(), scale, request),
     )
-    study = separable("paper", 0, None, lambda message, done: None)
+    study = separable(Request("paper"))
     assert {job.method for job in seen} == {MAP}
     assert {job.config.symmetrize for job in seen} == {"rotate:180"}
     assert study.rows[0]["parameters at α"] == "1,025,380 (10), 371,200 (6)"

@@ -1,4 +1,4 @@
-"""Figures of `covary reproduce reparametrization` and `covary geometry`, drawn from nothing but their numbers."""
+"""Figures of `covary reproduce reparametrization` and `covary geometry`, drawn from their numbers alone."""
 
 from covary.experiments.geometry_figure import geometry_figure, geometry_table
 from covary.records import Study

@@ -13,6 +13,7 @@ from covary.reproduce.paper3.coordinates import determinants, modes, paths, prio
 from covary.reproduce.paper3.invariant_evidence import sine, trained
 from covary.reproduce.paper3.optimizer_bias import Minima, Minimum, minima
 from covary.reproduce.paper3.reparametrization import reparametrization
+from covary.reproduce.study import Request
 
 PARTS = {"App. A", "Fig. 2a", "Fig. 2b", "App. E.1", "Table 1", "Table 3", "Fig. 5", "estimates"}
 FEW = Minima(("mnist-mini",), 60, 1, 1, 20, num_products=6, batch_size=20)
@@ -20,7 +21,7 @@ FEW = Minima(("mnist-mini",), 60, 1, 1, 20, num_products=6, batch_size=20)
 
 @pytest.fixture(scope="module")
 def study() -> Study:
-    return reparametrization("smoke", 0, None, lambda message, done: None)
+    return reparametrization(Request("smoke"))
 
 
 def test_a_study_is_plain_numbers(study):
@@ -74,7 +75,7 @@ def test_the_kernels_of_two_parametrizations():
     assert standard[1] > 8 * standard[0]
 
 
-def test_the_noise_of_the_points_does_not_know_their_place():
+def test_the_noise_of_the_points_does_not_depend_on_their_place():
     x, y = sine(0)
     residual = (y - x.sin()).flatten()
     assert residual.std() == pytest.approx(0.3, rel=0.15)
@@ -87,10 +88,10 @@ def test_training_lowers_the_loss():
     assert after < 0.7 * before
 
 
-def test_finished_minima_are_not_made_again(tmp_path, monkeypatch):
-    first = minima(FEW, 0, None, lambda message, done: None, tmp_path)
+def test_finished_minima_are_not_trained_again(tmp_path, monkeypatch):
+    first = minima(FEW, Request(folder=tmp_path))
     monkeypatch.setattr(optimizer_bias, "_train", lambda *arguments: pytest.fail("it was trained again"))
-    again = minima(FEW, 0, None, lambda message, done: None, tmp_path)
+    again = minima(FEW, Request(folder=tmp_path))
     assert again == first
     assert math.isfinite(first.rows[0]["naive"])
 

@@ -1,22 +1,21 @@
 """Is a symmetry that was put into the data found again?
 
 Paper 1, Sec. 5.2, Fig. 3 and 4. Digits are rotated fully or partly, shifted, or scaled, each by its own random
-amount; a network with one hidden layer learns all six affine widths together, on the scaled digits with coefficients
-that may move together. What counts is that the right generator dominates, by the right amount.
+amount; a network with one hidden layer learns all six affine widths together, on the scaled digits with correlated
+coefficients. The right generator should dominate, by the right amount.
 """
 
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from ..._types import Progress
 from ...config import ExperimentConfig, FitConfig
 from ...experiments.build import learn, prepared, run_baseline
 from ...records import Baseline, Claim, RunRecord, Study
 from ...training import versions
-from ..cells import Piece, made
+from ..cells import CellSpec, compute_cells
+from ..study import Request
 
 VERSIONS = {
     "fully rotated": "rotate:180",
@@ -33,8 +32,8 @@ EXPECTED = {
 }
 TOLERANCE = 0.15
 LEAST_FULL_ROTATION = 2.5
-FLAT = 0.01  # share of the evidence by which that of a full circle may lie above that of the least rotation
-# Networks that are trained besides with widths that stay, for their evidence.
+FLAT = 0.01  # fraction of the evidence by which that of a full circle may exceed that of the smallest rotation
+# Networks with fixed widths, trained for their evidence.
 FIXED = LEAST, CIRCLE, TRUE_SHIFTS, LEARNED_SHIFTS = (
     "fully rotated, ±2.5 rad fixed",
     "fully rotated, full circle fixed",
@@ -45,7 +44,7 @@ FIXED = LEAST, CIRCLE, TRUE_SHIFTS, LEARNED_SHIFTS = (
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything: the data, how many of them, the network, and its training."""
+    """The sizes of the study: the data and their number, the network, and its training."""
 
     data: str
     num_train: int | None
@@ -75,53 +74,45 @@ SCALES = {
 }
 
 
-def recover(scale: str, seed: int, data_dir: Path | None, progress: Progress, folder: Path | None = None) -> Study:
-    """The widths learned on five versions of MNIST, against the amounts that they were made with.
-
-    Arguments:
-        scale: "smoke", "cpu" or "paper".
-        seed: The seed of data and training.
-        data_dir: Where MNIST is looked for first.
-        progress: Told what is being done and the share of the whole that is done.
-        folder: Where finished networks are kept; None to keep none.
-    """
+def recover(request: Request) -> Study:
+    """The widths learned on five versions of MNIST, against the true amounts of the data."""
     learning = len(VERSIONS) / (len(VERSIONS) + len(FIXED))
-    configs = {version: settings(version, scale, seed, data_dir) for version in VERSIONS}
-    pieces = [Piece(name, config.as_dict(), RunRecord, partial(_learned, config)) for name, config in configs.items()]
-    runs = made(pieces, folder, lambda name, share: progress(name, learning * share))
+    configs = {version: settings(version, request) for version in VERSIONS}
+    specs = [CellSpec(name, config.as_dict(), RunRecord, partial(_learned, config)) for name, config in configs.items()]
+    runs = compute_cells(specs, request.folder, request.within(0.0, learning).progress)
     compared = {
         name: replace(configs[version], baselines=("fixed",), fixed_widths=widths)
         for name, (version, widths) in _compared(runs).items()
     }
-    stays = [Piece(name, config.as_dict(), Baseline, partial(_fixed, config)) for name, config in compared.items()]
-    fixed = made(stays, folder, lambda name, share: progress(name, learning + (1 - learning) * share))
+    others = [CellSpec(name, config.as_dict(), Baseline, partial(_fixed, config)) for name, config in compared.items()]
+    fixed = compute_cells(others, request.folder, request.within(learning, 1.0).progress)
     rows = [_row(version, run) for version, run in runs.items()]
     rows += [_fixed_row(name, baseline) for name, baseline in fixed.items()]
     return Study(
         name="recover",
-        scale=scale,
+        scale=request.scale,
         title="Known symmetries, found again by the evidence",
-        config=settings("scaled", scale, seed, data_dir).as_dict(),
+        config=configs["scaled"].as_dict(),
         versions=versions(),
         rows=rows,
         series={version: _series(run) for version, run in runs.items()},
-        claims=[*_claims(runs, fixed), *([_speed(runs)] if scale == "cpu" else [])],
+        claims=[*_claims(runs, fixed), *([_speed(runs)] if request.scale == "cpu" else [])],
         seconds=sum(run.seconds for run in runs.values()) + sum(baseline.seconds for baseline in fixed.values()),
     )
 
 
-def settings(version: str, scale: str, seed: int, data_dir: Path | None) -> ExperimentConfig:
+def settings(version: str, request: Request) -> ExperimentConfig:
     """The settings of one version of the data set."""
-    chosen = SCALES[scale]
+    chosen = SCALES[request.scale]
     return ExperimentConfig(
         data=chosen.data,
-        data_dir=None if data_dir is None else str(data_dir),
+        data_dir=None if request.data_dir is None else str(request.data_dir),
         symmetrize=VERSIONS[version],
         num_train=chosen.num_train,
         network=chosen.network,
         augment="correlated" if version == "scaled" else "affine",
         num_samples=chosen.num_samples,
-        fit=chosen.fit.replace(seed=seed),
+        fit=chosen.fit.replace(seed=request.seed),
     )
 
 
@@ -132,13 +123,13 @@ def dominant(widths: dict[str, float]) -> str:
 
 
 def _learned(config: ExperimentConfig) -> RunRecord:
-    """The record of the network that learns its widths, with those that were put into the data."""
+    """The record of the network that learns its widths, with the true ones of the data."""
     task = prepared(config)
     return replace(learn(config, task).record, true_widths=task.true_widths)
 
 
 def _compared(runs: dict[str, RunRecord]) -> dict[str, tuple[str, dict[str, float]]]:
-    """The version and the widths of each network whose widths stay."""
+    """The version and the widths of each network with fixed widths."""
     shifts = sorted(EXPECTED["translated"])
     true, learned = runs["translated"].true_widths, _widths(runs["translated"])
     return {
@@ -150,7 +141,7 @@ def _compared(runs: dict[str, RunRecord]) -> dict[str, tuple[str, dict[str, floa
 
 
 def _fixed(config: ExperimentConfig) -> Baseline:
-    """The network trained with widths that stay."""
+    """The network trained with fixed widths."""
     return run_baseline("fixed", config, prepared(config))
 
 
@@ -214,20 +205,20 @@ def _amount(version: str, name: str, run: RunRecord) -> Claim:
 
 
 def _flat(fixed: dict[str, Baseline]) -> Claim:
-    """Whether a full circle has no higher evidence than the least rotation, of networks that are trained alike."""
-    least, circle = (_log_evidence(fixed[name]) for name in (LEAST, CIRCLE))
-    most = FLAT * abs(least)
-    found = f"{circle - least:+.0f} nats for a full circle"
-    return Claim("fully rotated: flat beyond", f"no more than {most:+.0f} nats", found, circle - least <= most)
+    """Whether a full circle has no higher evidence than the smallest rotation, for the same training."""
+    smallest, circle = (_log_evidence(fixed[name]) for name in (LEAST, CIRCLE))
+    bar = FLAT * abs(smallest)
+    found = f"{circle - smallest:+.0f} nats for a full circle"
+    return Claim("fully rotated: flat beyond", f"no more than {bar:+.0f} nats", found, circle - smallest <= bar)
 
 
 def _preferred(fixed: dict[str, Baseline]) -> Claim:
-    """Whether ascent ended where the evidence is, of networks that are trained alike: not below the true shifts."""
+    """Whether the learned shifts have no lower evidence than the true ones, for the same training."""
     true, learned = (_log_evidence(fixed[name]) for name in (TRUE_SHIFTS, LEARNED_SHIFTS))
     found = f"{learned - true:+.0f} nats for the learned shifts"
     return Claim("translated: evidence of the learned shifts", "≥ that of the true ones", found, learned >= true)
 
 
 def _log_evidence(baseline: Baseline) -> float:
-    assert baseline.evidence is not None, "a network with fixed widths is judged at its end"
+    assert baseline.evidence is not None, "the evidence of a network with fixed widths is evaluated at its end"
     return baseline.evidence.log_evidence

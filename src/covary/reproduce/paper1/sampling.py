@@ -1,12 +1,12 @@
-"""How many transformed copies does an average need? Errors of outputs and of hyper-gradients against S.
+"""How many augmentation samples does an average need? Errors of outputs and of hyper-gradients against S.
 
 A network with one hidden layer, trained on digits under fixed rotations, shifts and scales. Its averaged outputs and
-the gradient of the log evidence with respect to the widths (two passes, Kronecker curvature, exact columns) are
+the gradient of the log evidence with respect to the widths (two passes, Kronecker curvature, exact probes) are
 compared with those of many Sobol samples; an error is relative and root-mean-square over outputs or widths, data, and
 independent seeds of the noise. Errors of independent samples fall as 1/√S, those of Sobol points on a grid faster:
-outputs are smooth in the five amounts. The hyper-gradient has a bias besides, about as 1/S: the scatter of f̂ itself
-looks like a price of the widths, so with a few samples most of the error is common to all seeds. Two independent sets
-of half as many samples take that bias out of the curvature's factors, and scatter more.
+outputs are smooth in the five amounts. The hyper-gradient also has a bias of about 1/S: the variance of f̂ adds to the
+curvature as the widths do, so with a few samples most of the error is common to all seeds. Two independent sets of half
+as many samples remove that bias from the curvature's factors, and have a larger variance.
 """
 
 import math
@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..._types import Progress
 from ...augment import Affine2d
 from ...config import EvalConfig, ExperimentConfig, FitConfig, HyperConfig, WeightConfig
 from ...data import limited, load
@@ -28,6 +27,7 @@ from ...noise import fold
 from ...priors import Prior
 from ...records import Claim, Study
 from ...training import fit, versions
+from ..study import Request
 
 WIDTHS = {"shift_x": 0.1, "shift_y": 0.1, "rotation": math.pi / 2, "scale_x": 0.15, "scale_y": 0.15}
 SAMPLERS = ("sobol", "two sets", "random")
@@ -37,7 +37,7 @@ FEW = 16  # Sobol samples, against twice as many independent ones
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything: sizes S, the reference's S, data to measure on, seeds of the noise, and training."""
+    """The sizes of the study: numbers S of samples, S of the reference, data, seeds of the noise, and training."""
 
     sizes: tuple[int, ...]
     reference: int
@@ -71,15 +71,13 @@ SCALES = {
 }
 
 
-def sampling(scale: str, seed: int, progress: Progress) -> Study:
+def sampling(request: Request) -> Study:
     """Errors of averaged outputs and hyper-gradients for each S: Sobol samples in one or two sets, independent ones.
 
-    Arguments:
-        scale: "smoke", "cpu" or "paper" (the network of paper 1; the papers have no such study).
-        seed: The seed of weights, data and noise.
-        progress: Told what is being done and the share of the whole that is done.
+    Scale "paper" has the network of paper 1; the papers have no such study.
     """
-    started, chosen = time.perf_counter(), SCALES[scale]
+    started, chosen = time.perf_counter(), SCALES[request.scale]
+    seed, progress = request.seed, request.progress
     progress("training", 0.0)
     model = _trained(chosen, seed)
     progress("reference", 0.2)
@@ -89,16 +87,16 @@ def sampling(scale: str, seed: int, progress: Progress) -> Study:
     for done, size in enumerate(chosen.sizes):
         progress(f"S = {size}", 0.5 + 0.5 * sum(chosen.sizes[:done]) / sum(chosen.sizes))
         rows += [_row(model, sampler, size, reference, seeds) for sampler in SAMPLERS if _possible(sampler, size)]
-    slopes = {f"{name}, {sampler}": _slope(rows, sampler, name) for name in QUANTITIES for sampler in SAMPLERS}
+    exponents = {f"{name}, {sampler}": _exponent(rows, sampler, name) for name in QUANTITIES for sampler in SAMPLERS}
     return Study(
         name="sampling",
-        scale=scale,
-        title="The error of an average over S transformed copies",
+        scale=request.scale,
+        title="The error of an average over S augmentation samples",
         config=asdict(chosen) | {"seed": seed, "widths": WIDTHS},
         versions=versions(),
         rows=rows,
-        series={"slopes": slopes, "conclusion": _conclusion(rows)},
-        claims=_claims(rows, slopes),
+        series={"exponents": exponents, "conclusion": _conclusion(rows)},
+        claims=_claims(rows, exponents),
         seconds=time.perf_counter() - started,
     )
 
@@ -113,13 +111,13 @@ class _Model:
     y: Tensor
 
     def quantities(self, sampler: str, num_samples: int, seed: int) -> dict[str, Tensor]:
-        """Averaged outputs, and the slope of the log evidence in every width."""
+        """Averaged outputs, and the gradient of the log evidence with respect to every width."""
         points = "random" if sampler == "random" else "sobol"
         augment = Affine2d(tuple(WIDTHS), initial_width=WIDTHS, sampler=points).to(self.x)
         averaged = Averaged(self.network, augment, num_samples, num_sets=2 if sampler == "two sets" else 1).eval()
         gradient = two_pass(averaged, Categorical(), self.prior, (self.x, self.y), "kron", "exact", seed)
         with torch.no_grad():
-            # datum by datum: the reference has a thousand copies of each
+            # datum by datum: the reference has a thousand samples of each
             each = [averaged(x, torch.tensor([n]), seed=seed) for n, x in enumerate(self.x.split(1))]
         return dict(zip(QUANTITIES, (torch.cat(each), gradient["augment.raw_widths"]), strict=True))
 
@@ -137,7 +135,7 @@ def _trained(chosen: Scale, seed: int) -> _Model:
 
 
 def _row(model: _Model, sampler: str, size: int, reference: dict[str, Tensor], seeds: list[int]) -> dict[str, Any]:
-    """Relative errors over all seeds, and of the mean over seeds, which steps with fresh noise do not average out."""
+    """Relative errors over all seeds, and of the mean over seeds, which steps with new noise do not average out."""
     found = [model.quantities(sampler, size, seed) for seed in seeds]
     row: dict[str, Any] = {"sampler": sampler, "S": size}
     for name, true in reference.items():
@@ -148,12 +146,12 @@ def _row(model: _Model, sampler: str, size: int, reference: dict[str, Tensor], s
 
 
 def _possible(sampler: str, size: int) -> bool:
-    """Whether that many samples can be drawn so: two sets have an even number."""
+    """Whether the sampler can draw this number of samples: two sets have an even number."""
     return sampler != "two sets" or size % 2 == 0
 
 
-def _slope(rows: list[dict[str, Any]], sampler: str, name: str) -> float:
-    """Slope of the logarithm of the error against that of S, by least squares."""
+def _exponent(rows: list[dict[str, Any]], sampler: str, name: str) -> float:
+    """The exponent k of an error proportional to S^k, by least squares."""
     line = torch.tensor([[row["S"], row[name]] for row in rows if row["sampler"] == sampler], dtype=torch.float64)
     size, error = (line.log() - line.log().mean(0)).T
     return float(size @ error / (size @ size))
@@ -164,20 +162,20 @@ def _error(rows: list[dict[str, Any]], sampler: str, size: int, name: str) -> fl
 
 
 def _conclusion(rows: list[dict[str, Any]]) -> str:
-    """Which numbers of copies `covary discover` takes, and what they cost in accuracy."""
+    """The numbers of samples that `covary discover` uses, and their errors."""
     outputs, fit = ExperimentConfig().num_samples, ExperimentConfig().fit
     gradient = fit.hyper.num_samples or FEW
     sampler, sets = ("two sets", "two sets") if fit.hyper.num_sets == 2 else ("sobol", "one set")
     error, bias = (_error(rows, sampler, gradient, name) for name in ("hyper-gradient", "hyper-gradient, mean"))
     return (
-        f"{outputs} Sobol samples leave an error of {_error(rows, 'sobol', outputs, 'outputs'):.1%} in outputs and of "
-        f"{_error(rows, 'sobol', outputs, 'hyper-gradient'):.1%} in the hyper-gradient; {gradient} in {sets} one of "
-        f"{error:.1%} there, of which {bias:.1%} stay in the mean over seeds: discover takes {outputs} copies in "
+        f"{outputs} Sobol samples have an error of {_error(rows, 'sobol', outputs, 'outputs'):.1%} in outputs and of "
+        f"{_error(rows, 'sobol', outputs, 'hyper-gradient'):.1%} in the hyper-gradient; {gradient} in {sets} have "
+        f"{error:.1%} there, of which {bias:.1%} remain in the mean over seeds: discover uses {outputs} samples in "
         f"weight steps and {gradient}, in {sets}, in hyper steps."
     )
 
 
-def _claims(rows: list[dict[str, Any]], slopes: dict[str, float]) -> list[Claim]:
+def _claims(rows: list[dict[str, Any]], exponents: dict[str, float]) -> list[Claim]:
     claims = []
     for name in QUANTITIES:
         few, many = _error(rows, "sobol", FEW, name), _error(rows, "random", 2 * FEW, name)
@@ -186,10 +184,10 @@ def _claims(rows: list[dict[str, Any]], slopes: dict[str, float]) -> list[Claim]
     one, two = (_error(rows, sampler, FEW, "hyper-gradient, mean") for sampler in ("sobol", "two sets"))
     sentence = f"hyper-gradient: {FEW} samples in two sets have less bias than in one"
     claims.append(Claim(sentence, f"mean error < {one:.4f}", f"{two:.4f}", two < one))
-    slope, steeper = slopes["outputs, random"], slopes["outputs, sobol"]
-    as_root = abs(slope + 0.5) < 0.1
+    random, sobol = exponents["outputs, random"], exponents["outputs, sobol"]
+    sentence, holds = "outputs: the error of independent samples falls as 1/√S", abs(random + 0.5) < 0.1
     return [
         *claims,
-        Claim("outputs: the error of independent samples falls as 1/√S", "slope −0.5 ± 0.1", f"{slope:.2f}", as_root),
-        Claim("outputs: that of Sobol samples falls faster", f"< {slope:.2f}", f"{steeper:.2f}", steeper < slope),
+        Claim(sentence, "exponent −0.5 ± 0.1", f"{random:.2f}", holds),
+        Claim("outputs: that of Sobol samples falls faster", f"< {random:.2f}", f"{sobol:.2f}", sobol < random),
     ]

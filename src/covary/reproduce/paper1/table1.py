@@ -1,4 +1,4 @@
-"""Does learning the augmentation pay on data it was never told about?
+"""Does learning the augmentation improve accuracy and evidence on data with unknown symmetries?
 
 Paper 1, Table 1, MNIST and the MLP.
 """
@@ -6,22 +6,20 @@ Paper 1, Table 1, MNIST and the MLP.
 import statistics
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from ..._types import Progress
 from ...config import ExperimentConfig
 from ...experiments.build import learn, prepared, run_baseline
 from ...records import Claim, Evidence, Metrics, Study
 from ...training import versions
-from ..cells import Piece, made, wall_time
-from ..claims import above
+from ..cells import CellSpec, compute_cells, wall_time
+from ..study import Request, above
 from .recover import VERSIONS, settings
 
 METHODS = ("plain", "augerino", "learned")
 NUM_SEEDS = {"smoke": 1, "cpu": 3, "paper": 3}
 PROCESSES = {"smoke": 1, "cpu": 2, "paper": 1}
-CLOSE = 0.003  # how far below Augerino the learned network may lie on fully rotated digits
+CLOSE = 0.003  # how far below Augerino the learned network may be on fully rotated digits
 
 
 @dataclass(frozen=True)
@@ -36,46 +34,37 @@ class Cell:
     seconds: float
 
 
-def mnist_mlp(scale: str, seed: int, data_dir: Path | None, progress: Progress, folder: Path | None = None) -> Study:
-    """Test accuracy and evidence of the plain, Augerino's and the learned network on five versions of MNIST.
-
-    Arguments:
-        scale: "smoke", "cpu" or "paper".
-        seed: The first seed.
-        data_dir: Where MNIST is looked for first.
-        progress: Told what is being done and the share of the whole that is done.
-        folder: Where finished cells are kept; None to keep none.
-    """
-    seeds = range(seed, seed + NUM_SEEDS[scale])
-    pieces = [
-        _piece(version, method, _settings(version, scale, number, data_dir))
-        for number in seeds
+def mnist_mlp(request: Request) -> Study:
+    """Test accuracy and evidence of the plain, Augerino's and the learned network on five versions of MNIST."""
+    processes, num_seeds = PROCESSES[request.scale], NUM_SEEDS[request.scale]
+    specs = [
+        _spec(version, method, _settings(version, request._replace(seed=seed)))
+        for seed in range(request.seed, request.seed + num_seeds)
         for version in VERSIONS
         for method in METHODS
     ]
-    cells = list(made(pieces, folder, progress, PROCESSES[scale]).values())
-    rows = [_row(version, method, cells) for version in VERSIONS for method in METHODS]
+    cells = list(compute_cells(specs, request.folder, request.progress, processes).values())
     return Study(
         name="mnist-mlp",
-        scale=scale,
+        scale=request.scale,
         title="MNIST and the MLP: plain, Augerino, learned",
-        config=_settings("original", scale, seed, data_dir).as_dict(),
+        config=_settings("original", request).as_dict(),
         versions=versions(),
-        rows=rows,
+        rows=[_row(version, method, cells) for version in VERSIONS for method in METHODS],
         series={"cells": [_as_dict(cell) for cell in cells]},
         claims=_claims(cells),
-        seconds=wall_time((cell.seconds for cell in cells), PROCESSES[scale]),
+        seconds=wall_time((cell.seconds for cell in cells), processes),
     )
 
 
-def _settings(version: str, scale: str, seed: int, data_dir: Path | None) -> ExperimentConfig:
+def _settings(version: str, request: Request) -> ExperimentConfig:
     """Those of `recover`; coefficients as in the paper."""
-    return replace(settings(version, scale, seed, data_dir), augment="affine")
+    return replace(settings(version, request), augment="affine")
 
 
-def _piece(version: str, method: str, config: ExperimentConfig) -> Piece[Cell]:
+def _spec(version: str, method: str, config: ExperimentConfig) -> CellSpec[Cell]:
     name = f"{version}, {method}, seed {config.fit.seed}"
-    return Piece(name, config.as_dict(), Cell, partial(_cell, version, method, config))
+    return CellSpec(name, config.as_dict(), Cell, partial(_cell, version, method, config))
 
 
 def _cell(version: str, method: str, config: ExperimentConfig) -> Cell:
@@ -142,8 +131,8 @@ def _claims(cells: list[Cell]) -> list[Claim]:
                 above(f"{version}: learned {'near' if slack else 'above'} Augerino", learned, augerino - slack)
             )
         ours, theirs = _evidence(cells, version, "learned"), _evidence(cells, version, "plain")
-        assert ours is not None, "it is judged"
-        assert theirs is not None, "it is judged"
+        assert ours is not None, "it is evaluated"
+        assert theirs is not None, "it is evaluated"
         found = f"{ours:.4f} against {theirs:.4f}"
         claims.append(Claim(f"{version}: evidence above plain", f"> {theirs:.4f} per datum", found, ours > theirs))
     return claims

@@ -1,15 +1,15 @@
 r"""The five models of the toy study, each trained on the same points.
 
-*Plain* and *polar* networks see a point as it is, or its radius and angle (in radians, not scaled). *Learned* ones
-average their logits over rotations, :math:`\hat f(x) = E[f(x')]`, whose width the evidence teaches. *Standard
+The inputs of *plain* and *polar* networks are a point, or its radius and angle (in radians, not scaled). *Learned* ones
+average their logits over rotations, :math:`\hat f(x) = E[f(x')]`, whose width is learned by the evidence. *Standard
 augmentation* averages log-likelihoods instead of logits, at the true width of ±60°:
 
 .. math:: \log p(D|\theta) = \sum_n \frac1S \sum_s \log p(y_n | f(x_{ns}; \theta)), \qquad
     H = \sum_n \frac1S \sum_s J_{ns}^\top \Lambda_{ns} J_{ns}.
 
 That is the model of N·S data, each of weight 1/S: its likelihood and its curvature follow from a `log_prob` scaled by
-1/S and a root of Λ scaled by :math:`S^{-1/2}`. Copies do not help one another, so each must be explained by itself,
-which is why its evidence is lower (Nabarro et al. 2021).
+1/S and a root of Λ scaled by :math:`S^{-1/2}`. Each sample must be explained by itself, so its evidence is lower
+(Nabarro et al. 2021).
 """
 
 import math
@@ -39,48 +39,48 @@ TRUE_DEGREES = ARC_DEGREES / 2
 NUM_HIDDEN = 50
 
 
-class SharedCategorical(nn.Module):
-    r"""Categorical likelihood of which each of S copies of a datum holds a share: :math:`\log p(y|f) / S`.
+class WeightedCategorical(nn.Module):
+    r"""Categorical likelihood of S samples of a datum, each with the weight 1/S: :math:`\log p(y|f) / S`.
 
     Arguments:
-        num_copies: The number S of copies.
+        num_samples: The number S of samples.
     """
 
-    def __init__(self, num_copies: int) -> None:
+    def __init__(self, num_samples: int) -> None:
         super().__init__()
-        self.num_copies, self.whole = num_copies, Categorical()
+        self.num_samples, self.whole = num_samples, Categorical()
 
     def check(self, outputs: Tensor, targets: Tensor) -> None:
-        """Nothing, or an error: as for the whole likelihood."""
+        """Raise an error as `Categorical.check` does."""
         self.whole.check(outputs, targets)
 
     def log_prob(self, outputs: Float[Tensor, "N C"], targets: Int[Tensor, "N"]) -> Float[Tensor, ""]:
-        """Sum of the copies' shares."""
+        """Weighted sum over the samples."""
         return self.log_prob_each(outputs, targets).sum()
 
     def log_prob_each(self, outputs: Float[Tensor, "N C"], targets: Int[Tensor, "N"]) -> Float[Tensor, "N"]:
-        """Share of each copy."""
-        return self.whole.log_prob_each(outputs, targets) / self.num_copies
+        """Weighted log-probability of each sample."""
+        return self.whole.log_prob_each(outputs, targets) / self.num_samples
 
     def root_product(self, outputs: Float[Tensor, "N C"], epsilon: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
         r"""Product :math:`L \epsilon` with :math:`L L^\top = \Lambda / S`."""
-        return self.whole.root_product(outputs, epsilon) / math.sqrt(self.num_copies)
+        return self.whole.root_product(outputs, epsilon) / math.sqrt(self.num_samples)
 
     def mean(self, outputs: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
-        """Class probabilities of a point that stands for itself."""
+        """Class probabilities of one point."""
         return self.whole.mean(outputs)
 
 
 class Trained(NamedTuple):
-    """One trained model with what its evidence is about.
+    """One trained model with its data.
 
     Arguments:
         network: The network, in float64.
         likelihood: The likelihood.
         prior: The prior, in float64.
-        data: What the likelihood is a sum over, in float64.
-        coordinates: The map from points of the plane to what the network is fed.
-        widths: The width of the rotations after each epoch, in degrees; empty where there are none.
+        data: The data of the likelihood, in float64.
+        coordinates: The map from points of the plane to inputs of the network.
+        widths: The width of the rotations after each epoch, in degrees; empty if there are none.
     """
 
     network: nn.Module
@@ -92,13 +92,11 @@ class Trained(NamedTuple):
 
 
 def train(panel: str, num_samples: int, precision: float, config: FitConfig) -> Trained:
-    """One panel's model, trained on the points and from the initial weights of the seed of the settings.
-
-    It is handed over in float64, in which evidences are compared.
+    """One panel's model, trained on the points and from the initial weights of the seed, returned in float64.
 
     Arguments:
         panel: One of `PANELS`.
-        num_samples: The number S of copies of a point, where there are copies.
+        num_samples: The number S of samples of a point.
         precision: The prior's initial precision.
         config: The settings; batch and curvature are the panel's.
     """
@@ -106,7 +104,7 @@ def train(panel: str, num_samples: int, precision: float, config: FitConfig) -> 
     likelihood: Likelihood = Categorical()
     network: nn.Module = mlp(2, NUM_HIDDEN, 2, generator=torch.Generator().manual_seed(config.seed)).float()
     if panel == STANDARD:
-        data, likelihood = copies(data, num_samples, config.seed), SharedCategorical(num_samples)
+        data, likelihood = rotated_samples(data, num_samples, config.seed), WeightedCategorical(num_samples)
     if panel in (FULL, KFAC):
         network = Averaged(network, Rotation2d(), num_samples).float()
     data = data._replace(x=coordinates(data.x))
@@ -123,8 +121,8 @@ def _unchanged(x: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def copies(points: Points, num_samples: int, seed: int) -> Points:
-    """S rotated copies of each point by up to the true ±60°, N·S of them, those of one point together."""
+def rotated_samples(points: Points, num_samples: int, seed: int) -> Points:
+    """S rotations of each point by up to the true ±60°, N·S points, those of one point together."""
     rotation = Rotation2d(math.radians(TRUE_DEGREES)).to(points.x)
     noise = rotation.sample_noise(torch.arange(len(points.x)), num_samples, seed=seed)
     return Points(rotation.transform(points.x, noise).flatten(0, 1), points.y.repeat_interleave(num_samples))

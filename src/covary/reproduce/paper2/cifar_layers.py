@@ -1,38 +1,17 @@
 """Do layers become convolutional on natural images by themselves?
 
 Paper 2, Sec. 6.2, Tables 2 and 4, Figure 3. Free paths beside convolutions overfit when every prior has the precision
-1; the evidence learns which paths to switch off. Sparse layers are learned with a prior on their anchor values alone,
-with length-scales as weights that have a prior, and with length-scales as hyperparameters: the columns of Table 2.
+1; the evidence learns which paths to prune. Sparse layers are learned with a prior on their anchor values alone, with
+length-scales as weights that have a prior, and with length-scales as hyperparameters: the columns of Table 2.
 """
 
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-from ..._types import Progress
 from ...config import FitConfig
 from ...records import Claim, Study
-from ...training import versions
-from ..claims import above, below
-from .layer_study import (
-    EVIDENCE,
-    MAP,
-    METHODS,
-    PAPER,
-    SMOKE,
-    Cell,
-    Job,
-    Scale,
-    Version,
-    accuracy,
-    best_accuracy,
-    configuration,
-    loss,
-    row,
-    settings,
-    spent,
-    train_all,
-)
+from ..study import Request, above, below
+from .layer_study import EVIDENCE, MAP, METHODS, PAPER, SMOKE, Cell, Cells, Job, Scale, Version, train_all
 
 DATA = "CIFAR-10"
 FACTORED, SPARSE = RELAXED = ("F-FC+CONV", "S-FC+S-CONV")
@@ -48,9 +27,9 @@ NETWORKS = {
 EARLY = 4  # layers of eight
 CLOSE = 0.02
 
-# What is useless at the first hyper step is switched off for good, and filters on natural images learn slowly: a late
-# first one. Half the usual rate served the sparse sum far better; MAP overfits, by its test loss, after many epochs.
-# KFAC overstates the curvature of dense paths up to a hundred times, its partial traces far less.
+# A path that is useless at the first hyper step is pruned for good, and filters on natural images learn slowly: a long
+# burn-in. Half the usual learning rate is far better for the sparse sum; MAP overfits, by its test loss, after many
+# epochs. KFAC overstates the curvature of dense paths up to a hundred times, its partial traces far less.
 LATE = FitConfig.preset("layers").replace(
     epochs=160, curvature="kron-traced", weights={"lr": 2.5e-3}, hyper={"burn_in": 60, "every": 10}
 )
@@ -61,66 +40,50 @@ SCALES = {
 }
 
 
-def cifar_layers(scale: str, seed: int, data_dir: Path | None, progress: Progress, folder: Path | None = None) -> Study:
-    """Test accuracy of strict and relaxed layers by MAP and by the evidence, and what each relaxed layer became.
-
-    Arguments:
-        scale: "smoke", "cpu" or "paper".
-        seed: The seed of data, initial weights and training.
-        data_dir: Where CIFAR-10 is looked for first.
-        progress: Told what is being done and the share of the whole that is done.
-        folder: Where finished cells are kept; None to keep none.
-    """
-    chosen, version = SCALES[scale], Version("mnist-mini" if scale == "smoke" else "cifar-10")
+def cifar_layers(request: Request) -> Study:
+    """Test accuracy of strict and relaxed layers by MAP and by the evidence, and what each relaxed layer became."""
+    chosen, version = SCALES[request.scale], Version("mnist-mini" if request.scale == "smoke" else "cifar-10")
     jobs = [
-        Job(DATA, network, method, settings(paths, version, chosen, seed, data_dir))
+        Job(DATA, network, method, chosen.config(paths, version, request))
         for network, (paths, _) in NETWORKS.items()
         for method in METHODS
         if method == EVIDENCE or ":" not in paths
     ]
-    cells = train_all(jobs, folder, progress, chosen.processes)
-    return Study(
-        name="cifar-layers",
-        scale=scale,
-        title="Layers that may become convolutional, on CIFAR-10",
-        config=configuration(chosen, seed) | {"data": version.data},
-        versions=versions(),
-        rows=[_row(cell) for cell in cells],
-        series={"cells": [asdict(cell) for cell in cells]},
-        claims=_claims(cells),
-        seconds=spent(cells, chosen),
-    )
+    cells = train_all(jobs, chosen, request)
+    title, config = "Layers that may become convolutional, on CIFAR-10", {"data": version.data}
+    study = cells.study("cifar-layers", title, _claims(cells), config)
+    return replace(study, rows=[_row(cell) for cell in cells.all])
 
 
 def _row(cell: Cell) -> dict[str, Any]:
-    """The line of a network, with what the prior is on and the types that its layers have learned, from the input."""
+    """The line of a network, with what its prior covers and the learned types of its layers, from the input."""
     learned = " ".join(layer.learned for layer in cell.layers) or None
-    return row(cell) | {"prior on": NETWORKS[cell.network][1], "learned types": learned}
+    return cell.row() | {"prior on": NETWORKS[cell.network][1], "learned types": learned}
 
 
-def _claims(cells: list[Cell]) -> list[Claim]:
-    best = best_accuracy(cells, DATA, "CONV")
+def _claims(cells: Cells) -> list[Claim]:
+    best = cells.best_accuracy(DATA, "CONV")
     claims = []
     for network in RELAXED:
         claims += _hurt(cells, network)
-        learned = accuracy(cells, DATA, network, EVIDENCE)
+        learned = cells.accuracy(DATA, network, EVIDENCE)
         claims.append(above(f"evidence repairs {network} to within 2 points of CONV", learned, best - CLOSE))
-        alone, learned = (loss(cells, DATA, network, method) for method in METHODS)
+        alone, learned = (cells.loss(DATA, network, method) for method in METHODS)
         claims.append(below(f"evidence lowers the test loss of {network}", learned, alone))
     return [*claims, *(_early(cells, network) for network in RELAXED)]
 
 
-def _hurt(cells: list[Cell], network: str) -> list[Claim]:
-    """Whether MAP leaves a network worse than CONV, by either column of Table 2: test loss and accuracy."""
-    found, bar = (loss(cells, DATA, name, MAP) for name in (network, "CONV"))
+def _hurt(cells: Cells, network: str) -> list[Claim]:
+    """Whether a network is worse than CONV by MAP, in either column of Table 2: test loss and accuracy."""
+    found, bar = (cells.loss(DATA, name, MAP) for name in (network, "CONV"))
     worse = Claim(f"MAP hurts {network}: test loss", f"> {bar:.3f}, CONV's", f"{found:.3f}", found > bar)
-    found, bar = (100 * accuracy(cells, DATA, name, MAP) for name in (network, "CONV"))
+    found, bar = (100 * cells.accuracy(DATA, name, MAP) for name in (network, "CONV"))
     return [worse, Claim(f"MAP hurts {network}: accuracy", f"< {bar:.2f} %, CONV's", f"{found:.2f} %", found < bar)]
 
 
-def _early(cells: list[Cell], network: str) -> Claim:
+def _early(cells: Cells, network: str) -> Claim:
     """Whether the path that commutes with shifts has the largest share of each early layer."""
-    layers = next(cell.layers for cell in cells if (cell.network, cell.method) == (network, EVIDENCE))
+    layers = next(cell.layers for cell in cells.all if (cell.network, cell.method) == (network, EVIDENCE))
     strict = network.lower().split("+")[-1]
     held = [layer.learned == strict for layer in layers[:EARLY]]
     found = ", ".join(layer.learned for layer in layers)

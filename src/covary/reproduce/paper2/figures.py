@@ -1,4 +1,4 @@
-"""The pictures of the studies of layer-wise equivariance: accuracies by method, and what layers became."""
+"""The figures of paper 2: accuracies by method, and effective parameters of the paths of each layer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,8 +14,8 @@ from ...report.svg import COLORS, INK, MUTED, PALE, style
 
 METHODS = {"MAP": PALE, "evidence": MUTED}  # grays: colors are for paths
 PATHS = {name: COLORS[number] for number, name in enumerate(KNOWN)}
-THICK = 0.38  # of a bar; two stand side by side
-BESIDE = 0.2  # how far paths stand apart
+THICK = 0.38  # of a bar; two are side by side
+OFFSET = 0.2  # between paths
 
 Cells = Sequence[Mapping[str, Any]]
 
@@ -39,7 +39,7 @@ def quadrant_figure(study: Study) -> Figure:
 
 
 def cifar_layers_figure(study: Study) -> Figure:
-    """Test accuracy and loss of each network by each method, then the shares of paths in each learned layer."""
+    """Test accuracy and loss of each network by each method, then the paths' effective parameters in each layer."""
     cells: Cells = study.series["cells"]
     relaxed = [cell for cell in cells if any(len(layer["paths"]) > 1 for layer in cell["layers"])]
     with style():
@@ -58,7 +58,7 @@ def cifar_layers_figure(study: Study) -> Figure:
 
 
 def groups_figure(study: Study) -> Figure:
-    """Test accuracy and loss by each method on each data set; below, paths' shares: mean, least and most of layers."""
+    """Test accuracy and loss by each method on each data set; below, effective parameters: mean and range of layers."""
     cells: Cells = study.series["cells"]
     learned = [cell for cell in cells if cell["layers"]]
     names = [path["name"] for path in learned[0]["layers"][0]["paths"]]
@@ -68,7 +68,7 @@ def groups_figure(study: Study) -> Figure:
         _accuracies(upper, cells, "data")
         _losses(lower, cells, "data")
         for number, name in enumerate(names):
-            shift = BESIDE * (number - (len(names) - 1) / 2)
+            shift = OFFSET * (number - (len(names) - 1) / 2)
             _spread(below, [_relative(cell, name) for cell in learned], shift, name)
         below.set_xticks(range(len(learned)), [_wrapped(cell["data"]) for cell in learned])
         below.set(ylim=(-3, 103), xlim=(-0.5, len(learned) - 0.5), ylabel="% of a layer's effective parameters")
@@ -122,7 +122,7 @@ def _losses(panel: Axes, cells: Cells, along: str) -> None:
 
 
 def _bars(panel: Axes, cells: Cells, along: str, heights: Sequence[float], digits: str) -> None:
-    """A bar per cell with its number above, the methods of one place side by side."""
+    """A bar per cell with its number above, both methods side by side."""
     places = _names(cells, along)
     for cell, height in zip(cells, heights, strict=True):
         place = places.index(cell[along]) + THICK * (list(METHODS).index(cell["method"]) - 0.5)
@@ -144,30 +144,30 @@ def _bars(panel: Axes, cells: Cells, along: str, heights: Sequence[float], digit
 
 
 def _shares(panel: Axes, layers: Sequence[Mapping[str, Any]]) -> None:
-    """A bar per layer, divided by the paths' shares, in a panel with little room for ticks."""
+    """A bar per layer, divided by the paths' effective parameters, with few ticks."""
     shares = [{path["name"]: path["relative"] for path in layer["paths"]} for layer in layers]
     divided_bars(panel, [f"layer {number + 1}" for number in range(len(layers))], shares, PATHS)
     panel.set_xticks((0, 50, 100))
 
 
 def _relative(cell: Mapping[str, Any], name: str) -> list[float]:
-    """One path's share in each layer, in %."""
+    """One path's effective parameters in each layer, in %."""
     return [100 * path["relative"] for layer in cell["layers"] for path in layer["paths"] if path["name"] == name]
 
 
 def _spread(panel: Axes, values: Sequence[Sequence[float]], shift: float, name: str) -> None:
-    """A dot for the mean and a line from least to most, at each place."""
+    """A dot for the mean and a line from minimum to maximum, at each place."""
     places = [place + shift for place in range(len(values))]
     panel.plot(places, [sum(found) / len(found) for found in values], "o", color=PATHS[name], markersize=6)
     panel.vlines(places, [min(found) for found in values], [max(found) for found in values], color=PATHS[name])
 
 
 def _legend(figure: Figure, others: Mapping[str, Any]) -> None:
-    """The methods' colors, then what else a figure shows."""
+    """Draw the methods' colors, then the other entries."""
     handles = {method: Patch(color=color) for method, color in METHODS.items()} | dict(others)
     figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=len(handles), handlelength=1.2)
 
 
 def _wrapped(name: str) -> str:
-    """A name on two lines where it has two parts."""
+    """A name on two lines if it has two words."""
     return name.replace(", ", "\n") if ", " in name else name.replace(" ", "\n", 1)

@@ -1,8 +1,8 @@
-"""What the studies of layer-wise equivariance share: the reference network of paper 2, trained in two ways.
+"""The training that the studies of layer-wise equivariance share: the reference network of paper 2, by two methods.
 
 *MAP* keeps every prior precision at 1 and takes no hyper steps; *evidence* learns the precisions (App. F.6). Both
-start from the same draw of weights, which a `relaxation` below 1 scales for *evidence* alone, and see the same data in
-the same order for as many epochs.
+start from the same initial weights, which a `relaxation` below 1 scales for *evidence* alone, and see the same data in
+the same order for the same number of epochs.
 """
 
 import statistics
@@ -10,15 +10,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, final
 
-from ..._types import Progress
 from ...config import ExperimentConfig, FitConfig, HyperConfig, WeightConfig, layers_config
 from ...experiments.build import learn, model, prepared, run_baseline
 from ...priors import Prior
-from ...records import Evidence, Layer, Metrics
-from ..cells import Piece, made, wall_time
+from ...records import Claim, Evidence, Layer, Metrics, Study
+from ...training import versions
+from ..cells import CellSpec, compute_cells, wall_time
+from ..study import Request
 
 MAP, EVIDENCE = METHODS = ("MAP", "evidence")
 
@@ -45,18 +45,27 @@ PAPER = FitConfig(
 )
 
 
+class Version(NamedTuple):
+    """A data set, the symmetry that is put into it, and the task that is made of it."""
+
+    data: str
+    symmetrize: str = "none"
+    task: str = "none"
+
+
+@final
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything.
+    """The sizes of a study.
 
     Arguments:
         alpha: The width α.
-        num_train: How many training images; None for all.
+        num_train: The number of training images; None for all.
         size: Their side.
         fit: The training.
-        processes: How many networks are trained at a time.
-        train_augment: What weight updates see of CIFAR-10, as in App. F.6; of digits always "none".
-        relaxation: The size that weights of all paths but the strict one start with, where precisions are learned.
+        processes: The number of networks that are trained at a time.
+        train_augment: The augmentation of CIFAR-10 in weight updates, as in App. F.6; digits have none.
+        relaxation: The initial scale of the weights of all paths but the equivariant one, if precisions are learned.
     """
 
     alpha: int
@@ -67,17 +76,36 @@ class Scale:
     train_augment: Literal["none", "flips+shifts"] = "none"
     relaxation: float = 1.0
 
+    def config(self, network: str, version: Version, request: Request) -> ExperimentConfig:
+        """The settings of one network on one version of the data.
 
-class Version(NamedTuple):
-    """A data set, the symmetry that is put into it, and the task that is made of it."""
+        Arguments:
+            network: The paths of each layer, such as "f-fc+conv"; "s-fc+s-conv:weight" has the kind of length-scales.
+            version: The data.
+            request: The arguments of the study.
+        """
+        variant, _, length_scale = network.partition(":")
+        return replace(
+            layers_config(variant, self.alpha, length_scale or "fixed"),
+            data=version.data,
+            data_dir=None if request.data_dir is None else str(request.data_dir),
+            symmetrize=version.symmetrize,
+            task=version.task,
+            num_train=self.num_train,
+            size=self.size,
+            train_augment=self.train_augment if version.data == "cifar-10" else "none",
+            relaxation=self.relaxation,
+            fit=self.fit.replace(seed=request.seed),
+        )
 
-    data: str
-    symmetrize: str = "none"
-    task: str = "none"
+    def as_dict(self) -> dict[str, Any]:
+        """The settings by name, those of the training among them."""
+        plain = asdict(self)
+        return {name: value for name, value in plain.items() if name != "fit"} | plain["fit"]
 
 
 class Job(NamedTuple):
-    """One network to be trained one way: the names of data, network and method, and the settings."""
+    """One network to be trained by one method: the names of data, network and method, and the settings."""
 
     data: str
     network: str
@@ -85,19 +113,20 @@ class Job(NamedTuple):
     config: ExperimentConfig
 
 
+@final
 @dataclass(frozen=True)
 class Cell:
-    """What one job came to.
+    """The result of one job.
 
     Arguments:
         data: The version of the data, by name.
         network: The network, by name.
         method: "MAP" or "evidence".
         num_params: The number of its weights.
-        test: How it predicts the test data.
-        evidence: The evidence of the training data; None for MAP, which does not follow it.
-        layers: What each layer became; empty for MAP.
-        seconds: How long it took, data and layer summary included.
+        test: Metrics of its predictions on the test data.
+        evidence: The evidence of the training data; None for MAP.
+        layers: The summary of each layer; empty for MAP.
+        seconds: The time of training, loading and layer summary.
     """
 
     data: str
@@ -109,54 +138,99 @@ class Cell:
     layers: list[Layer]
     seconds: float
 
+    def row(self) -> dict[str, Any]:
+        """One line of a table."""
+        known = self.evidence
+        return {
+            "data": self.data,
+            "network": self.network,
+            "method": self.method,
+            "parameters": self.num_params,
+            "accuracy %": 100 * (self.test.accuracy or 0.0),
+            "nll": self.test.nll,
+            "evidence per datum": None if known is None else known.log_evidence / known.num_data,
+            "seconds": round(self.seconds, 1),
+        }
 
-def settings(network: str, version: Version, scale: Scale, seed: int, data_dir: Path | None) -> ExperimentConfig:
-    """The settings of one network on one version of the data.
-
-    Arguments:
-        network: The paths of each layer, such as "f-fc+conv"; "s-fc+s-conv:weight" says, too, what length-scales are.
-        version: The data.
-        scale: How much of everything.
-        seed: The seed of data, initial weights and training.
-        data_dir: Where data sets are looked for first.
-    """
-    variant, _, length_scale = network.partition(":")
-    return replace(
-        layers_config(variant, scale.alpha, length_scale or "fixed"),
-        data=version.data,
-        data_dir=None if data_dir is None else str(data_dir),
-        symmetrize=version.symmetrize,
-        task=version.task,
-        num_train=scale.num_train,
-        size=scale.size,
-        train_augment=scale.train_augment if version.data == "cifar-10" else "none",
-        relaxation=scale.relaxation,
-        fit=scale.fit.replace(seed=seed),
-    )
+    def shares(self) -> dict[str, tuple[float, float, float]]:
+        """Mean, minimum and maximum over layers of each path's relative effective parameters (Table 3)."""
+        found: dict[str, list[float]] = {}
+        for layer in self.layers:
+            for path in layer.paths:
+                found.setdefault(path.name, []).append(path.relative)
+        return {name: (statistics.fmean(values), min(values), max(values)) for name, values in found.items()}
 
 
-def configuration(scale: Scale, seed: int) -> dict[str, Any]:
-    """The settings that all cells of a study have in common, by name."""
-    plain = asdict(scale)
-    return {name: value for name, value in plain.items() if name != "fit"} | plain["fit"] | {"seed": seed}
-
-
-def train_all(jobs: Sequence[Job], folder: Path | None, progress: Progress, processes: int = 1) -> list[Cell]:
-    """The cells of all jobs, those that an earlier session left in the folder among them.
+@final
+@dataclass(frozen=True)
+class Cells:
+    """All trained networks of a study.
 
     Arguments:
-        jobs: The jobs, in the order in which they are begun.
-        folder: Where finished cells are kept; None to keep none.
-        progress: As in `made`.
-        processes: How many are trained at a time.
+        all: The cells, in the order of their jobs.
+        scale: The sizes of the study.
+        request: The arguments of the study.
     """
-    pieces = [Piece(_name(job), job.config.as_dict(), Cell, partial(_trained, job)) for job in jobs]
-    return list(made(pieces, folder, progress, processes).values())
+
+    all: list[Cell]
+    scale: Scale
+    request: Request
+
+    def test(self, data: str, network: str, method: str) -> Metrics:
+        """Metrics of the test data of one cell."""
+        wanted = (data, network, method)
+        return next(cell.test for cell in self.all if (cell.data, cell.network, cell.method) == wanted)
+
+    def accuracy(self, data: str, network: str, method: str) -> float:
+        """The test accuracy of one cell, in [0, 1]."""
+        return self.test(data, network, method).accuracy or 0.0
+
+    def loss(self, data: str, network: str, method: str) -> float:
+        """The test loss of one cell, in nats per datum."""
+        return self.test(data, network, method).nll
+
+    def best_accuracy(self, data: str, network: str) -> float:
+        """The higher test accuracy of a network of both methods."""
+        return max(self.accuracy(data, network, method) for method in METHODS)
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of all cells, with as many processes as the scale has, over all sessions of the study."""
+        return wall_time((cell.seconds for cell in self.all), self.scale.processes)
+
+    def study(self, name: str, title: str, claims: list[Claim], config: dict[str, Any]) -> Study:
+        """The record of the study.
+
+        Arguments:
+            name: The study, such as "quadrant".
+            title: Its question in one line.
+            claims: Its claims.
+            config: Settings besides those of the scale.
+        """
+        return Study(
+            name=name,
+            scale=self.request.scale,
+            title=title,
+            config=self.scale.as_dict() | {"seed": self.request.seed} | config,
+            versions=versions(),
+            rows=[cell.row() for cell in self.all],
+            series={"cells": [asdict(cell) for cell in self.all]},
+            claims=claims,
+            seconds=self.seconds,
+        )
 
 
-def spent(cells: Sequence[Cell], scale: Scale) -> float:
-    """The seconds that all cells take, as many at a time as the scale says, over all sessions of a study."""
-    return wall_time((cell.seconds for cell in cells), scale.processes)
+def train_all(jobs: Sequence[Job], scale: Scale, request: Request) -> Cells:
+    """The cells of all jobs, with those of earlier sessions in the folder of the request.
+
+    Arguments:
+        jobs: The jobs, in the order in which they are started.
+        scale: The sizes of the study.
+        request: The arguments of the study.
+    """
+    specs = [CellSpec(_name(job), job.config.as_dict(), Cell, partial(_trained, job)) for job in jobs]
+    cells = compute_cells(specs, request.folder, request.progress, scale.processes)
+    return Cells(list(cells.values()), scale, request)
 
 
 def _name(job: Job) -> str:
@@ -164,63 +238,18 @@ def _name(job: Job) -> str:
 
 
 def _trained(job: Job) -> Cell:
-    begun, config = time.perf_counter(), job.config
+    started, config = time.perf_counter(), job.config
     task = prepared(config)
     num_params = Prior(model(config, task), config.prior).num_params
     evidence: Evidence | None = None
     layers: list[Layer] = []
     if job.method == MAP:
-        # no judgement: its pass takes as long as some epochs, and nothing follows it
-        test = run_baseline(
-            "map", replace(config, fit=config.fit.replace(evaluation={"num_evaluations": 0})), task
-        ).test
+        fit = config.fit.replace(evaluation={"num_evaluations": 0})
+        # no evaluation of the evidence: it takes as long as some epochs, and MAP does not use it
+        test = run_baseline("map", replace(config, fit=fit), task).test
     else:
         record = learn(config, task).record
         test, evidence, layers = record.test, record.evidence, record.layers
     assert test is not None, "every version has test data"
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started
     return Cell(job.data, job.network, job.method, num_params, test, evidence, layers, seconds)
-
-
-def row(cell: Cell) -> dict[str, Any]:
-    """One line of a table."""
-    known = cell.evidence
-    return {
-        "data": cell.data,
-        "network": cell.network,
-        "method": cell.method,
-        "parameters": cell.num_params,
-        "accuracy %": 100 * (cell.test.accuracy or 0.0),
-        "nll": cell.test.nll,
-        "evidence per datum": None if known is None else known.log_evidence / known.num_data,
-        "seconds": round(cell.seconds, 1),
-    }
-
-
-def accuracy(cells: Sequence[Cell], data: str, network: str, method: str) -> float:
-    """The test accuracy of one cell, in [0, 1]."""
-    return _test(cells, data, network, method).accuracy or 0.0
-
-
-def loss(cells: Sequence[Cell], data: str, network: str, method: str) -> float:
-    """The test loss of one cell, in nats per datum."""
-    return _test(cells, data, network, method).nll
-
-
-def _test(cells: Sequence[Cell], data: str, network: str, method: str) -> Metrics:
-    wanted = (data, network, method)
-    return next(cell.test for cell in cells if (cell.data, cell.network, cell.method) == wanted)
-
-
-def best_accuracy(cells: Sequence[Cell], data: str, network: str) -> float:
-    """The test accuracy of a network by the method that serves it better."""
-    return max(accuracy(cells, data, network, method) for method in METHODS)
-
-
-def shares(layers: Sequence[Layer]) -> dict[str, tuple[float, float, float]]:
-    """Mean, least and most over layers of each path's relative number of effective parameters (Table 3)."""
-    found: dict[str, list[float]] = {}
-    for layer in layers:
-        for path in layer.paths:
-            found.setdefault(path.name, []).append(path.relative)
-    return {name: (statistics.fmean(values), min(values), max(values)) for name, values in found.items()}

@@ -1,38 +1,20 @@
 """What do cheaper p4 convolutions cost in accuracy?
 
 Paper 2, App. F.3, Table 7: filters over the four quarter turns in full, factored in two ways, or pointwise, beside a
-plain CNN, by MAP on rotated images. Parameters are counted at the widths of the table; training is narrower.
+plain CNN, by MAP on rotated images. Parameters are counted at the widths of the table; trained networks are narrower.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from ..._types import Progress
 from ...config import FitConfig
 from ...networks import build as build_network
 from ...records import Claim, Study
-from ...training import versions
-from ..claims import above
-from .layer_study import (
-    MAP,
-    PAPER,
-    SMOKE,
-    Cell,
-    Job,
-    Scale,
-    Version,
-    accuracy,
-    configuration,
-    row,
-    settings,
-    spent,
-    train_all,
-)
+from ..study import Request, above
+from .layer_study import MAP, PAPER, SMOKE, Cell, Cells, Job, Scale, Version, train_all
 
 DATA, IMAGE, NUM_CLASSES = "rotated CIFAR-10", (3, 32, 32), 10
 TABLE_ALPHA = 10  # the width at which the table matches channels
@@ -63,7 +45,7 @@ FACTORIZATIONS = {
 }
 
 # A step of Adam moves an output by the sum over a filter's inputs: the full filter has four times as many as the
-# pointwise one, and at higher rates falls behind it.
+# pointwise one, and has a lower accuracy at higher learning rates.
 GENTLE = FitConfig.preset("layers").replace(epochs=30, weights={"lr": 1e-3})
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
@@ -72,41 +54,31 @@ SCALES = {
 }
 
 
-def separable(scale: str, seed: int, data_dir: Path | None, progress: Progress, folder: Path | None = None) -> Study:
-    """Test accuracy and number of parameters of four p4 convolutions and a plain CNN.
-
-    Arguments:
-        scale: "smoke", "cpu" or "paper".
-        seed: The seed of data, initial weights and training.
-        data_dir: Where CIFAR-10 is looked for first.
-        progress: Told what is being done and the share of the whole that is done.
-        folder: Where finished cells are kept; None to keep none.
-    """
-    chosen, version = SCALES[scale], Version("mnist-mini" if scale == "smoke" else "cifar-10", "rotate:180")
+def separable(request: Request) -> Study:
+    """Test accuracy and number of parameters of four p4 convolutions and a plain CNN."""
+    version = Version("mnist-mini" if request.scale == "smoke" else "cifar-10", "rotate:180")
+    chosen = SCALES[request.scale]
     jobs = [
-        Job(DATA, name, MAP, settings(factorization.variant, version, chosen, seed, data_dir))
+        Job(DATA, name, MAP, chosen.config(factorization.variant, version, request))
         for name, factorization in FACTORIZATIONS.items()
     ]
-    cells = train_all(jobs, folder, progress, chosen.processes)
+    cells = train_all(jobs, chosen, request)
     counts = {
         name: {alpha: count(found.variant, alpha) for alpha in found.counts} for name, found in FACTORIZATIONS.items()
     }
-    return Study(
-        name="separable",
-        scale=scale,
-        title="Factorizations of convolutions over quarter turns",
-        config=configuration(chosen, seed) | {"data": version.data, "symmetrize": version.symmetrize},
-        versions=versions(),
-        rows=[_row(cell, counts[cell.network]) for cell in cells],
-        series={
-            "cells": [asdict(cell) for cell in cells],
-            "alpha": TABLE_ALPHA,
-            "parameters": {name: found[TABLE_ALPHA] for name, found in counts.items()},
-            "paper": {name: found.paper for name, found in FACTORIZATIONS.items()},
-        },
-        claims=[*_count_claims(counts), *_order_claims(cells)],
-        seconds=spent(cells, chosen),
+    study = cells.study(
+        "separable",
+        "Factorizations of convolutions over quarter turns",
+        [*_count_claims(counts), *_order_claims(cells)],
+        {"data": version.data, "symmetrize": version.symmetrize},
     )
+    series = {
+        "alpha": TABLE_ALPHA,
+        "parameters": {name: found[TABLE_ALPHA] for name, found in counts.items()},
+        "paper": {name: found.paper for name, found in FACTORIZATIONS.items()},
+    }
+    rows = [_row(cell, counts[cell.network]) for cell in cells.all]
+    return replace(study, rows=rows, series=study.series | series)
 
 
 def count(variant: str, alpha: int) -> int:
@@ -118,7 +90,7 @@ def count(variant: str, alpha: int) -> int:
 
 def _row(cell: Cell, counts: dict[int, int]) -> dict[str, Any]:
     """The line of a factorization: as trained, at the widths of the table, and the paper's accuracy."""
-    return row(cell) | {
+    return cell.row() | {
         "parameters at α": ", ".join(f"{number:,} ({alpha})" for alpha, number in counts.items()),
         "paper's accuracy %": FACTORIZATIONS[cell.network].paper,
     }
@@ -133,10 +105,10 @@ def _count_claims(counts: dict[str, dict[int, int]]) -> list[Claim]:
     return claims
 
 
-def _order_claims(cells: Sequence[Cell]) -> list[Claim]:
-    """Each row of the table above the next, in accuracy."""
+def _order_claims(cells: Cells) -> list[Claim]:
+    """Whether the accuracy of each row of the table is above that of the next."""
     claims = []
     for higher, lower in pairwise(FACTORIZATIONS):
-        first, second = (accuracy(cells, DATA, name, MAP) for name in (higher, lower))
+        first, second = (cells.accuracy(DATA, name, MAP) for name in (higher, lower))
         claims.append(above(f"accuracy: {higher} above {lower}", first, second))
     return claims

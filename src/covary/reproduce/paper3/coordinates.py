@@ -1,7 +1,7 @@
-"""What a change of coordinates does to a determinant, a path, a mode and a prior, where it can be drawn.
+"""What a change of coordinates does to a determinant, a path, a mode and a prior, in low dimensions.
 
-Paper 3, App. A, Fig. 2 and Fig. 4 with App. E.1. Each part measures a quantity as it is usually computed and as the
-metric makes it.
+Paper 3, App. A, Fig. 2 and Fig. 4 with App. E.1. Each function measures a quantity as it is usually computed (naive)
+and with the metric carried along (metric-aware).
 """
 
 import math
@@ -26,7 +26,7 @@ SIGMA, WIDTH = 1.0, 4  # of Fig. 4
 
 
 class Part(NamedTuple):
-    """One part of the study: lines of its table, what its panels need, what it was to show."""
+    """One part of the study: rows of its table, series of its panels, claims."""
 
     rows: list[dict[str, Any]]
     series: dict[str, Any]
@@ -34,7 +34,7 @@ class Part(NamedTuple):
 
 
 def row(part: str, case: str, quantity: str, naive: float | None, aware: float | None) -> dict[str, Any]:
-    """One line of the table: a quantity as it is usually computed, and as the metric makes it."""
+    """One line of the table: a naive quantity and the metric-aware one."""
     return {"part": part, "case": case, "quantity": quantity, "naive": naive, "metric-aware": aware}
 
 
@@ -55,7 +55,7 @@ def determinants() -> Part:
     kept = max(abs(aware / 2.0**SIZE - 1) for _, aware in found.values())
     claims = [
         Claim("App. A: under ψ = 3θ, det H becomes (2/9)^d", "to 1e-12", f"{moved:.1e}", moved < 1e-12),
-        Claim("App. A: det E stays 2^d under every ψ = cθ", "to 1e-12", f"{kept:.1e}", kept < 1e-12),
+        Claim("App. A: det E is 2^d under every ψ = cθ", "to 1e-12", f"{kept:.1e}", kept < 1e-12),
     ]
     series = {"factor": list(found), "naive": [n for n, _ in found.values()], "aware": [a for _, a in found.values()]}
     return Part(rows, {"determinants": series}, claims)
@@ -64,7 +64,7 @@ def determinants() -> Part:
 def paths(num_steps: int) -> Part:
     """Fig. 2a: gradient descent for a fixed time in θ, in ψ = log θ as it is, and in ψ with the metric of θ."""
     chart = geometry.logarithm()
-    plain = euclidean_metric(chart)  # descent in ψ without a word about the metric takes that of ψ
+    plain = euclidean_metric(chart)  # plain gradient descent in ψ has the Euclidean metric of ψ
     cartesian, naive = _path(EUCLIDEAN, CARTESIAN, num_steps), _path(plain, chart, num_steps)
     aware = _path(EUCLIDEAN, chart, num_steps)
     gaps = [_gap(naive, cartesian), _gap(aware, cartesian)]
@@ -73,7 +73,7 @@ def paths(num_steps: int) -> Part:
     claims = [
         Claim("Fig. 2a: with the metric, half the step is half the gap", "2 ± 0.2", f"{ratio:.3f}",
               abs(ratio - 2) < 0.2),
-        Claim("Fig. 2a: without it the path is another one", "> 10 ×", f"{gaps[0] / gaps[1]:.0f} ×",
+        Claim("Fig. 2a: without the metric the path is another one", "> 10 ×", f"{gaps[0] / gaps[1]:.0f} ×",
               gaps[0] > 10 * gaps[1]),
     ]  # fmt: skip
     rows = [row("Fig. 2a", "ψ = log θ", f"largest distance from the path in θ, {num_steps} steps", *gaps)]
@@ -98,8 +98,8 @@ def modes() -> Part:
     }
     gap = abs(aware - cartesian)
     claims = [
-        Claim("Fig. 2b: with the metric the mode stays", "to 1e-8", f"{gap:.1e}", gap < 1e-8),
-        Claim("Fig. 2b: without it the mode moves", "from 2 to 3", f"{cartesian:.3f} to {naive:.3f}",
+        Claim("Fig. 2b: with the metric the mode does not move", "to 1e-8", f"{gap:.1e}", gap < 1e-8),
+        Claim("Fig. 2b: without the metric the mode moves", "from 2 to 3", f"{cartesian:.3f} to {naive:.3f}",
               abs(naive - 3) < 1e-6),
     ]  # fmt: skip
     series = {"axis": grid.squeeze(-1).tolist(), "modes": {"cartesian": cartesian, "naive": naive, "aware": aware}}
@@ -109,12 +109,12 @@ def modes() -> Part:
 def priors(widths: tuple[int, ...], num_draws: int, seed: int) -> Part:
     """Fig. 4 and App. E.1: standard and NTK parametrization have different priors, and different kernels.
 
-    Between them lies a chart, ψ = θ / s. "Naive" is the NTK parametrization, Euclidean in ψ; "metric-aware" has the
+    The chart ψ = θ / s relates them. "Naive" is the NTK parametrization, Euclidean in ψ; "metric-aware" has the
     metric of θ, carried to ψ.
 
     Arguments:
-        widths: The widths of the hidden layer that kernels are measured at.
-        num_draws: How many networks at each.
+        widths: The widths of the hidden layer.
+        num_draws: The number of networks of each width.
         seed: The seed of inputs and weights.
     """
     chosen = partial(_normal_log_density, SIGMA / WIDTH**0.5)  # of θ in the one, and of ψ in the other
@@ -134,7 +134,7 @@ def priors(widths: tuple[int, ...], num_draws: int, seed: int) -> Part:
         kernels = [geometry.finite_kernels(architecture, x, width, generator) for _ in range(num_draws)]
         for name, found in traces.items():
             found.append(sum(float(getattr(kernel, name).trace()) for kernel in kernels) / num_draws)
-    slope = math.log(traces["standard"][-1] / traces["standard"][-2]) / math.log(widths[-1] / widths[-2])
+    exponent = math.log(traces["standard"][-1] / traces["standard"][-2]) / math.log(widths[-1] / widths[-2])
     moved = _kernel_change(architecture, x, torch.Generator().manual_seed(seed))
     error = abs(traces["ntk"][-1] / limit - 1)
     ratio = float((carried(grid[0] * 0) - chosen(grid[0] * 0)).exp())
@@ -143,7 +143,8 @@ def priors(widths: tuple[int, ...], num_draws: int, seed: int) -> Part:
               abs(ratio - 2) < 1e-9),
         Claim("App. E.1: with the metric of θ carried to ψ the kernel is that of θ", "to 1e-10", f"{moved:.1e}",
               moved < 1e-10),
-        Claim("App. E.1: that kernel grows with the width h", "slope 1 ± 0.15", f"{slope:.2f}", abs(slope - 1) < 0.15),
+        Claim("App. E.1: that kernel grows with the width h", "exponent 1 ± 0.15", f"{exponent:.2f}",
+              abs(exponent - 1) < 0.15),
         Claim(f"App. E.1: the NTK reaches its limit, h = {widths[-1]}", "within 10 %", f"{error:.1%}", error < 0.1),
     ]  # fmt: skip
     rows = [
@@ -184,7 +185,7 @@ def _normal_log_density(deviation: float, theta: Float[Tensor, "1"]) -> Float[Te
 
 
 def _path(metric: geometry.Metric, chart: Chart, num_steps: int) -> Float[Tensor, "steps 2"]:
-    """The way down in that many steps of a descent in the coordinates of a chart, in θ."""
+    """The path in θ of a descent in the coordinates of a chart."""
     start = torch.tensor(START, dtype=torch.float64)
     return chart.inverse(InvariantDescent(steepest(metric), TIME / num_steps, chart).run(_bowl, start, num_steps))
 

@@ -1,4 +1,4 @@
-"""The picture of the study `reparametrization`: paper 3's figures and tables, naive above, metric-aware below."""
+"""The figure of the study `reparametrization`: paper 3's figures and tables, naive above, metric-aware below."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def reparametrization_figure(study: Study) -> Figure:
 
 
 def _paths(panel: Axes, paths: Mapping[str, Any], kind: str) -> None:
-    """Fig. 2a: the path in θ and the one that was taken in ψ = log θ, over contours of the loss."""
+    """Fig. 2a: the paths in θ and in ψ = log θ, over contours of the loss."""
     panel.contour(paths["axis"], paths["axis"], paths["loss"], levels=8, colors=PALE, linewidths=0.7)
     panel.plot(*np.array(paths["cartesian"]).T, color=INK, linewidth=3.0, alpha=0.35, label="in θ")
     panel.plot(*np.array(paths[kind]).T, "--", color=AWARE if kind == "aware" else NAIVE, label="in ψ = log θ")
@@ -45,7 +45,7 @@ def _paths(panel: Axes, paths: Mapping[str, Any], kind: str) -> None:
 
 
 def _modes(panel: Axes, found: Mapping[str, Any], kind: str) -> None:
-    """Fig. 2b: the density in θ and the one that ψ = log θ makes of it, with their modes."""
+    """Fig. 2b: the densities in θ and in ψ = log θ, with their modes."""
     lines = {"cartesian": ("in θ", INK), kind: ("in ψ = log θ", AWARE if kind == "aware" else NAIVE)}
     for name, (label, color) in lines.items():
         broad = name == "cartesian"
@@ -111,7 +111,7 @@ def _legend_below(panel: Axes, labels: Sequence[str]) -> None:
 
 
 def _priors(panel: Axes, found: Mapping[str, Any]) -> None:
-    """Fig. 4: the prior of the standard parametrization carried to ψ, and the one that NTK's takes there."""
+    """Fig. 4: the prior of the standard parametrization in ψ, and that of the NTK parametrization."""
     panel.plot(found["axis"], found["carried"], color=AWARE, label="standard, carried to ψ")
     panel.plot(found["axis"], found["chosen"], color=NAIVE, label="NTK, chosen in ψ")
     panel.set(xlabel="ψ", ylabel="density", ylim=(0, 1.35 * max(found["carried"])), title="two priors, h = 4")

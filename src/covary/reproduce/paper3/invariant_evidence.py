@@ -4,7 +4,7 @@ r"""Does the evidence depend on the parametrization? Paper 3, Table 1 and App. E
 for its log joint with noise 1 and prior precision 1. Its evidence is computed in Cartesian coordinates; under torch's
 `weight_norm`, which has a parameter more per row and a prior over its own parameters; and in polar coordinates, weight
 normalization without its redundant direction. A second network has ReLU units, one layer scaled up and the next down:
-the same function at another point, whose evidence is another one until the scale is canonical.
+the same function at another point, with another evidence unless the scale is canonical.
 """
 
 import statistics
@@ -32,10 +32,10 @@ PARAMETRIZATIONS = ("Cartesian", "WeightNorm", "polar")
 
 
 def evidences(num_seeds: int, epochs: int, seed: int) -> Part:
-    """The evidence in three parametrizations, over seeds of the initial weights, at the mode and on the way to it.
+    """The evidence in three parametrizations, over seeds of the initial weights, at the mode and before it.
 
     Arguments:
-        num_seeds: How many seeds.
+        num_seeds: The number of seeds.
         epochs: Steps of Adam on all data.
         seed: The seed of the data, and the first of the weights.
     """
@@ -43,7 +43,7 @@ def evidences(num_seeds: int, epochs: int, seed: int) -> Part:
     found: dict[str, list[ChartEvidence]] = {name: [] for name in PARAMETRIZATIONS}
     gaps = []
     for number in range(num_seeds):
-        for steps in (epochs // 20, epochs):  # far from a mode the connection matters, and at the end the table is made
+        for steps in (epochs // 20, epochs):  # far from a mode the connection matters; the table is at the end
             network = trained(data, steps, seed + number)
             cartesian, polar = _in_chart(network, data, CARTESIAN), _in_chart(network, data, _polar(network))
             gaps.append(abs(float(polar.proper.log_evidence - cartesian.proper.log_evidence)))
@@ -75,7 +75,7 @@ def sine(seed: int) -> Points:
 
 
 def trained(data: Points, epochs: int, seed: int, activation: type[nn.Module] = nn.Tanh) -> nn.Sequential:
-    """The network after so many steps of Adam on the log joint of all data."""
+    """The network after training by Adam on the log joint of all data."""
     network = mlp(1, NUM_HIDDEN, 1, activation, generator=torch.Generator().manual_seed(seed)).double()
     likelihood, prior = Gaussian(1.0), Prior(network, "scalar")
     optimizer = torch.optim.Adam(network.parameters(), 1e-2)
@@ -89,7 +89,7 @@ def trained(data: Points, epochs: int, seed: int, activation: type[nn.Module] = 
 
 def _in_chart(network: nn.Module, data: Points, chart: Chart) -> ChartEvidence:
     with warnings.catch_warnings():
-        # of torch's weight_norm, whose derivative it takes one row at a time
+        # torch's weight_norm is differentiated one row at a time
         warnings.filterwarnings("ignore", message="There is a performance drop")
         return chart_evidence(network, Gaussian(1.0), Prior(network, "scalar"), data, chart)
 
@@ -119,7 +119,7 @@ def _rescaled(network: nn.Sequential) -> nn.Sequential:
 
 
 def _rescaling(data: Points, epochs: int, seed: int) -> dict[str, float]:
-    """Differences of the evidences of a network and its rescaled copy, as they are and at their canonical scale."""
+    """Differences of the evidences of a network and its rescaled copy, before and after `canonical_scale`."""
     network = trained(data, epochs, seed, nn.ReLU)
     pair = network, _rescaled(network)
     pairs = {"rescaled": pair, "canonical": tuple(canonical_scale(one) for one in pair)}
@@ -136,7 +136,7 @@ def _differences(values: list[float], others: list[float]) -> list[float]:
 
 
 def _series(found: dict[str, list[ChartEvidence]]) -> dict[str, Any]:
-    """For each parametrization the evidences of all seeds; weight normalization is no chart and has no proper one."""
+    """The evidences of all seeds by parametrization; weight normalization is not a chart and has no proper one."""
     return {
         name: {
             "naive": [_number(one.naive) for one in ones],

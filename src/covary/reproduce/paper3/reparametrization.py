@@ -1,20 +1,18 @@
 """Which quantities of a network depend on its parametrization, and which do not? Paper 3.
 
-App. A, Fig. 2, Table 1, Table 3, Fig. 4 and 5, each with the naive quantity, which changes, beside the one that carries
-the metric along, which does not. Last, whether the estimates for large networks are as good as they say.
+App. A, Fig. 2, Table 1, Table 3, Fig. 4 and 5, each with the naive quantity, which changes, and the metric-aware one,
+which does not. Last, the accuracy of the estimates for large networks and of their stated errors.
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..._types import Progress
 from ...data import load
 from ...geometry import MatrixFree, SharpnessConfig, gauss_newton, loss_hessian
 from ...geometry.sharpness import sharpness_accuracy
@@ -22,18 +20,19 @@ from ...likelihoods import Categorical
 from ...networks import mlp
 from ...records import Claim, Study
 from ...training import versions
+from ..study import Request
 from .coordinates import Part, determinants, modes, paths, priors, row
 from .invariant_evidence import evidences
 from .optimizer_bias import Minima, minima
 
 BARS = {"trace": 0.02, "log_det": 0.01, "eigenvalues": 0.001}  # largest relative error
-COVERED = 0.9  # the share of seeds whose 95 % interval must hold the truth
+COVERED = 0.9  # the fraction of seeds whose 95 % interval must hold the truth
 PRODUCTS = SharpnessConfig(trace_products=90, num_probes=40, probe_steps=6)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything.
+    """The sizes of the study.
 
     Arguments:
         path_steps: Steps of the paths.
@@ -41,7 +40,7 @@ class Scale:
         evidence_seeds: Networks of Table 1.
         evidence_epochs: Their steps.
         minima: Of Fig. 5 and Table 3.
-        num_hidden: Of the network that estimates are checked on; 33 make 1,990 weights.
+        num_hidden: Hidden units of the network whose estimates are checked; 33 make 1,990 weights.
         estimator_seeds: Seeds of the estimates.
     """
 
@@ -63,19 +62,9 @@ SCALES = {
 }
 
 
-def reparametrization(
-    scale: str, seed: int, data_dir: Path | None, progress: Progress, folder: Path | None = None
-) -> Study:
-    """Quantities of paper 3, naive and metric-aware, in different coordinates.
-
-    Arguments:
-        scale: "smoke" (digits of `mnist-mini` alone), "cpu" or "paper".
-        seed: The first seed.
-        data_dir: Where MNIST and Fashion-MNIST are looked for first.
-        progress: Told what is being done and the share of the whole that is done.
-        folder: Where finished networks are kept; None to keep none.
-    """
-    started, chosen = time.perf_counter(), SCALES[scale]
+def reparametrization(request: Request) -> Study:
+    """Quantities of paper 3, naive and metric-aware, in different coordinates."""
+    started, chosen, seed = time.perf_counter(), SCALES[request.scale], request.seed
     work: list[tuple[str, float, Callable[[], Part]]] = [
         ("App. A and Fig. 2", 0.0, determinants),
         ("Fig. 2a", 0.01, lambda: paths(chosen.path_steps)),
@@ -83,16 +72,15 @@ def reparametrization(
         ("Fig. 4", 0.03, lambda: priors(chosen.widths, 10, seed)),
         ("Table 1", 0.04, lambda: evidences(chosen.evidence_seeds, chosen.evidence_epochs, seed)),
         ("estimates", 0.1, lambda: estimators(chosen.num_hidden, chosen.estimator_seeds)),
-        ("minima", 0.3, lambda: minima(
-            chosen.minima, seed, data_dir, lambda message, done: progress(message, 0.3 + 0.7 * done), folder)),
-    ]  # fmt: skip
+        ("minima", 0.3, lambda: minima(chosen.minima, request.within(0.3, 1.0))),
+    ]
     parts = []
-    for name, share, make in work:
-        progress(name, share)
+    for name, done, make in work:
+        request.progress(name, done)
         parts.append(make())
     return Study(
         name="reparametrization",
-        scale=scale,
+        scale=request.scale,
         title="Quantities that depend on the parametrization, and quantities that do not",
         config=asdict(chosen) | {"seed": seed},
         versions=versions(),

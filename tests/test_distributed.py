@@ -38,6 +38,6 @@ def test_two_processes_agree_with_one(name, tolerance, tmp_path):
 def test_a_group_of_one_agrees_with_no_group(tmp_path):
     network, likelihood, prior, data = model(torch.float64)
     grouped = run_group(1, "float64", tmp_path)
-    alone = covary.log_evidence(network, likelihood, prior, data, mode_correction=True)
+    alone = covary.log_evidence(covary.Model(network, likelihood, prior), data, mode_correction=True)
     torch.testing.assert_close(grouped["kron evidence"], alone.log_evidence, rtol=1e-12, atol=0)
     assert int(grouped["kron count"]) == 9

@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "references": "",
     "likelihoods": "",
     "priors": "",
+    "models": "likelihoods priors",
     "batches": "noise",
     "distributed": "batches",
     "records": "",
@@ -28,21 +29,21 @@ MAY_IMPORT = {
     "augment": "groups noise",
     "layers": "groups",
     "networks": "groups layers augment noise references",
-    "curvature": "linalg layers likelihoods priors noise",
-    "geometry": "batches linalg likelihoods priors curvature noise",
-    "evidence": "batches distributed linalg likelihoods priors curvature geometry noise",
-    "hypergrad": "batches distributed linalg likelihoods priors curvature evidence noise",
-    "posterior": "batches distributed linalg likelihoods priors curvature evidence noise",
-    "layer_summary": "batches distributed linalg groups layers networks likelihoods priors curvature evidence records "
-    "noise",
-    "training": "batches distributed augment likelihoods priors curvature evidence hypergrad posterior layer_summary "
-    "records config report noise",
-    "experiments": "batches distributed data augment layers networks likelihoods priors curvature geometry evidence "
-    "hypergrad posterior layer_summary training records config report noise",
-    "reproduce": "batches distributed data augment layers networks likelihoods priors curvature geometry evidence "
-    "hypergrad posterior layer_summary training experiments records config report noise",
-    "benchmarks": "batches distributed linalg data augment layers networks likelihoods priors curvature evidence "
-    "hypergrad records report noise",
+    "curvature": "batches distributed linalg layers likelihoods priors models noise",
+    "geometry": "batches linalg likelihoods priors models curvature noise",
+    "evidence": "batches distributed linalg likelihoods priors models curvature geometry noise",
+    "hypergrad": "batches distributed linalg likelihoods priors models curvature evidence noise",
+    "posterior": "batches distributed linalg likelihoods priors models curvature evidence noise",
+    "layer_summary": "batches distributed linalg groups layers networks likelihoods priors models curvature evidence "
+    "records noise",
+    "training": "batches distributed augment likelihoods priors models curvature evidence hypergrad posterior "
+    "layer_summary records config report noise",
+    "experiments": "batches distributed data augment layers networks likelihoods priors models curvature geometry "
+    "evidence hypergrad posterior layer_summary training records config report noise",
+    "reproduce": "batches distributed data augment layers networks likelihoods priors models curvature geometry "
+    "evidence hypergrad posterior layer_summary training experiments records config report noise",
+    "benchmarks": "batches distributed linalg data augment layers networks likelihoods priors models curvature "
+    "evidence hypergrad records report noise",
     "report": "records",
     "cli": "data distributed networks experiments reproduce benchmarks layer_summary training report records config",
     "__main__": "cli",

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     )
     from .batches import as_batches
     from .config import FitConfig
+    from .curvature import Curvature
     from .evidence import EvidenceTerms, conditional_log_evidence, effective_parameters, log_evidence
     from .layer_summary import prune, summarize_layers
     from .likelihoods import Bernoulli, Categorical, Gaussian
+    from .models import Model
     from .networks import Averaged
     from .posterior import Laplace
     from .priors import Prior
@@ -45,10 +47,12 @@ __all__ = [
     "Averaged",
     "Bernoulli",
     "Categorical",
+    "Curvature",
     "EvidenceTerms",
     "FitConfig",
     "Gaussian",
     "Laplace",
+    "Model",
     "Prior",
     "Run",
     "as_batches",
@@ -77,9 +81,11 @@ __all__ = [
 _PROVIDES = {
     "batches": ("as_batches",),
     "config": ("FitConfig",),
+    "curvature": ("Curvature",),
     "evidence": ("EvidenceTerms", "conditional_log_evidence", "effective_parameters", "log_evidence"),
     "layer_summary": ("prune", "summarize_layers"),
     "likelihoods": ("Bernoulli", "Categorical", "Gaussian"),
+    "models": ("Model",),
     "networks": ("Averaged",),
     "posterior": ("Laplace",),
     "priors": ("Prior",),

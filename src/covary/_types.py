@@ -8,7 +8,7 @@ from torch import Tensor, nn
 Network = nn.Module  # x: (N, ...) -> f: (N, C)
 Batch = tuple[Tensor, Tensor]  # inputs (N, ...), targets (N, ...)
 Weights = Mapping[str, Tensor]  # parameter name -> parameter, in the order of `named_parameters`
-Columns = Literal["exact"] | int  # every column of the root of Λ, or that many random sketches of it
+Probes = Literal["exact"] | int  # every column of the root of Λ, or a number of random probes of it
 Progress = Callable[[str, float], None]  # what is being done, and the share of the whole that is done
 TensorMap = Callable[[Tensor], Tensor]
 

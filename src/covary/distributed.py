@@ -76,12 +76,12 @@ def own_part(batches: Batches) -> Batches:
 
 
 def all_sum(value: Tensor) -> Tensor:
-    """The sum of a tensor over the processes of the default group; the tensor itself where there is none."""
+    """The sum of a tensor over the processes of the default group; its derivative is that of this process's term."""
     if not (distributed.is_available() and distributed.is_initialized()):
         return value
     total = value.detach().clone().contiguous()
     distributed.all_reduce(total)
-    return total
+    return value + (total - value.detach()) if value.requires_grad else total
 
 
 def all_max(value: Tensor) -> Tensor:

@@ -72,7 +72,8 @@ def test_evidence_has_a_gradient_off_the_diagonal_initially(generator):
     data = (bumps(10).repeat(5, 1, 1, 1), torch.arange(10) % 2)
     likelihood, prior = covary.Categorical(), covary.Prior(averaged)
     gradients = [
-        covary.hypergrad.direct(averaged, likelihood, prior, data, seed=seed)["augment.raw_mix"] for seed in (0, 1)
+        covary.hypergrad.direct(covary.Model(averaged, likelihood, prior), data, seed=seed)["augment.raw_mix"]
+        for seed in (0, 1)
     ]
     assert gradients[0][1, 0].abs() > 0.005
     # A gradient due to asymmetric noise alone would change with the seed.

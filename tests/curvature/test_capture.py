@@ -10,8 +10,8 @@ import covary
 from cases import CASES, NUM_OUTPUTS, targets
 from covary.curvature import diag, full, kfac
 from covary.curvature.capture import capture
-from covary.curvature.full import full_blocks
-from covary.curvature.probes import root_columns
+from covary.curvature.exact import full_blocks
+from covary.curvature.passes import root_probes
 from covary.errors import CaptureError, DataError, ShapeError, UnsupportedLayerError
 from covary.priors import weights_of
 from oracles.curvature import ggn, loss_of
@@ -30,7 +30,7 @@ def traces(network: nn.Module) -> list[object]:
 def test_nothing_is_left_on_the_network(case):
     network, x = CASES[case].make(3)
     before = traces(network)
-    logdet = kfac(network, covary.Categorical(), (x, targets("categorical", 3))).logdet(1.0)
+    logdet = kfac(network, (x, targets("categorical", 3))).logdet(1.0)
     torch.autograd.grad(logdet, list(network.parameters()), allow_unused=True)
     assert traces(network) == before
 
@@ -53,7 +53,7 @@ def test_no_memory_growth_over_two_hundred_differentiable_captures():
         return sum(isinstance(o, torch.Tensor) for o in gc.get_objects())
 
     def step() -> None:
-        logdet = kfac(network, covary.Categorical(), (x * angle, y), columns=1).logdet(1.0)
+        logdet = kfac(network, (x * angle, y), probes=1).logdet(1.0)
         torch.autograd.grad(logdet, angle)
 
     step()
@@ -69,7 +69,7 @@ def test_graphs_are_freed_without_the_garbage_collector():
     gc.disable()
     try:
         count = sum(isinstance(o, torch.Tensor) for o in gc.get_objects())
-        kfac(network, covary.Categorical(), (x, targets("categorical", 3)))
+        kfac(network, (x, targets("categorical", 3)))
         assert sum(isinstance(o, torch.Tensor) for o in gc.get_objects()) <= count
     finally:
         gc.enable()
@@ -79,10 +79,10 @@ def test_two_networks_in_one_process_do_not_meet():
     first, x = CASES["conv2d"].make(3, seed=0)
     second, _ = CASES["conv2d"].make(3, seed=1)
     y = targets("categorical", 3)
-    alone = [full(n, covary.Categorical(), (x, y)).to_dense() for n in (first, second)]
+    alone = [full(n, (x, y)).to_dense() for n in (first, second)]
     captured = [capture(n, x, weights_of(n)) for n in (first, second)]
     for ours, capt in zip(alone, captured, strict=True):
-        interleaved = full_blocks(capt, root_columns(covary.Categorical(), capt.outputs, None))["all weights"]
+        interleaved = full_blocks(capt, root_probes(covary.Categorical(), capt.outputs, None))["all weights"]
         torch.testing.assert_close(interleaved.to_dense(), ours)
 
 
@@ -101,7 +101,7 @@ def test_control_flow_that_depends_on_the_data():
     network = Branching()
     x, y = torch.randn(4, 4).abs(), targets("categorical", 4)
     for inputs in (x, -x):
-        ours = full(network, covary.Categorical(), (inputs, y)).to_dense()
+        ours = full(network, (inputs, y)).to_dense()
         torch.testing.assert_close(ours, ggn(network, inputs, loss_of("categorical", y)), rtol=1e-9, atol=1e-12)
 
 
@@ -118,7 +118,7 @@ def test_an_input_changed_in_place_is_refused():
             return self.second(torch.tanh(out))
 
     with pytest.raises(CaptureError, match="input of module 'first'.*in place"):
-        full(Overwriting(), covary.Categorical(), (torch.randn(3, 4), targets("categorical", 3)))
+        full(Overwriting(), (torch.randn(3, 4), targets("categorical", 3)))
 
 
 class Positions(nn.Module):
@@ -135,7 +135,7 @@ class Positions(nn.Module):
 @pytest.mark.parametrize("num_data", [2, 3, 4])  # also where the number of positions is the number of data
 def test_a_layer_called_once_for_the_whole_batch_is_refused(num_data):
     with pytest.raises(ShapeError, match="expand an input that is shared by the batch"):
-        kfac(Positions(3), covary.Categorical(), (torch.randn(num_data, 3, 4), targets("categorical", num_data)))
+        kfac(Positions(3), (torch.randn(num_data, 3, 4), targets("categorical", num_data)))
 
 
 def test_a_fold_that_is_not_declared_is_refused():
@@ -148,7 +148,7 @@ def test_a_fold_that_is_not_declared_is_refused():
             return self.head(self.linear(x.reshape(-1, 2)).reshape(-1, 6))
 
     with pytest.raises(ShapeError, match=r"folded_batch = F"):
-        kfac(Undeclared(), covary.Categorical(), (torch.randn(3, 2, 2), targets("categorical", 3)))
+        kfac(Undeclared(), (torch.randn(3, 2, 2), targets("categorical", 3)))
 
 
 def test_a_weight_used_outside_its_module_is_refused():
@@ -161,30 +161,30 @@ def test_a_weight_used_outside_its_module_is_refused():
             return nn.functional.linear(self.table(tokens).sum(1), self.table.weight)
 
     with pytest.raises(UnsupportedLayerError, match=r"'table.weight' only in part.*outside the module"):
-        diag(Functional(), covary.Categorical(), (torch.randint(0, NUM_OUTPUTS, (3, 2)), targets("categorical", 3)))
+        diag(Functional(), (torch.randint(0, NUM_OUTPUTS, (3, 2)), targets("categorical", 3)))
 
 
 def test_outputs_of_the_wrong_shape_are_named():
     with pytest.raises(ShapeError, match=r"outputs of shape \(1, 2, 4\).*Flatten the outputs"):
-        kfac(nn.Linear(4, 4), covary.Categorical(), (torch.randn(3, 2, 4), targets("categorical", 3)))
+        kfac(nn.Linear(4, 4), (torch.randn(3, 2, 4), targets("categorical", 3)))
 
 
 def test_an_empty_batch_is_refused():
     with pytest.raises(DataError, match="empty"):
-        kfac(nn.Linear(4, 3), covary.Categorical(), (torch.randn(0, 4), torch.zeros(0, dtype=torch.long)))
+        kfac(nn.Linear(4, 3), (torch.randn(0, 4), torch.zeros(0, dtype=torch.long)))
 
 
 def test_inference_mode_is_refused_with_the_way_out():
     with torch.inference_mode(), pytest.raises(CaptureError, match="inference_mode"):
-        kfac(nn.Linear(4, 3), covary.Categorical(), (torch.randn(2, 4), targets("categorical", 2)))
+        kfac(nn.Linear(4, 3), (torch.randn(2, 4), targets("categorical", 2)))
 
 
 def test_results_carry_a_graph_only_where_grad_mode_is_on():
     network, x = CASES["conv2d"].make(2)
     batch = (x, targets("categorical", 2))
-    assert kfac(network, covary.Categorical(), batch).logdet(1.0).requires_grad
+    assert kfac(network, batch).logdet(1.0).requires_grad
     with torch.no_grad():
-        assert not kfac(network, covary.Categorical(), batch).logdet(1.0).requires_grad
+        assert not kfac(network, batch).logdet(1.0).requires_grad
 
 
 def test_an_averaged_network_equals_the_explicit_loop():
@@ -203,7 +203,7 @@ def test_an_averaged_network_equals_the_explicit_loop():
             copies = augment.transform(images, noise).detach()
             return sum(self.network(copies[:, s]) for s in range(5)) / 5
 
-    ours = full(network, covary.Categorical(), (x, y)).to_dense()
+    ours = full(network, (x, y)).to_dense()
     torch.testing.assert_close(ours, ggn(Loop(), x, loss_of("categorical", y)), rtol=1e-9, atol=1e-12)
 
 
@@ -221,4 +221,4 @@ def test_a_gradient_that_vanishes_by_symmetry_is_no_mistake():
 
     for seed in range(5):
         torch.manual_seed(seed)
-        kfac(Scores(), covary.Categorical(), (torch.randn(2, 3, 4), targets("categorical", 2)))
+        kfac(Scores(), (torch.randn(2, 3, 4), targets("categorical", 2)))

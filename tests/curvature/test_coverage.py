@@ -27,7 +27,7 @@ def test_the_table_names_every_weight_and_its_structure():
 @pytest.mark.parametrize("case", CASES)
 def test_the_table_agrees_with_the_blocks(case):
     network, x = CASES[case].make(3)
-    blocks = kfac(network, covary.Categorical(), (x, targets("categorical", 3)))
+    blocks = kfac(network, (x, targets("categorical", 3)))
     types = {"kron": "Kron", "dense": "Dense", "diagonal": "Diagonal"}
     for row in coverage(network).rows:
         uncalled = isinstance(blocks[row.name], Diagonal) and blocks[row.name].trace() == 0
@@ -38,7 +38,7 @@ def test_large_exact_blocks_are_diagonal():
     network = nn.Sequential(nn.LayerNorm((50, 50)), nn.Flatten(), nn.Linear(2500, 2))
     structures = {row.name: row.structure for row in coverage(network).rows}
     assert structures["0.weight"] == "diagonal"
-    block = kfac(network, covary.Categorical(), (torch.randn(2, 50, 50), LABELS))["0.weight"]
+    block = kfac(network, (torch.randn(2, 50, 50), LABELS))["0.weight"]
     assert type(block).__name__ == "Diagonal"
 
 
@@ -46,40 +46,40 @@ def test_a_parameter_without_rule_is_named_with_remedies():
     network = nn.Sequential(nn.Linear(4, 4), nn.PReLU(), nn.Linear(4, 2))
     assert [row.name for row in coverage(network).uncovered] == ["1.weight"]
     with pytest.raises(UnsupportedLayerError, match=r"'1.weight' of module '1' \(PReLU\).*register_rule.*exclude"):
-        kfac(network, covary.Categorical(), (torch.randn(2, 4), LABELS))
+        kfac(network, (torch.randn(2, 4), LABELS))
 
 
 def test_a_frozen_parameter_needs_no_rule():
     network = nn.Sequential(nn.Linear(4, 4), nn.PReLU(), nn.Linear(4, 2))
     network[1].requires_grad_(False)
-    blocks = kfac(network, covary.Categorical(), (torch.randn(2, 4), LABELS))
+    blocks = kfac(network, (torch.randn(2, 4), LABELS))
     assert "1.weight" not in blocks.blocks
 
 
 def test_weights_left_out_by_name_need_no_rule():
     network = nn.Sequential(nn.Linear(4, 4), nn.PReLU(), nn.Linear(4, 2))
     names = covary.Prior(network, exclude="1.*").names
-    blocks = kfac(network, covary.Categorical(), (torch.randn(2, 4), LABELS), weights=names)
+    blocks = kfac(covary.Model(network).restricted(names), (torch.randn(2, 4), LABELS))
     assert list(blocks.blocks) == ["0.weight", "0.bias", "2.weight", "2.bias"]
 
 
 def test_an_unknown_weight_is_named():
     with pytest.raises(UnsupportedLayerError, match="got 'w'.*weight, bias"):
-        kfac(nn.Linear(4, 2), covary.Categorical(), (torch.randn(2, 4), LABELS), weights=["w"])
+        coverage(nn.Linear(4, 2), ["w"])
 
 
 def test_batch_norm_in_training_mode_is_refused_with_the_reason():
     network = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
     with pytest.raises(UnsupportedLayerError, match=r"Module '1' \(BatchNorm1d\) uses statistics"):
-        kfac(network, covary.Categorical(), (torch.randn(2, 4), LABELS))
-    kfac(network.eval(), covary.Categorical(), (torch.randn(2, 4), LABELS))
+        kfac(network, (torch.randn(2, 4), LABELS))
+    kfac(network.eval(), (torch.randn(2, 4), LABELS))
 
 
 def test_dropout_in_training_mode_is_refused_with_the_reason():
     network = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 2))
     with pytest.raises(UnsupportedLayerError, match=r"Module '1' \(Dropout\) draws from the global random state"):
-        kfac(network, covary.Categorical(), (torch.randn(2, 4), LABELS))
-    kfac(network.eval(), covary.Categorical(), (torch.randn(2, 4), LABELS))
+        kfac(network, (torch.randn(2, 4), LABELS))
+    kfac(network.eval(), (torch.randn(2, 4), LABELS))
 
 
 def test_a_subclass_with_a_forward_of_its_own_has_no_rule():
@@ -88,4 +88,4 @@ def test_a_subclass_with_a_forward_of_its_own_has_no_rule():
             return 2 * super().forward(input)
 
     with pytest.raises(UnsupportedLayerError, match="Doubled"):
-        kfac(nn.Sequential(Doubled(4, NUM_OUTPUTS)), covary.Categorical(), (torch.randn(2, 4), LABELS))
+        kfac(nn.Sequential(Doubled(4, NUM_OUTPUTS)), (torch.randn(2, 4), LABELS))

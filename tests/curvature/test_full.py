@@ -19,7 +19,7 @@ LIKELIHOODS = {
 def test_full_is_the_hessian_of_the_linearized_loss(case):
     network, x = CASES[case].make(4)
     y = targets("categorical", 4)
-    ours = full(network, covary.Categorical(), (x, y)).to_dense()
+    ours = full(network, (x, y)).to_dense()
     torch.testing.assert_close(ours, ggn(network, x, loss_of("categorical", y)), rtol=1e-9, atol=1e-12)
 
 
@@ -28,21 +28,21 @@ def test_full_for_every_likelihood(kind):
     network, x = CASES["conv2d"].make(3)
     y = targets(kind, 3)
     build, scale = LIKELIHOODS[kind]
-    ours = full(network, build(), (x, y)).to_dense()
+    ours = full(covary.Model(network, build()), (x, y)).to_dense()
     torch.testing.assert_close(ours, ggn(network, x, loss_of(kind, y, scale)), rtol=1e-9, atol=1e-12)
 
 
 def test_full_of_a_temperature():
     network, x = CASES["linear"].make(3)
     y = targets("categorical", 3)
-    ours = full(network, covary.Categorical(temperature=1.7), (x, y)).to_dense()
+    ours = full(covary.Model(network, covary.Categorical(temperature=1.7)), (x, y)).to_dense()
     torch.testing.assert_close(ours, ggn(network, x, loss_of("categorical", y, 1.7)), rtol=1e-9, atol=1e-12)
 
 
 def test_full_of_some_weights_is_that_part_of_the_matrix():
     network, x = CASES["conv2d"].make(3)
     y = targets("categorical", 3)
-    part = full(network, covary.Categorical(), (x, y), weights=["0.weight", "3.bias"]).to_dense()
+    part = full(covary.Model(network).restricted(["0.weight", "3.bias"]), (x, y)).to_dense()
     oracle = ggn(network, x, loss_of("categorical", y), ["0.weight", "3.bias"])
     torch.testing.assert_close(part, oracle, rtol=1e-9, atol=1e-12)
 
@@ -51,8 +51,10 @@ def test_full_adds_over_unequal_batches_and_ignores_order():
     network, x = CASES["conv2d"].make(5)
     y = targets("categorical", 5)
     likelihood = covary.Categorical()
-    whole = full(network, likelihood, (x, y))
-    parts = full(network, likelihood, (x[:2], y[:2])).accumulate(full(network, likelihood, (x[2:], y[2:])))
-    turned = full(network, likelihood, (x.flip(0), y.flip(0)))
+    whole = full(covary.Model(network, likelihood), (x, y))
+    parts = full(covary.Model(network, likelihood), (x[:2], y[:2])).accumulate(
+        full(covary.Model(network, likelihood), (x[2:], y[2:]))
+    )
+    turned = full(covary.Model(network, likelihood), (x.flip(0), y.flip(0)))
     torch.testing.assert_close(parts.to_dense(), whole.to_dense(), rtol=1e-12, atol=1e-14)
     torch.testing.assert_close(turned.to_dense(), whole.to_dense(), rtol=1e-12, atol=1e-14)

@@ -38,7 +38,7 @@ def test_gradient_with_respect_to_a_turn_of_the_input(case, curvature):
     def logdet(angle: Tensor) -> Tensor:
         a, b = x[..., :half], x[..., half : 2 * half]
         turned = [a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos(), x[..., 2 * half :]]
-        return CURVATURES[curvature](network, covary.Categorical(), (torch.cat(turned, -1), y)).logdet(0.5)
+        return CURVATURES[curvature](network, (torch.cat(turned, -1), y)).logdet(0.5)
 
     assert_gradient(logdet, 0.4)
 
@@ -64,7 +64,7 @@ def test_gradient_with_respect_to_a_hyperparameter_of_a_layer(curvature):
     x, y = torch.randn(4, 4), targets("categorical", 4)
 
     def logdet() -> Tensor:
-        return CURVATURES[curvature](network, covary.Categorical(), (x, y)).logdet(0.5)
+        return CURVATURES[curvature](network, (x, y)).logdet(0.5)
 
     (slope,) = torch.autograd.grad(logdet(), network.slope)
     values = []
@@ -85,7 +85,7 @@ def test_gradient_with_respect_to_the_widths_of_an_augmentation(curvature):
     x, y = torch.randn(5, 2), targets("categorical", 5)
 
     def logdet() -> Tensor:
-        return CURVATURES[curvature](network, covary.Categorical(), (x, y)).logdet(0.5)
+        return CURVATURES[curvature](network, (x, y)).logdet(0.5)
 
     (raw,) = augment.parameters()
     (slope,) = torch.autograd.grad(logdet(), raw)
@@ -106,12 +106,12 @@ def test_gradient_with_respect_to_noise_and_temperature(likelihood, name):
     network, x = CASES["linear"].make(4)
     y = targets("gaussian" if name == "log_sigma_noise" else "categorical", 4)
     parameter = getattr(likelihood, name)
-    (slope,) = torch.autograd.grad(kfac(network, likelihood, (x, y)).logdet(0.5), parameter)
+    (slope,) = torch.autograd.grad(kfac(covary.Model(network, likelihood), (x, y)).logdet(0.5), parameter)
     values = []
     for step in (STEP, -STEP):
         with torch.no_grad():
             parameter.add_(step)
-            values.append(kfac(network, likelihood, (x, y)).logdet(0.5))
+            values.append(kfac(covary.Model(network, likelihood), (x, y)).logdet(0.5))
             parameter.sub_(step)
     assert float(slope) == pytest.approx(float(values[0] - values[1]) / (2 * STEP), rel=1e-6)
 
@@ -130,4 +130,4 @@ def test_attention_of_the_users_own_has_a_second_derivative():
 
     torch.manual_seed(0)
     network, x, y = Mixing(), torch.randn(3, 5, 4), targets("categorical", 3)
-    assert_gradient(lambda scale: kfac(network, covary.Categorical(), (x * scale, y)).logdet(0.5), 1.1)
+    assert_gradient(lambda scale: kfac(network, (x * scale, y)).logdet(0.5), 1.1)

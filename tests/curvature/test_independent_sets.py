@@ -4,12 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from covary import Averaged, Categorical, Prior, log_evidence
+from covary import Averaged, Prior, log_evidence
 from covary.augment import Affine2d, FiniteGroup, Rotation2d
 from covary.curvature import kfac
 from covary.errors import DataError
 from covary.hypergrad import direct, two_pass
 from covary.linalg import Kron
+from covary.models import Model
 
 SIZE, CLASSES = 6, 3
 
@@ -34,7 +35,7 @@ def mean_traces(num_samples: int, num_sets: int, seeds: range, data) -> torch.Te
     traces = []
     with torch.no_grad():
         for seed in seeds:
-            blocks = kfac(averaged, Categorical(), data, seed=seed).blocks
+            blocks = kfac(averaged, data, seed=seed).blocks
             factors = [matrix for name in ("network.1.weight", "network.3.weight") for matrix in blocks[name].tensors]
             traces.append(torch.stack([matrix.trace() for matrix in factors]))
     return torch.stack(traces).mean(0)
@@ -54,7 +55,7 @@ def test_cross_products_are_those_of_the_two_means(images):
     augment = Affine2d(("rotation", "shift_x"), initial_width=0.8)
     averaged = Averaged(network(), augment, 6, num_sets=2)
     with torch.no_grad():
-        block = kfac(averaged, Categorical(), (x, y), seed=3).blocks["network.1.weight"]
+        block = kfac(averaged, (x, y), seed=3).blocks["network.1.weight"]
         noise = torch.cat(averaged._noise(torch.arange(4), 3), dim=1)
         copies = augment.transform(x, noise).flatten(2)
     first, second = copies[:, :3].mean(1), copies[:, 3:].mean(1)
@@ -78,7 +79,7 @@ def test_without_scatter_sets_change_nothing(images):
     x, y = images
     torch.testing.assert_close(one(x), two(x), rtol=1e-12, atol=1e-12)
     prior = Prior(one)
-    terms = [log_evidence(averaged, Categorical(), prior, (x, y)).log_evidence for averaged in (one, two)]
+    terms = [log_evidence(Model(averaged, prior=prior), (x, y)).log_evidence for averaged in (one, two)]
     torch.testing.assert_close(terms[0], terms[1], rtol=1e-10, atol=0.0)
 
 
@@ -88,8 +89,8 @@ def test_two_pass_is_the_gradient_of_everything_at_once():
     data = torch.randn(12, 2, generator=generator), torch.arange(12) % CLASSES
     averaged = Averaged(network(image=False), Rotation2d(0.7), 4, num_sets=2)
     prior = Prior(averaged)
-    ours = two_pass(averaged, Categorical(), prior, data, columns="exact", share_sketches=True, seed=5)
-    theirs = direct(averaged, Categorical(), prior, data, columns="exact", seed=5)
+    ours = two_pass(Model(averaged, prior=prior), data, "kron", share_probes=True, seed=5)
+    theirs = direct(Model(averaged, prior=prior), data, seed=5)
     assert ours.keys() == theirs.keys()
     for name, gradient in theirs.items():
         torch.testing.assert_close(ours[name], gradient, rtol=1e-9, atol=1e-9)

@@ -11,7 +11,7 @@ from covary.curvature import full
 from covary.curvature import kernel as tangents
 from covary.curvature.capture import capture
 from covary.curvature.kernel import RowSizes, rows_are_cheaper, tangent_kernel
-from covary.curvature.probes import root_columns
+from covary.curvature.passes import root_probes
 from covary.priors import weights_of
 from oracles.curvature import flat_function
 
@@ -42,7 +42,7 @@ def brute_force(network: nn.Module, x: Tensor, shifts: dict[str, Tensor]) -> Ten
 def kernel_of(network: nn.Module, x: Tensor, shifts: dict[str, Tensor]) -> Tensor:
     with torch.no_grad():
         captured = capture(network, x, weights_of(network))
-        return tangent_kernel(captured, root_columns(covary.Categorical(), captured.outputs, None), shifts)
+        return tangent_kernel(captured, root_probes(covary.Categorical(), captured.outputs, None), shifts)
 
 
 def random_shifts(network: nn.Module, structure: str) -> dict[str, Tensor]:
@@ -115,11 +115,11 @@ def test_both_forms_have_the_derivative_of_the_full_curvature(form, monkeypatch)
     weights, (width,) = weights_of(network), network.augment.parameters()
     shift = torch.tensor(0.7, requires_grad=True)
     captured = capture(network, x, weights)
-    columns = root_columns(covary.Categorical(), captured.outputs, None)
+    columns = root_probes(covary.Categorical(), captured.outputs, None)
     kernel = tangent_kernel(captured, columns, dict.fromkeys(weights, shift))
     ours = torch.linalg.slogdet(kernel + torch.eye(len(kernel)))[1]
     num_params = sum(weight.numel() for weight in weights.values())
-    curvature = full(network, covary.Categorical(), (x, targets("categorical", 4)))
+    curvature = full(network, (x, targets("categorical", 4)))
     theirs = curvature.logdet(shift) - num_params * shift.log()
     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
     for a, b in zip(*(torch.autograd.grad(v, [width, shift]) for v in (ours, theirs)), strict=True):
@@ -131,7 +131,7 @@ def test_fewer_columns_are_fewer_rows():
     shifts = random_shifts(network, "layerwise")
     with torch.no_grad():
         captured = capture(network, x, weights_of(network))
-        second = list(root_columns(covary.Categorical(), captured.outputs, None))[1]
+        second = list(root_probes(covary.Categorical(), captured.outputs, None))[1]
         kernel = tangent_kernel(captured, [second], shifts)
     rows = slice(NUM_DATA, 2 * NUM_DATA)
     torch.testing.assert_close(kernel, brute_force(network, x, shifts)[rows, rows], rtol=1e-10, atol=1e-12)
@@ -165,7 +165,7 @@ def test_the_evidence_by_the_kernel_is_that_of_the_full_curvature(case, structur
         prior.log_precision.add_(0.3 * torch.randn_like(prior.log_precision))
     data = (x, targets("categorical", 6))
     by_kernel, by_weights = (
-        covary.log_evidence(network, covary.Categorical(), prior, data, curvature=c, batch_size=4)
+        covary.log_evidence(covary.Model(network, prior=prior), covary.as_batches(data, 4), c)
         for c in ("kernel", "full")
     )
     for term in ("log_likelihood", "log_prior", "log_volume"):
@@ -178,10 +178,7 @@ def test_the_evidence_by_the_kernel_is_that_of_the_full_curvature(case, structur
 def test_the_evidence_by_the_kernel_for_other_likelihoods(likelihood):
     network, x = averaged(), torch.randn(5, 2)
     data = (x, targets(type(likelihood).__name__.lower(), 5))
-    values = [
-        covary.log_evidence(network, likelihood, covary.Prior(network), data, curvature=c).log_evidence
-        for c in ("kernel", "full")
-    ]
+    values = [covary.log_evidence(covary.Model(network, likelihood), data, c).log_evidence for c in ("kernel", "full")]
     torch.testing.assert_close(values[0], values[1], rtol=1e-10, atol=1e-10)
 
 
@@ -189,6 +186,4 @@ def test_the_kernel_has_no_mode_correction():
     network, x = CASES["linear"].make(3)
     data = (x, targets("categorical", 3))
     with pytest.raises(covary.errors.StructureError, match="Use 'full' or 'kron'"):
-        covary.log_evidence(
-            network, covary.Categorical(), covary.Prior(network), data, curvature="kernel", mode_correction=True
-        )
+        covary.log_evidence(network, data, "kernel", mode_correction=True)

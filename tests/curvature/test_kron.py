@@ -22,7 +22,7 @@ def grouped_part(matrix: torch.Tensor, block: Kron) -> torch.Tensor:
 def test_kfac_of_one_datum_and_one_row_is_exact(case, approx):
     network, x = SINGLE_ROW_CASES[case].make(1)
     y = targets("categorical", 1)
-    ours = kfac(network, covary.Categorical(), (x, y), kfac_approx=approx)
+    ours = kfac(network, (x, y), kfac_approx=approx)
     oracle = ggn(network, x, loss_of("categorical", y))
     sizes = [p.numel() for p in network.parameters()]
     for name, dense in zip(ours.blocks, diagonal_blocks(oracle, sizes), strict=True):
@@ -35,8 +35,8 @@ def test_a_second_datum_makes_kfac_inexact():
     """The control: where KFAC is an approximation it must differ."""
     network, x = SINGLE_ROW_CASES["linear"].make(2)
     y = targets("categorical", 2)
-    ours = kfac(network, covary.Categorical(), (x, y))["0.weight"].to_dense()
-    exact = full(network, covary.Categorical(), (x, y), weights=["0.weight"]).to_dense()
+    ours = kfac(network, (x, y))["0.weight"].to_dense()
+    exact = full(covary.Model(network).restricted(["0.weight"]), (x, y)).to_dense()
     assert (ours - exact).norm() > 1e-3 * exact.norm()
 
 
@@ -57,12 +57,14 @@ def test_kfac_of_a_deep_linear_network_is_exact(approx):
     network = LinearTokens(pooled=approx == "reduce")
     x = torch.randn(5, 3, 3)
     y = network(x).detach()
-    ours = kfac(network, covary.Gaussian(0.5), (x, y), kfac_approx=approx)
+    ours = kfac(covary.Model(network, covary.Gaussian(0.5)), (x, y), kfac_approx=approx)
     oracle = ggn(network, x, loss_of("gaussian", y, 0.5))
     sizes = [p.numel() for p in network.parameters()]
     for name, dense in zip(ours.blocks, diagonal_blocks(oracle, sizes), strict=True):
         torch.testing.assert_close(ours[name].to_dense(), dense, rtol=1e-9, atol=1e-12)
-    other = kfac(network, covary.Gaussian(0.5), (x, y), kfac_approx="expand" if approx == "reduce" else "reduce")
+    other = kfac(
+        covary.Model(network, covary.Gaussian(0.5)), (x, y), kfac_approx="expand" if approx == "reduce" else "reduce"
+    )
     assert (other.to_dense() - ours.to_dense()).norm() > 1e-3 * ours.to_dense().norm()  # the control
 
 
@@ -71,7 +73,7 @@ def test_kfac_of_an_averaged_linear_network_is_exact_for_any_number_of_samples(n
     augment = covary.augment.Rotation2d(initial_width=0.8)
     network = covary.Averaged(nn.Sequential(nn.Linear(2, 4), nn.Linear(4, NUM_OUTPUTS)), augment, num_samples)
     x, y = torch.randn(5, 2), torch.randn(5, NUM_OUTPUTS)
-    ours = kfac(network, covary.Gaussian(0.5), (x, y))
+    ours = kfac(covary.Model(network, covary.Gaussian(0.5)), (x, y))
     names = list(ours.blocks)
     oracle = ggn(network, x, loss_of("gaussian", y, 0.5), names)
     for name, dense in zip(names, diagonal_blocks(oracle, [ours[n].size for n in names]), strict=True):
@@ -100,7 +102,7 @@ def test_convolution_factors_are_their_definition_by_loops(approx):
         [matrix_root(output_hessian(lambda f, t=t: one(f, t), o)) for o, t in zip(outputs, y, strict=True)]
     )
     a, b, count = shared_factors(patches, (layer_outputs, tail), roots, approx)
-    ours = kfac(network, covary.Categorical(), (x, y), kfac_approx=approx)["0.weight"]
+    ours = kfac(network, (x, y), kfac_approx=approx)["0.weight"]
     torch.testing.assert_close(ours.to_dense(), torch.kron(b, a) / count, rtol=1e-9, atol=1e-12)
 
 
@@ -108,8 +110,8 @@ def test_convolution_factors_are_their_definition_by_loops(approx):
 def test_factors_of_batches_add_up_to_the_factors_of_the_whole(case):
     network, x = CASES[case].make(5)
     y = targets("categorical", 5)
-    whole = kfac(network, covary.Categorical(), (x, y))
-    first, second = (kfac(network, covary.Categorical(), (x[rows], y[rows])) for rows in (slice(2), slice(2, 5)))
+    whole = kfac(network, (x, y))
+    first, second = (kfac(network, (x[rows], y[rows])) for rows in (slice(2), slice(2, 5)))
     parts = first.accumulate(second)
     torch.testing.assert_close(
         parts.to_dense(), whole.to_dense(), rtol=1e-11, atol=1e-13, msg=lambda m, c=case: f"{c}: {m}"
@@ -119,8 +121,8 @@ def test_factors_of_batches_add_up_to_the_factors_of_the_whole(case):
 def test_the_order_of_the_data_does_not_matter():
     network, x = CASES["conv2d grouped"].make(5)
     y = targets("categorical", 5)
-    first = kfac(network, covary.Categorical(), (x, y)).to_dense()
-    second = kfac(network, covary.Categorical(), (x.flip(0), y.flip(0))).to_dense()
+    first = kfac(network, (x, y)).to_dense()
+    second = kfac(network, (x.flip(0), y.flip(0))).to_dense()
     torch.testing.assert_close(first, second, rtol=1e-11, atol=1e-13)
 
 
@@ -136,31 +138,31 @@ def test_the_order_of_the_data_does_not_matter():
 )
 def test_groups_are_blocks_and_no_zero_between_them_is_stored(case, name, factor_shapes):
     network, x = CASES[case].make(3)
-    block = kfac(network, covary.Categorical(), (x, targets("categorical", 3)))[name]
+    block = kfac(network, (x, targets("categorical", 3)))[name]
     assert [tuple(t.shape) for t in block.tensors] == factor_shapes
 
 
 def test_biases_and_norms_are_exact_blocks():
     network, x = CASES["group norm"].make(4)
     y = targets("categorical", 4)
-    ours = kfac(network, covary.Categorical(), (x, y))
+    ours = kfac(network, (x, y))
     for name in ("0.bias", "1.weight", "1.bias", "4.bias"):
         assert isinstance(ours[name], Dense)
-        exact = full(network, covary.Categorical(), (x, y), weights=[name]).to_dense()
+        exact = full(covary.Model(network).restricted([name]), (x, y)).to_dense()
         torch.testing.assert_close(ours[name].to_dense(), exact, rtol=1e-10, atol=1e-13)
 
 
 def test_a_tied_embedding_gets_its_exact_block():
     network, x = CASES["tied embedding"].make(4)
     y = targets("categorical", 4)
-    ours = kfac(network, covary.Categorical(), (x, y))["embedding.weight"]
-    exact = full(network, covary.Categorical(), (x, y), weights=["embedding.weight"])
+    ours = kfac(network, (x, y))["embedding.weight"]
+    exact = full(covary.Model(network).restricted(["embedding.weight"]), (x, y))
     torch.testing.assert_close(ours.to_dense(), exact.to_dense(), rtol=1e-10, atol=1e-13)
 
 
 def test_weights_that_were_never_called_have_no_curvature():
     network, x = CASES["unused layers"].make(4)
-    ours = kfac(network, covary.Categorical(), (x, targets("categorical", 4)))
+    ours = kfac(network, (x, targets("categorical", 4)))
     assert list(ours.blocks) == [name for name, _ in network.named_parameters()]
     for name in ("wasted.weight", "never.weight", "never.bias"):
         assert ours[name].trace() == 0
@@ -182,8 +184,5 @@ def test_padding_counts_the_same_for_any_number_of_identical_copies(approx):
     torch.manual_seed(0)
     inner = nn.Sequential(nn.Embedding(4, 2, padding_idx=0), nn.Tanh(), nn.Flatten(), nn.Linear(6, NUM_OUTPUTS))
     tokens, y = torch.tensor([[0, 1, 2], [0, 3, 1]]), torch.tensor([0, 2])
-    traces = [
-        kfac(covary.Averaged(inner, Copies(), s), covary.Categorical(), (tokens, y), kfac_approx=approx).trace()
-        for s in (1, 2)
-    ]
+    traces = [kfac(covary.Averaged(inner, Copies(), s), (tokens, y), kfac_approx=approx).trace() for s in (1, 2)]
     torch.testing.assert_close(traces[0], traces[1], rtol=1e-12, atol=0)

@@ -30,7 +30,7 @@ def blocks_of(product: Kron) -> tuple[int, int]:
 def test_with_one_row_a_datum_the_partial_traces_are_those_of_the_full_ggn(case):
     network, x = SINGLE_ROW_CASES[case].make(6)
     y = targets("categorical", 6)
-    ours = tkfac(network, covary.Categorical(), (x, y))
+    ours = tkfac(network, (x, y))
     oracle = ggn(network, x, loss_of("categorical", y))
     sizes = [p.numel() for p in network.parameters()]
     for name, dense in zip(ours.blocks, diagonal_blocks(oracle, sizes), strict=True):
@@ -50,8 +50,8 @@ def test_the_partial_traces_of_a_table_are_those_of_the_full_ggn():
     """A table of V rows has V blocks of one row each beside a factor that all share."""
     network, x = SINGLE_ROW_CASES["embedding"].make(6)
     y = targets("categorical", 6)
-    block = tkfac(network, covary.Categorical(), (x, y))["0.weight"]
-    dense = full(network, covary.Categorical(), (x, y), weights=["0.weight"]).to_dense()
+    block = tkfac(network, (x, y))["0.weight"]
+    dense = full(covary.Model(network).restricted(["0.weight"]), (x, y)).to_dense()
     assert [tuple(factor.shape) for factor in block.tensors] == [(2, 2), (5, 1, 1)]
     for found, expected in zip(partial_traces(block.to_dense(), 5), partial_traces(dense, 5), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
@@ -61,8 +61,8 @@ def test_with_several_rows_a_datum_the_traces_are_not_those_of_h():
     """The control: products of different positions are in H, and in no sum over rows."""
     network, x = CASES["conv2d"].make(6)
     y = targets("categorical", 6)
-    ours = tkfac(network, covary.Categorical(), (x, y))["0.weight"].trace()
-    exact = full(network, covary.Categorical(), (x, y), weights=["0.weight"]).trace()
+    ours = tkfac(network, (x, y))["0.weight"].trace()
+    exact = full(covary.Model(network).restricted(["0.weight"]), (x, y)).trace()
     assert abs(ours - exact) > 0.05 * exact
 
 
@@ -85,7 +85,7 @@ def test_convolution_factors_are_their_definition_by_loops(approx):
         a = a + (gradient @ gradient) * torch.outer(row, row)
         b = b + (row @ row) * torch.outer(gradient, gradient)
         t = t + (row @ row) * (gradient @ gradient)
-    ours = tkfac(network, covary.Categorical(), (x, y), kfac_approx=approx)["0.weight"]
+    ours = tkfac(network, (x, y), kfac_approx=approx)["0.weight"]
     torch.testing.assert_close(ours.to_dense(), torch.kron(b, a) / t, rtol=1e-9, atol=1e-12)
 
 
@@ -93,7 +93,7 @@ def test_convolution_factors_are_their_definition_by_loops(approx):
 def test_one_datum_with_one_row_is_exact(case):
     network, x = SINGLE_ROW_CASES[case].make(1)
     y = targets("categorical", 1)
-    ours, plain = (curvature(network, covary.Categorical(), (x, y)).to_dense() for curvature in (tkfac, kfac))
+    ours, plain = (curvature(network, (x, y)).to_dense() for curvature in (tkfac, kfac))
     torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-12)  # which is exact there, by its own test
 
 
@@ -102,7 +102,7 @@ def test_an_averaged_linear_network_is_exact_for_any_number_of_samples(num_sampl
     augment = covary.augment.Rotation2d(initial_width=0.8)
     network = covary.Averaged(nn.Sequential(nn.Linear(2, 4), nn.Linear(4, NUM_OUTPUTS)), augment, num_samples)
     x, y = torch.randn(5, 2), torch.randn(5, NUM_OUTPUTS)
-    ours = tkfac(network, covary.Gaussian(0.5), (x, y))
+    ours = tkfac(covary.Model(network, covary.Gaussian(0.5)), (x, y))
     names = list(ours.blocks)
     oracle = ggn(network, x, loss_of("gaussian", y, 0.5), names)
     for name, dense in zip(names, diagonal_blocks(oracle, [ours[n].size for n in names]), strict=True):
@@ -113,8 +113,8 @@ def test_an_averaged_linear_network_is_exact_for_any_number_of_samples(num_sampl
 def test_factors_of_batches_add_up_to_the_factors_of_the_whole(case):
     network, x = CASES[case].make(5)
     y = targets("categorical", 5)
-    whole = tkfac(network, covary.Categorical(), (x, y))
-    first, second = (tkfac(network, covary.Categorical(), (x[rows], y[rows])) for rows in (slice(2), slice(2, 5)))
+    whole = tkfac(network, (x, y))
+    first, second = (tkfac(network, (x[rows], y[rows])) for rows in (slice(2), slice(2, 5)))
     torch.testing.assert_close(first.accumulate(second).to_dense(), whole.to_dense(), rtol=1e-10, atol=1e-13)
 
 
@@ -124,8 +124,8 @@ def test_it_is_closer_where_large_inputs_have_small_curvature():
     network = nn.Linear(4, NUM_OUTPUTS, bias=False)
     x = torch.cat([torch.randn(20, 4), 10 * torch.randn(20, 4)])
     y = network(x).argmax(1)
-    exact = full(network, covary.Categorical(), (x, y)).to_dense()
-    ours, plain = (curvature(network, covary.Categorical(), (x, y)) for curvature in (tkfac, kfac))
+    exact = full(network, (x, y)).to_dense()
+    ours, plain = (curvature(network, (x, y)) for curvature in (tkfac, kfac))
     torch.testing.assert_close(ours.trace(), exact.trace(), rtol=1e-10, atol=0)
     assert plain.trace() > 2 * exact.trace(), "else there is nothing to mend"
     eye = torch.eye(len(exact))
@@ -140,7 +140,7 @@ def test_two_sets_are_the_cross_products_of_their_means():
     network = covary.Averaged(inner, augment, 6, num_sets=2)
     x, y = torch.randn(4, 1, 4, 4), targets("gaussian", 4)
     with torch.no_grad():
-        block = tkfac(network, covary.Gaussian(1.0), (x, y), seed=3)["network.1.weight"]
+        block = tkfac(covary.Model(network, covary.Gaussian(1.0)), (x, y), seed=3)["network.1.weight"]
         copies = augment.transform(x, torch.cat(network._noise(torch.arange(4), 3), dim=1)).flatten(2)
     first, second = copies[:, :3].mean(1), copies[:, 3:].mean(1)
     # every column of the root is a unit vector: C of them have the squared length C
@@ -163,20 +163,26 @@ def small_model(num_sets: int):
 @pytest.mark.parametrize("num_sets", [1, 2])
 def test_two_passes_equal_one_graph(num_sets):
     network, likelihood, prior, data = small_model(num_sets)
-    slope = two_pass(network, likelihood, prior, data, "kron-traced", "exact", batch_size=3)["augment.raw_widths"]
-    once = direct(network, likelihood, prior, data, "kron-traced", "exact")["augment.raw_widths"]
+    slope = two_pass(covary.Model(network, likelihood, prior), covary.as_batches(data, 3), "kron-traced")[
+        "augment.raw_widths"
+    ]
+    once = direct(covary.Model(network, likelihood, prior), data, "kron-traced")["augment.raw_widths"]
     torch.testing.assert_close(slope, once, rtol=1e-10, atol=1e-12)
 
 
 def test_the_hyper_gradient_is_the_central_difference():
     network, likelihood, prior, data = small_model(1)
-    slope = two_pass(network, likelihood, prior, data, "kron-traced", "exact", batch_size=3)["augment.raw_widths"]
+    slope = two_pass(covary.Model(network, likelihood, prior), covary.as_batches(data, 3), "kron-traced")[
+        "augment.raw_widths"
+    ]
     widths = network.augment.raw_widths
     for i in range(len(widths)):
         ends = []
         for step in (1e-6, -1e-6):
             widths.data[i] += step
-            ends.append(float(covary.log_evidence(network, likelihood, prior, data, "kron-traced").log_evidence))
+            ends.append(
+                float(covary.log_evidence(covary.Model(network, likelihood, prior), data, "kron-traced").log_evidence)
+            )
             widths.data[i] -= step
         assert float(slope[i]) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-7)
 
@@ -184,6 +190,6 @@ def test_the_hyper_gradient_is_the_central_difference():
 def test_statistics_of_the_two_kinds_do_not_join():
     network, x = CASES["linear"].make(3)
     y = targets("categorical", 3)
-    ours, plain = (curvature(network, covary.Categorical(), (x, y)) for curvature in (tkfac, kfac))
+    ours, plain = (curvature(network, (x, y)) for curvature in (tkfac, kfac))
     with pytest.raises(StructureError, match=r"plain factors and of partial traces.*same curvature"):
         ours.accumulate(plain)

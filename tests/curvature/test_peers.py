@@ -90,9 +90,7 @@ def test_kfac_has_the_factors_of_backpack(network):
     """
     ours, x = network(), points() if network is mlp else images()
     theirs = backpack_run(ours, x, "categorical", "KFLR")
-    expand, reduce = (
-        kfac(ours, covary.Categorical(), (x, targets()), kfac_approx=approx) for approx in ("expand", "reduce")
-    )
+    expand, reduce = (kfac(ours, (x, targets()), kfac_approx=approx) for approx in ("expand", "reduce"))
     for name, parameter in theirs.named_parameters():
         if isinstance(expand[name], Kron):
             torch.testing.assert_close(reduce[name].grad_cov, parameter.kflr[0], **ROUNDING)
@@ -110,7 +108,7 @@ def test_diag_is_the_diagonal_of_backpack(network, likelihood):
     theirs = backpack_run(ours, x, likelihood, "DiagGGNExact")
     # their loss is the square without ½, whose curvature is that of σ² = ½
     model = covary.Categorical() if likelihood == "categorical" else covary.Gaussian(0.5**0.5)
-    blocks = diag(ours, model, (x, targets(likelihood)))
+    blocks = diag(covary.Model(ours, model), (x, targets(likelihood)))
     for name, parameter in theirs.named_parameters():
         torch.testing.assert_close(blocks[name].diagonal(), parameter.diag_ggn_exact.flatten(), **ROUNDING)
 
@@ -125,7 +123,7 @@ def test_kfac_has_the_gradient_of_backpack_for_a_hyperparameter_of_the_data():
     theirs = backpack_run(network, bent(points(), strength), "categorical", "KFLR", graph=True)
     products = [torch.kron(*p.kflr) if len(p.kflr) == 2 else p.kflr[0] for p in theirs.parameters()]
     expected = torch.stack([torch.logdet(h + shift * torch.eye(len(h))) for h in products]).sum()
-    ours = kfac(network, covary.Categorical(), (bent(points(), strength), targets())).logdet(shift)
+    ours = kfac(network, (bent(points(), strength), targets())).logdet(shift)
     torch.testing.assert_close(ours, expected, **ROUNDING)
     gradients = [torch.autograd.grad(value, strength)[0] for value in (ours, expected)]
     torch.testing.assert_close(*gradients, **ROUNDING)
@@ -167,7 +165,7 @@ def test_kfac_of_convolutions_is_that_of_curvlinops(options, approx):
     )
     sizes = [parameter.numel() for parameter in parameters.values()]
     theirs = torch.as_tensor(operator @ torch.eye(sum(sizes))).split(sizes)
-    ours = kfac(network, covary.Categorical(), (x, y), kfac_approx=approx)
+    ours = kfac(network, (x, y), kfac_approx=approx)
     start = 0
     for name, rows, size in zip(parameters, theirs, sizes, strict=True):
         if not (name == "0.bias" and approx == "expand"):
@@ -204,7 +202,9 @@ def our_evidence(
     names = [name for name, _ in network.named_parameters()]
     prior = covary.Prior(network, "layerwise", dict(zip(names, precisions(network).tolist(), strict=True)))
     model = covary.Categorical() if likelihood == "categorical" else covary.Gaussian(SIGMA_NOISE)
-    return covary.log_evidence(network, model, prior, data, structure, batch_size=batch_size).log_evidence
+    return covary.log_evidence(
+        covary.Model(network, model, prior), covary.as_batches(data, batch_size), structure
+    ).log_evidence
 
 
 @pytest.mark.parametrize("batch_size", [NUM_DATA, 3])

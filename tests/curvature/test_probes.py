@@ -1,4 +1,4 @@
-"""Columns and sketches: unbiased in value and derivative, with a bias of the log-determinant that is measured."""
+"""Probes: unbiased in value and derivative, with a bias of the log-determinant that is measured."""
 
 import itertools
 
@@ -10,11 +10,11 @@ import covary
 from cases import CASES, NUM_OUTPUTS, targets
 from covary.curvature import diag, full, kfac
 from covary.curvature.capture import capture
-from covary.curvature.diag import diagonal_blocks
-from covary.curvature.full import full_blocks
+from covary.curvature.exact import diagonal_blocks, full_blocks
 from covary.curvature.kron import kron_blocks
 from covary.curvature.kron_traced import traced_blocks
-from covary.curvature.probes import check_columns, root_columns
+from covary.curvature.passes import root_probes
+from covary.curvature.registry import check_probes
 from covary.errors import StructureError
 from covary.priors import weights_of
 
@@ -37,12 +37,12 @@ def statistics(structure: str, angle: torch.Tensor, signs: torch.Tensor | None) 
     """The additive statistics of a small network on inputs turned by an angle."""
     network, x = CASES["linear"].make(3)
     captured = capture(network, rotated(x, angle), weights_of(network))
-    blocks = BLOCKS[structure](captured, root_columns(covary.Categorical(), captured.outputs, signs))
+    blocks = BLOCKS[structure](captured, root_probes(covary.Categorical(), captured.outputs, signs))
     return [tensor for block in blocks.values() for tensor in block.tensors]
 
 
 @pytest.mark.parametrize("structure", BLOCKS)
-def test_the_expectation_over_sketches_is_exact_in_value_and_derivative(structure):
+def test_the_expectation_over_probes_is_exact_in_value_and_derivative(structure):
     angle = torch.tensor(0.4, requires_grad=True)
     exact = statistics(structure, angle, None)
     sketched = statistics(structure, angle, all_signs(3, NUM_OUTPUTS))
@@ -66,7 +66,7 @@ def test_sampled_labels_would_lose_the_derivative():
         for y in range(NUM_OUTPUTS)
     ]
     sampled = full_blocks(captured, scores)["all weights"]
-    exact = full_blocks(captured, root_columns(covary.Categorical(), captured.outputs, None))["all weights"]
+    exact = full_blocks(captured, root_probes(covary.Categorical(), captured.outputs, None))["all weights"]
     torch.testing.assert_close(sampled.to_dense(), exact.to_dense(), rtol=1e-10, atol=1e-12)
     (wrong,) = torch.autograd.grad(sampled.logdet(1.0), angle, retain_graph=True)
     (right,) = torch.autograd.grad(exact.logdet(1.0), angle)
@@ -74,37 +74,33 @@ def test_sampled_labels_would_lose_the_derivative():
 
 
 @pytest.mark.parametrize("structure", BLOCKS)
-def test_the_complete_set_of_sketches_gives_the_exact_logdet_and_gradient(structure):
+def test_the_complete_set_of_probes_gives_the_exact_logdet_and_gradient(structure):
     results = []
     for signs in (None, all_signs(3, NUM_OUTPUTS)):
         angle = torch.tensor(0.4, requires_grad=True)
         network, x = CASES["linear"].make(3)
         captured = capture(network, rotated(x, angle), weights_of(network))
-        blocks = BLOCKS[structure](captured, root_columns(covary.Categorical(), captured.outputs, signs))
+        blocks = BLOCKS[structure](captured, root_probes(covary.Categorical(), captured.outputs, signs))
         logdet = sum(block.logdet(1.0) for block in blocks.values())
         results.append((logdet.item(), torch.autograd.grad(logdet, angle)[0].item()))
     assert results[1] == pytest.approx(results[0], rel=1e-9)
 
 
 @pytest.mark.parametrize("curvature", [full, diag, kfac])
-def test_more_sketches_come_closer_to_the_exact_logdet(curvature, generator):
+def test_more_probes_come_closer_to_the_exact_logdet(curvature):
     network, x = CASES["linear"].make(3)
     batch = (x, targets("categorical", 3))
     with torch.no_grad():
-        exact = curvature(network, covary.Categorical(), batch).logdet(1.0)
+        exact = curvature(network, batch).logdet(1.0)
         errors = []
-        for columns in (1, 300):
-            draws = [
-                curvature(network, covary.Categorical(), batch, columns=columns, generator=generator).logdet(1.0)
-                - exact
-                for _ in range(3)
-            ]
+        for probes in (1, 300):
+            draws = [curvature(network, batch, probes=probes, seed=seed).logdet(1.0) - exact for seed in range(3)]
             errors.append(float(torch.stack(draws).abs().mean()))
     assert errors[1] < 0.3 * errors[0]
     assert errors[1] < 0.05 * float(exact)
 
 
-def test_the_bias_of_one_sketch_stays_within_the_design():
+def test_the_bias_of_one_probe_stays_within_the_design():
     """N=1,000, C=10, hidden 300: measured −3.4 % on the log-determinant; the mean must stay within 5 %."""
     generator = torch.Generator().manual_seed(1)
     data = covary.data.load("mnist-mini")
@@ -117,28 +113,23 @@ def test_the_bias_of_one_sketch_stays_within_the_design():
         nn.functional.cross_entropy(network(batch[0]), batch[1]).backward()
         optimizer.step()
     with torch.no_grad():
-        exact = kfac(network, covary.Categorical(), batch).logdet(1.0)
-        draws = [
-            kfac(network, covary.Categorical(), batch, columns=1, generator=generator).logdet(1.0) for _ in range(8)
-        ]
+        exact = kfac(network, batch).logdet(1.0)
+        draws = [kfac(network, batch, probes=1, seed=seed).logdet(1.0) for seed in range(8)]
     relative = torch.stack(draws) / exact - 1
     # concave: too small on average; single draws scatter by about 3 %
-    assert -0.05 < relative.mean() < 0.01, f"one sketch changes the log-determinant by {relative.mean():.1%}"
+    assert -0.05 < relative.mean() < 0.01, f"one probe changes the log-determinant by {relative.mean():.1%}"
     assert relative.abs().max() < 0.1
 
 
-def test_the_generator_decides_the_sketch():
+def test_the_seed_decides_the_probes():
     network, x = CASES["linear"].make(3)
     y = targets("categorical", 3)
-    draws = [
-        kfac(network, covary.Categorical(), (x, y), columns=1, generator=torch.Generator().manual_seed(s)).diagonal()
-        for s in (0, 0, 1)
-    ]
+    draws = [kfac(network, (x, y), probes=1, seed=seed).diagonal() for seed in (0, 0, 1)]
     assert torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
 
 
-@pytest.mark.parametrize("columns", [0, -1, True, "all", 1.5])
-def test_columns_that_mean_nothing_are_refused(columns):
-    with pytest.raises(StructureError, match="positive number of sketches"):
-        check_columns(columns)
+@pytest.mark.parametrize("probes", [0, -1, True, "all", 1.5])
+def test_probes_that_mean_nothing_are_refused(probes):
+    with pytest.raises(StructureError, match="positive number of random probes"):
+        check_probes(probes)

@@ -532,9 +532,11 @@ def test_whatever_is_exact_is_the_brute_force_ggn(layer, data):
     batch = problem.x, problem.y
     expected = ggn(problem.network, problem.x, problem.loss(), problem.weights)
     largest = expected.max()
-    assert_same(full(problem.network, problem.likelihood, batch).to_dense(), expected, "full", largest)
-    assert_same(diag(problem.network, problem.likelihood, batch).diagonal(), expected.diagonal(), "diag", largest)
-    blocks = kfac(problem.network, problem.likelihood, batch).blocks
+    assert_same(full(covary.Model(problem.network, problem.likelihood), batch).to_dense(), expected, "full", largest)
+    assert_same(
+        diag(covary.Model(problem.network, problem.likelihood), batch).diagonal(), expected.diagonal(), "diag", largest
+    )
+    blocks = kfac(covary.Model(problem.network, problem.likelihood), batch).blocks
     exact = diagonal_blocks(expected, [block.size for block in blocks.values()])
     for (name, block), part in zip(blocks.items(), exact, strict=True):
         if isinstance(block, Kron):
@@ -553,7 +555,8 @@ def test_kfac_is_its_definition(layer, data, approx, seed, traced):
     batch = problem.x, problem.y
     with torch.no_grad():
         curvature = tkfac if traced else kfac
-        ours = curvature(problem.network, problem.likelihood, batch, kfac_approx=approx, index=index, seed=seed)
+        model = covary.Model(problem.network, problem.likelihood)
+        ours = curvature(model, (*batch, index), kfac_approx=approx, seed=seed)
     expected = kfac_by_definition(problem, approx, index, seed, traced)
     assert {name for name, block in ours.blocks.items() if isinstance(block, Kron)} == set(expected)
     largest = max(product.max() for product in expected.values())
@@ -569,11 +572,9 @@ def test_parts_of_the_data_in_any_order_add_up(layer, data, curvature):
     problem = data.draw(problems(layer, min_data=2))
     order = torch.tensor(data.draw(st.permutations(range(problem.num_data))))
     cut = data.draw(st.integers(1, problem.num_data - 1))
-    whole = curvature(problem.network, problem.likelihood, (problem.x, problem.y)).to_dense()
-    first, second = (
-        curvature(problem.network, problem.likelihood, (problem.x[rows], problem.y[rows]), index=rows)
-        for rows in (order[:cut], order[cut:])
-    )
+    model = covary.Model(problem.network, problem.likelihood)
+    whole = curvature(model, (problem.x, problem.y)).to_dense()
+    first, second = (curvature(model, (problem.x[rows], problem.y[rows], rows)) for rows in (order[:cut], order[cut:]))
     assert_same(first.accumulate(second).to_dense(), whole, curvature.__name__, whole.max())
     # the control: the bias of the last layer has an exact block, to which every datum adds something
     assert first.to_dense()[-1, -1] < whole[-1, -1]
@@ -646,7 +647,7 @@ def test_attention_has_the_factors_of_its_four_linear_layers(
     x, y = torch.randn(3, num_queries + num_keys, 4), torch.randint(0, 2, (3,))
     jitter = Jitter(tuple(x.shape[1:]))
     ours, expected = (
-        kfac(covary.Averaged(network, jitter, num_samples), covary.Categorical(), (x, y), kfac_approx=approx)
+        kfac(covary.Averaged(network, jitter, num_samples), (x, y), kfac_approx=approx)
         for network in (fused, write_out(fused))
     )
     query, key, value, output = (

@@ -37,14 +37,14 @@ def test_full_and_diagonal_are_those_of_the_averaged_jacobian(num_samples):
     network, x, y = curved_network(num_samples), torch.randn(5, 1, 3, 3), targets("categorical", 5)
     names = list(weights_of(network))
     oracle = ggn(network, x, loss_of("categorical", y), names)
-    torch.testing.assert_close(full(network, covary.Categorical(), (x, y)).to_dense(), oracle, rtol=1e-9, atol=1e-12)
-    ours = diag(network, covary.Categorical(), (x, y)).diagonal()
+    torch.testing.assert_close(full(network, (x, y)).to_dense(), oracle, rtol=1e-9, atol=1e-12)
+    ours = diag(network, (x, y)).diagonal()
     torch.testing.assert_close(ours, oracle.diagonal(), rtol=1e-9, atol=1e-12)
 
 
 def test_kfac_of_a_deep_linear_network_is_exact_under_unequal_weights():
     network, x, y = linear_network(), torch.randn(5, 1, 3, 3), torch.randn(5, NUM_OUTPUTS)
-    ours = kfac(network, covary.Gaussian(0.5), (x, y))
+    ours = kfac(covary.Model(network, covary.Gaussian(0.5)), (x, y))
     names = list(ours.blocks)
     oracle = ggn(network, x, loss_of("gaussian", y, 0.5), names)
     blocks = dict(zip(names, diagonal_blocks(oracle, [ours[n].size for n in names]), strict=True))
@@ -65,8 +65,8 @@ def test_two_passes_equal_one_graph_also_in_the_logits(curvature):
     network = covary.Averaged(inner, augment, 8)
     data = (torch.randn(7, 1, 3, 3), targets("categorical", 7))
     likelihood, prior = covary.Categorical(), covary.Prior(network, precision=0.7)
-    one = direct(network, likelihood, prior, data, curvature, "exact")
-    two = two_pass(network, likelihood, prior, data, curvature, "exact", batch_size=3)
+    one = direct(covary.Model(network, likelihood, prior), data, curvature)
+    two = two_pass(covary.Model(network, likelihood, prior), covary.as_batches(data, 3), curvature)
     assert {"augment.parts.0.logits", "augment.parts.1.raw_widths"} <= set(one)
     for name, slope in one.items():
         assert bool(slope.abs().max() > 1e-4), "the test needs a slope to see"
@@ -77,19 +77,21 @@ def test_two_passes_equal_one_graph_also_in_the_logits(curvature):
 def test_gradient_in_the_logits_is_the_central_difference(curvature):
     network, data = curved_network(), (torch.randn(5, 1, 3, 3), targets("categorical", 5))
     likelihood, prior, logits = covary.Categorical(), covary.Prior(network), network.augment.logits
-    slope = two_pass(network, likelihood, prior, data, curvature, "exact")["augment.logits"]
+    slope = two_pass(covary.Model(network, likelihood, prior), data, curvature)["augment.logits"]
     for i in range(len(logits)):
         ends = []
         for step in (1e-6, -1e-6):
             logits.data[i] += step
-            ends.append(float(covary.log_evidence(network, likelihood, prior, data, curvature).log_evidence))
+            ends.append(
+                float(covary.log_evidence(covary.Model(network, likelihood, prior), data, curvature).log_evidence)
+            )
             logits.data[i] -= step
         assert float(slope[i]) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-7)
 
 
 def test_the_kernel_has_the_determinant_of_the_full_curvature():
     network, data = curved_network(), (torch.randn(5, 1, 3, 3), targets("categorical", 5))
-    terms = [covary.log_evidence(network, covary.Categorical(), covary.Prior(network), data, c)
+    terms = [covary.log_evidence(network, data, c)
              for c in ("kernel", "full")]  # fmt: skip
     torch.testing.assert_close(terms[0].log_evidence, terms[1].log_evidence, rtol=1e-10, atol=0)
 

@@ -28,13 +28,13 @@ def results(rank: int, size: int, dtype: torch.dtype) -> dict[str, torch.Tensor]
     shard = tuple(tensor[rank::size] for tensor in data)
     found: dict[str, torch.Tensor] = {}
     for curvature in ("kron", "kron-traced", "full", "diag"):
-        terms = covary.log_evidence(network, likelihood, prior, shard, curvature, mode_correction=True)
+        terms = covary.log_evidence(covary.Model(network, likelihood, prior), shard, curvature, mode_correction=True)
         found |= {f"{curvature} evidence": terms.log_evidence, f"{curvature} norm": terms.gradient_norm}
         found[f"{curvature} count"] = torch.tensor(terms.num_data)
         for name, function in (("direct", covary.hypergrad.direct), ("two_pass", covary.hypergrad.two_pass)):
-            gradient = function(network, likelihood, prior, shard, curvature, "exact")
+            gradient = function(covary.Model(network, likelihood, prior), shard, curvature)
             found |= {f"{curvature} {name} {key}": value for key, value in gradient.items()}
-    sketched = covary.hypergrad.two_pass(network, likelihood, prior, shard, "kron", 2)
+    sketched = covary.hypergrad.two_pass(covary.Model(network, likelihood, prior), shard, covary.Curvature(probes=2))
     return found | {f"sketched {key}": value for key, value in sketched.items()}
 
 

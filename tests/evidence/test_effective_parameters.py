@@ -6,8 +6,7 @@ import torch
 import covary
 from cases import CASES, targets
 from covary.batches import as_batches
-from covary.curvature.registry import blocks_function
-from covary.evidence import Model, effective_of_factors, factor_pass
+from covary.curvature.passes import curvature_pass
 
 
 @pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
@@ -15,13 +14,10 @@ from covary.evidence import Model, effective_of_factors, factor_pass
 def test_effective_parameters_are_the_trace_of_the_shrinkage(curvature, structure):
     network, x = CASES["linear"].make(6)
     prior = covary.Prior(network, structure, 0.5)
-    model = Model(network, covary.Categorical(), prior.weights(network), 0)
-    data = (x, targets("categorical", 6))
-    factors = factor_pass(model, as_batches(data), blocks_function(curvature), "exact")
-    rows = effective_of_factors(factors, prior, model.weights)
-    assert covary.effective_parameters(network, covary.Categorical(), prior, data, curvature) == rows
-
-    h = factors.curvature.to_dense()
+    model, data = covary.Model(network, prior=prior), (x, targets("categorical", 6))
+    rows = covary.effective_parameters(model, data, curvature)
+    with torch.no_grad():
+        h = curvature_pass(model, as_batches(data), covary.Curvature(curvature)).curvature.to_dense()
     shift = torch.cat([prior.shifts()[n].expand(w.numel()) for n, w in model.weights.items()]).detach()
     shrinkage = torch.linalg.solve(h + torch.diag(shift), h).diagonal()
     groups = [prior.group_of(n) for n, w in model.weights.items() for _ in range(w.numel())]

@@ -15,6 +15,7 @@ from chart_cases import METRICS, NAMES, SIZE, make_charts, make_metric, start
 from covary import geometry
 from covary.errors import ChartError, NotPositiveDefiniteError, StructureError
 from covary.evidence import chart_evidence, parametrization_of
+from covary.evidence.invariant import check_form
 from oracles.evidence import linear_gaussian_log_evidence, linear_gaussian_mode
 
 EXACT = {"rtol": 1e-8, "atol": 1e-8}
@@ -30,7 +31,8 @@ def linear_model(seed: int, offset: float = 0.0):
     with torch.no_grad():
         network.weight.copy_(linear_gaussian_mode(x, y, SIGMA, PRECISION).clamp(0.3, 2.0) + offset)
     exact = linear_gaussian_log_evidence(x, y, torch.tensor(SIGMA), torch.tensor(PRECISION))
-    return (network, covary.Gaussian(SIGMA), covary.Prior(network, "scalar", PRECISION), (x, y[:, None])), exact
+    model = covary.Model(network, covary.Gaussian(SIGMA), covary.Prior(network, "scalar", PRECISION))
+    return model, (x, y[:, None]), exact
 
 
 def classifier(num_samples: int = 0):
@@ -51,11 +53,12 @@ def polar_chart(network, prior):
 @given(st.sampled_from(NAMES), st.sampled_from(["ggn", "hessian"]), st.integers(0, 10**6))
 def test_in_every_chart_it_is_the_known_evidence(name, curvature, seed):
     """Off the mode, too: with its correction the evidence of a linear-Gaussian model is exact anywhere."""
-    model, exact = linear_model(seed, offset=0.05)
-    found = chart_evidence(*model, make_charts(seed)[name], curvature=curvature, mode_correction=True)
-    torch.testing.assert_close(found.proper.log_evidence, exact, **EXACT)
-    log_det = make_charts(seed)[name].log_det(model[0].weight.detach()[0])
-    torch.testing.assert_close(found.naive.log_evidence - exact, log_det, **EXACT)  # the control
+    model, data, exact = linear_model(seed, offset=0.05)
+    found = chart_evidence(model, data, make_charts(seed)[name], curvature=curvature)
+    torch.testing.assert_close(found.proper.log_evidence + found.mode_correction, exact, **EXACT)
+    log_det = make_charts(seed)[name].log_det(model.network.weight.detach()[0])
+    naive = found.naive.log_evidence + found.mode_correction
+    torch.testing.assert_close(naive - exact, log_det, **EXACT)  # the control
     assert abs(log_det) > 1e-3
 
 
@@ -64,22 +67,27 @@ def test_in_every_chart_it_is_the_known_evidence(name, curvature, seed):
 def test_a_network_in_polar_coordinates(num_samples, batch_size):
     """Far from a mode, each term and the gradient's norm are those of `log_evidence` with the full GGN."""
     network, likelihood, prior, data = classifier(num_samples)
-    known = covary.log_evidence(network, likelihood, prior, data, curvature="full", seed=3, mode_correction=True)
+    model = covary.Model(network, likelihood, prior)
+    known = covary.log_evidence(model, data, "full", seed=3)
+    corrected = covary.log_evidence(model, data, "full", seed=3, mode_correction=True)
     chart = polar_chart(network, prior)
-    found = chart_evidence(network, likelihood, prior, data, chart, mode_correction=True, batch_size=batch_size, seed=3)
+    found = chart_evidence(model, covary.as_batches(data, batch_size), chart, seed=3)
     assert known.gradient_norm > 1
     assert found.proper.num_data == known.num_data
-    for name in ("log_likelihood", "log_prior", "log_volume", "gradient_norm", "mode_correction", "log_evidence"):
+    for name in ("log_likelihood", "log_prior", "log_volume", "gradient_norm", "log_evidence"):
         torch.testing.assert_close(getattr(found.proper, name), getattr(known, name), **EXACT)
+    torch.testing.assert_close(found.mode_correction, corrected.mode_correction, **EXACT)
     assert abs(found.naive.log_evidence - known.log_evidence) > 1
 
 
 @pytest.mark.parametrize("kind", METRICS)
 @pytest.mark.parametrize("curvature", ["ggn", "hessian"])
 def test_under_any_metric_charts_agree(kind, curvature):
-    model, _ = linear_model(1)
+    model, data, _ = linear_model(1)
     metric = make_metric(kind, 1)
-    terms = [chart_evidence(*model, chart, metric, curvature=curvature).proper for chart in make_charts(1).values()]
+    terms = [
+        chart_evidence(model, data, chart, metric, curvature=curvature).proper for chart in make_charts(1).values()
+    ]
     for name in ("log_likelihood", "log_prior", "log_volume", "gradient_norm", "log_evidence"):
         values = torch.stack([getattr(one, name) for one in terms])
         torch.testing.assert_close(values, values[:1].expand_as(values), **EXACT)
@@ -104,7 +112,7 @@ def test_the_hessian_is_that_of_the_log_joint():
     theta = geometry.flatten(dict(network.named_parameters())).detach()
     expected = -0.5 * torch.logdet(reverse_hessian(loss, theta) / (2 * torch.pi))
     for chart in (geometry.CARTESIAN, polar_chart(network, prior)):
-        found = chart_evidence(network, likelihood, prior, (x, y), chart, curvature="hessian").proper
+        found = chart_evidence(covary.Model(network, likelihood, prior), (x, y), chart, curvature="hessian").proper
         torch.testing.assert_close(found.log_volume, expected, **EXACT)
         assert found.gradient_norm < 1e-5
 
@@ -122,7 +130,7 @@ def test_rescaled_units_have_another_evidence_until_their_scale_is_canonical():
     torch.testing.assert_close(rescaled(x), network(x))
 
     def evidence(model):
-        return chart_evidence(model, likelihood, covary.Prior(model), data).proper.log_evidence
+        return chart_evidence(covary.Model(model, likelihood), data).proper.log_evidence
 
     assert abs(evidence(rescaled) - evidence(network)) > 1
     canonical = [evidence(geometry.canonical_scale(model)) for model in (network, rescaled)]
@@ -133,12 +141,12 @@ def test_rescaled_units_have_another_evidence_until_their_scale_is_canonical():
 def test_weight_norm_is_no_chart():
     """It has a parameter more per row, so that its evidence is another one, as Table 1 of paper 3 prints it."""
     network, likelihood, prior, data = classifier()
-    known = chart_evidence(network, likelihood, prior, data).proper
+    known = chart_evidence(covary.Model(network, likelihood, prior), data).proper
     for place in (1, 3):
         weight_norm(network[place])
     normalized = covary.Prior(network)
     assert normalized.num_params == prior.num_params + 3 + 2
-    found = chart_evidence(network, likelihood, normalized, data).naive
+    found = chart_evidence(covary.Model(network, likelihood, normalized), data).naive
     torch.testing.assert_close(found.log_likelihood, known.log_likelihood, **EXACT)
     assert abs(found.log_evidence - known.log_evidence) > 1
 
@@ -146,15 +154,15 @@ def test_weight_norm_is_no_chart():
 def test_mistakes_are_told():
     network, likelihood, prior, data = classifier()
     with pytest.raises(StructureError, match="'ggn' or 'hessian'"):
-        chart_evidence(network, likelihood, prior, data, curvature="kron")
+        check_form("kron")
     with torch.no_grad():
         network[3].weight.mul_(30)
     with pytest.raises(NotPositiveDefiniteError, match="posterior's precision"):
-        chart_evidence(network, likelihood, prior, data, curvature="hessian")
+        chart_evidence(covary.Model(network, likelihood, prior), data, curvature="hessian")
     with torch.no_grad():
         network[1].weight[0] = 0
     with pytest.raises(ChartError, match="norm above 0"):
-        chart_evidence(network, likelihood, prior, data, polar_chart(network, prior))
+        chart_evidence(covary.Model(network, likelihood, prior), data, polar_chart(network, prior))
 
 
 def test_parametrizations_are_found():

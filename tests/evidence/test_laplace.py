@@ -1,5 +1,6 @@
 """The evidence against what is known exactly, and its promises about data."""
 
+import copy
 import math
 
 import pytest
@@ -36,14 +37,14 @@ def image_model(num_samples: int = 4):
 @pytest.mark.parametrize("curvature", ["full", "kron", "kron-traced", "kernel"])
 def test_the_linear_gaussian_evidence_is_exact(curvature):
     network, likelihood, prior, (x, y) = linear_gaussian()
-    terms = covary.log_evidence(network, likelihood, prior, (x, y), curvature=curvature)
+    terms = covary.log_evidence(covary.Model(network, likelihood, prior), (x, y), curvature)
     exact = linear_gaussian_log_evidence(x, y[:, 0], torch.tensor(SIGMA), torch.tensor(PRECISION))
     torch.testing.assert_close(terms.log_evidence, exact, rtol=1e-8, atol=0)
 
 
 def test_each_term_of_the_linear_gaussian_evidence_is_exact():
     network, likelihood, prior, (x, y) = linear_gaussian()
-    terms = covary.log_evidence(network, likelihood, prior, (x, y), curvature="full")
+    terms = covary.log_evidence(covary.Model(network, likelihood, prior), (x, y), "full")
     residual = y[:, 0] - x @ network.weight[0].detach()
     log_likelihood = torch.distributions.Normal(0.0, SIGMA).log_prob(residual).sum()
     log_prior = torch.distributions.Normal(0.0, PRECISION**-0.5).log_prob(network.weight.detach()).sum()
@@ -61,8 +62,8 @@ def test_the_mode_correction_is_exact_away_from_the_mode(curvature):
     network, likelihood, prior, (x, y) = linear_gaussian()
     with torch.no_grad():
         network.weight.add_(torch.tensor([0.3, -0.2, 0.5]))
-    plain = covary.log_evidence(network, likelihood, prior, (x, y), curvature=curvature)
-    corrected = covary.log_evidence(network, likelihood, prior, (x, y), curvature=curvature, mode_correction=True)
+    plain = covary.log_evidence(covary.Model(network, likelihood, prior), (x, y), curvature)
+    corrected = covary.log_evidence(covary.Model(network, likelihood, prior), (x, y), curvature, mode_correction=True)
     exact = linear_gaussian_log_evidence(x, y[:, 0], torch.tensor(SIGMA), torch.tensor(PRECISION))
     torch.testing.assert_close(corrected.log_evidence, exact, rtol=1e-8, atol=0)
     assert plain.log_evidence < exact - 0.1  # the control: without correction it is off
@@ -84,7 +85,7 @@ def test_logistic_regression_in_one_dimension_is_within_the_laplace_error():
     best = grid[torch.stack([log_joint(theta) for theta in grid]).argmax()]
     with torch.no_grad():
         network.weight.fill_(best)
-    terms = covary.log_evidence(network, likelihood, prior, (x, y), curvature="full")
+    terms = covary.log_evidence(covary.Model(network, likelihood, prior), (x, y), "full")
     exact = quadrature_log_evidence(log_joint, -4, 6)
     # the error of Laplace's method falls as 1/N; its leading term is about 5 κ₃²/24 + κ₄/8 ≲ 1/N
     assert abs(terms.log_evidence - exact) < 1 / 60
@@ -95,10 +96,12 @@ def test_logistic_regression_in_one_dimension_is_within_the_laplace_error():
 def test_the_evidence_does_not_depend_on_batches_or_order(curvature):
     network, likelihood, prior, (x, y) = image_model()
     index = torch.arange(7)
-    whole = covary.log_evidence(network, likelihood, prior, (x, y), curvature=curvature)
-    small = covary.log_evidence(network, likelihood, prior, (x, y), curvature=curvature, batch_size=2)
+    whole = covary.log_evidence(covary.Model(network, likelihood, prior), (x, y), curvature)
+    small = covary.log_evidence(covary.Model(network, likelihood, prior), covary.as_batches((x, y), 2), curvature)
     order = torch.tensor([4, 1, 6, 0, 3, 2, 5])
-    turned = covary.log_evidence(network, likelihood, prior, (x[order], y[order], index[order]), curvature=curvature)
+    turned = covary.log_evidence(
+        covary.Model(network, likelihood, prior), (x[order], y[order], index[order]), curvature
+    )
     for other in (small, turned):
         torch.testing.assert_close(other.log_evidence, whole.log_evidence, rtol=1e-11, atol=0)
         torch.testing.assert_close(other.gradient_norm, whole.gradient_norm, rtol=1e-10, atol=0)
@@ -108,7 +111,9 @@ def test_sketches_do_not_depend_on_batches_or_order():
     network, likelihood, prior, (x, y) = image_model()
     order = torch.tensor([4, 1, 6, 0, 3, 2, 5])
     evidences = [
-        covary.log_evidence(network, likelihood, prior, data, columns=2, batch_size=size).log_evidence
+        covary.log_evidence(
+            covary.Model(network, likelihood, prior), covary.as_batches(data, size), covary.Curvature(probes=2)
+        ).log_evidence
         for data, size in (((x, y), 7), ((x, y), 3), ((x[order], y[order], order), 2))
     ]
     torch.testing.assert_close(evidences[1], evidences[0], rtol=1e-11, atol=0)
@@ -117,7 +122,10 @@ def test_sketches_do_not_depend_on_batches_or_order():
 
 def test_the_seed_decides_the_noise():
     network, likelihood, prior, data = image_model()
-    values = [covary.log_evidence(network, likelihood, prior, data, seed=seed).log_evidence for seed in (0, 0, 1)]
+    values = [
+        covary.log_evidence(covary.Model(network, likelihood, prior), data, seed=seed).log_evidence
+        for seed in (0, 0, 1)
+    ]
     assert values[0] == values[1]
     assert values[0] != values[2]
 
@@ -126,7 +134,7 @@ def test_every_form_of_data_gives_the_same_evidence():
     network, likelihood, prior, (x, y) = image_model()
     dataset = TensorDataset(x, y)
     forms = [(x, y), dataset, DataLoader(dataset, batch_size=3), [(x[:4], y[:4]), (x[4:], y[4:])]]
-    values = [covary.log_evidence(network, likelihood, prior, data).log_evidence for data in forms]
+    values = [covary.log_evidence(covary.Model(network, likelihood, prior), data).log_evidence for data in forms]
     for value in values[1:]:
         torch.testing.assert_close(value, values[0], rtol=1e-11, atol=0)
 
@@ -135,68 +143,68 @@ def test_weights_left_out_of_the_prior_are_left_out_of_the_evidence():
     network, x = CASES["linear"].make(5)
     y = targets("categorical", 5)
     prior = covary.Prior(network, exclude="0.*")
-    ours = covary.log_evidence(network, covary.Categorical(), prior, (x, y), curvature="full")
+    ours = covary.log_evidence(covary.Model(network, prior=prior), (x, y), "full")
     head = nn.Sequential(network[2])
     features = network[:2](x).detach()
-    alone = covary.log_evidence(head, covary.Categorical(), covary.Prior(head), (features, y), curvature="full")
+    alone = covary.log_evidence(head, (features, y), "full")
     torch.testing.assert_close(ours.log_evidence, alone.log_evidence, rtol=1e-10, atol=0)
     assert set(ours.structures) == {"2.weight", "2.bias"}
 
 
 def test_structures_are_reported():
     network, likelihood, prior, data = image_model()
-    terms = covary.log_evidence(network, likelihood, prior, data)
+    terms = covary.log_evidence(covary.Model(network, likelihood, prior), data)
     assert terms.structures["network.0.weight"] == "kron"
     assert terms.structures["network.0.bias"] == "dense"
 
 
 def test_conditional_evidence_is_the_predictive_probability_of_the_rest():
     network, likelihood, prior, (x, y) = linear_gaussian()
-    whole = covary.log_evidence(network, likelihood, prior, (x, y), curvature="full")
+    whole, given = (covary.Model(n, likelihood, prior) for n in (copy.deepcopy(network), network))
     with torch.no_grad():
         network.weight.copy_(linear_gaussian_mode(x[:12], y[:12, 0], SIGMA, PRECISION))
-    given = covary.log_evidence(network, likelihood, prior, (x[:12], y[:12]), curvature="full")
+    found = covary.conditional_log_evidence(whole, (x, y), given, (x[:12], y[:12]), "full")
     posterior = x[:12].T @ x[:12] / SIGMA**2 + PRECISION * torch.eye(3)
     mean = x[12:] @ network.weight[0].detach()
     covariance = SIGMA**2 * torch.eye(8) + x[12:] @ torch.linalg.inv(posterior) @ x[12:].T
     exact = torch.distributions.MultivariateNormal(mean, covariance).log_prob(y[12:, 0])
-    torch.testing.assert_close(covary.conditional_log_evidence(whole, given), exact, rtol=1e-8, atol=0)
+    torch.testing.assert_close(found, exact, rtol=1e-8, atol=0)
 
 
 def test_choices_that_exclude_each_other_say_what_to_use():
     network, likelihood, _, data = image_model()
     diagonal = covary.Prior(network, "diagonal")
     with pytest.raises(StructureError, match="diagonal prior with curvature 'kron'.*layerwise.*'diag' or 'full'"):
-        covary.log_evidence(network, likelihood, diagonal, data, curvature="kron")
-    covary.log_evidence(network, likelihood, diagonal, data, curvature="diag")
-    covary.log_evidence(network, likelihood, diagonal, data, curvature="full")
+        covary.log_evidence(covary.Model(network, likelihood, diagonal), data)
+    covary.log_evidence(covary.Model(network, likelihood, diagonal), data, "diag")
+    covary.log_evidence(covary.Model(network, likelihood, diagonal), data, "full")
     prior = covary.Prior(network)
     for curvature in ("full", "kernel"):
-        with pytest.raises(StructureError, match="exact columns only.*columns='exact'"):
-            covary.log_evidence(network, likelihood, prior, data, curvature=curvature, columns=2)
+        with pytest.raises(StructureError, match="exact probes only.*probes='exact'"):
+            covary.log_evidence(covary.Model(network, likelihood, prior), data, covary.Curvature(curvature, 2))
 
 
 def test_bad_data_are_named():
     network, likelihood, prior, (x, y) = image_model()
     with pytest.raises(DataError, match="empty"):
-        covary.log_evidence(network, likelihood, prior, (x[:0], y[:0]))
+        covary.log_evidence(covary.Model(network, likelihood, prior), (x[:0], y[:0]))
     with pytest.raises(DataError, match="equally many; 7, 5"):
-        covary.log_evidence(network, likelihood, prior, (x, y[:5]))
+        covary.log_evidence(covary.Model(network, likelihood, prior), (x, y[:5]))
     broken = x.clone()
     broken[3, 0, 1, 1] = math.nan
     with pytest.raises(DataError, match="datum 3 are not finite"):
-        covary.log_evidence(network, likelihood, prior, (broken, y), batch_size=2)
+        covary.log_evidence(covary.Model(network, likelihood, prior), covary.as_batches((broken, y), 2))
     with pytest.raises(DataError, match="out of range|class"):
-        covary.log_evidence(network, likelihood, prior, (x, y + 5))
+        covary.log_evidence(covary.Model(network, likelihood, prior), (x, y + 5))
     with pytest.raises(DataError, match="more than once.*list"):
-        covary.log_evidence(network, likelihood, prior, (batch for batch in [(x, y)]))
+        covary.log_evidence(covary.Model(network, likelihood, prior), (batch for batch in [(x, y)]))
 
 
 def test_a_prior_for_another_network_is_refused():
     network, likelihood, _, data = image_model()
     other = covary.Prior(nn.Linear(3, 2))
     with pytest.raises(StructureError, match="made for another network"):
-        covary.log_evidence(network, likelihood, other, data)
+        covary.log_evidence(covary.Model(network, likelihood, other), data)
 
 
 def test_factors_that_are_not_finite_name_their_block():
@@ -204,7 +212,7 @@ def test_factors_that_are_not_finite_name_their_block():
     with torch.no_grad():
         network.network[3].weight.fill_(1e200)
     with pytest.raises((NotPositiveDefiniteError, DataError), match=r"network\.|outputs"):
-        covary.log_evidence(network, likelihood, prior, data)
+        covary.log_evidence(covary.Model(network, likelihood, prior), data)
 
 
 def test_a_confident_network_gives_a_finite_evidence_and_gradient():
@@ -213,6 +221,6 @@ def test_a_confident_network_gives_a_finite_evidence_and_gradient():
         network.network[3].weight.mul_(400)
     confidence = network(data[0]).softmax(-1).max(-1).values
     assert bool((confidence > 1 - 1e-12).any())
-    gradient = covary.hypergrad.two_pass(network, likelihood, prior, data, columns="exact")
+    gradient = covary.hypergrad.two_pass(covary.Model(network, likelihood, prior), data, "kron")
     assert bool(gradient.terms.log_evidence.isfinite())
     assert all(bool(slope.isfinite().all()) for slope in gradient.values())

@@ -31,7 +31,7 @@ def measured(folder, **changes):
 def test_the_network_is_the_one_that_was_saved(folder):
     saved = _saved(read_run(folder), folder, None, None)
     run = read_run(folder)
-    terms = covary.log_evidence(saved.network, covary.Categorical(), saved.prior, tuple(saved.batch), seed=saved.seed)
+    terms = covary.log_evidence(covary.Model(saved.network, prior=saved.prior), tuple(saved.batch), seed=saved.seed)
     assert len(saved.batch.x) == run.evidence.num_data
     assert float(terms.log_evidence) == pytest.approx(run.evidence.log_evidence, rel=1e-9)
 
@@ -48,7 +48,7 @@ def test_numbers_are_those_of_dense_matrices(folder):
         assert abs(row["trace"] - float(matrix.trace())) <= 3 * row["trace ±"] + 1e-9 * float(matrix.trace())
         assert row["eigenvalue"] == pytest.approx(float(torch.linalg.eigvalsh(matrix)[-1]), rel=1e-6)
     for name, where in {"Cartesian": geometry.CARTESIAN, "polar": chart}.items():
-        known = chart_evidence(saved.network, covary.Categorical(), saved.prior, data, where, seed=saved.seed)
+        known = chart_evidence(covary.Model(saved.network, prior=saved.prior), data, where, seed=saved.seed)
         for kind, terms in {"naive": known.naive, "metric-aware": known.proper}.items():
             row = rows[name, kind]
             assert abs(row["log evidence"] - float(terms.log_evidence)) <= 3 * row["log evidence ±"] + 1e-6

@@ -16,9 +16,8 @@ from cases import CASES, NUM_OUTPUTS, targets
 from covary.batches import IndexedBatch
 from covary.curvature.capture import capture
 from covary.curvature.kernel import tangent_kernel
-from covary.curvature.probes import root_columns
+from covary.curvature.passes import root_probes
 from covary.errors import DataError, StructureError
-from covary.evidence import Model
 from covary.hypergrad import stochastic
 from covary.hypergrad.stochastic import check_estimator, draw_outputs, minibatch_estimate
 from covary.noise import Stream, permutation
@@ -36,7 +35,7 @@ def setup(num_data: int = NUM_DATA, structure: str = "layerwise"):
     network = covary.Averaged(inner, covary.augment.Rotation2d(initial_width=0.7), 4)
     likelihood = covary.Categorical(temperature=1.3, learn_temperature=True)
     prior = covary.Prior(network, structure, 0.6)
-    return network, likelihood, prior, (torch.randn(num_data, 2), targets("categorical", num_data))
+    return covary.Model(network, likelihood, prior), (torch.randn(num_data, 2), targets("categorical", num_data))
 
 
 def minibatches(data: tuple[Tensor, Tensor], size: int) -> Iterator[IndexedBatch]:
@@ -47,10 +46,9 @@ def minibatches(data: tuple[Tensor, Tensor], size: int) -> Iterator[IndexedBatch
 
 
 def estimate_of(parts, batch: IndexedBatch, drawn: Tensor | None = None, estimator: str = "kernel"):
-    network, likelihood, prior, _ = parts
-    model = Model(network, likelihood, weights_of(network), 0)
-    captured = capture(network, batch.x, model.weights, index=batch.identity, seed=0)
-    return minibatch_estimate(model, prior, captured, batch.y, estimator, drawn)
+    model, _ = parts
+    captured = capture(model.network, batch.x, model.weights, index=batch.identity, seed=0)
+    return minibatch_estimate(model, captured, batch.y, estimator, drawn)
 
 
 def logdet(kernel: Tensor) -> Tensor:
@@ -74,7 +72,7 @@ def test_partitions_of_the_kernel_bound_it_and_tighten_as_blocks_merge(case, gen
     weights = weights_of(network)
     with torch.no_grad():
         captured = capture(network, x, weights)
-        columns = root_columns(covary.Categorical(), captured.outputs, None)
+        columns = root_probes(covary.Categorical(), captured.outputs, None)
         kernel = tangent_kernel(captured, columns, dict.fromkeys(weights, torch.tensor(0.5)))
     for _ in range(5):
         chain = [
@@ -116,9 +114,9 @@ def test_of_two_partitions_of_the_data_the_coarser_is_the_tighter():
 
 @pytest.mark.parametrize("structure", ["scalar", "layerwise", "diagonal"])
 def test_all_data_and_outputs_give_the_evidence_of_the_full_curvature(structure):
-    *model, data = setup(structure=structure)
-    found = stochastic(*model, data, num_data=NUM_DATA).terms
-    expected = covary.log_evidence(*model, data, curvature="full")
+    model, data = setup(structure=structure)
+    found = stochastic(model, data, num_data=NUM_DATA).terms
+    expected = covary.log_evidence(model, data, "full")
     for term in ("log_likelihood", "log_prior", "log_volume", "log_evidence"):
         torch.testing.assert_close(getattr(found, term), getattr(expected, term), rtol=1e-10, atol=1e-10)
     assert found.num_data == NUM_DATA
@@ -126,9 +124,9 @@ def test_all_data_and_outputs_give_the_evidence_of_the_full_curvature(structure)
 
 
 def test_all_data_with_kron_give_the_evidence_and_gradient_of_kron():
-    *model, data = setup()
-    found = stochastic(*model, data, estimator="kron", num_data=NUM_DATA)
-    expected = covary.hypergrad.direct(*model, data, curvature="kron")
+    model, data = setup()
+    found = stochastic(model, data, "kron", num_data=NUM_DATA)
+    expected = covary.hypergrad.direct(model, data, "kron")
     torch.testing.assert_close(found.terms.log_volume, expected.terms.log_volume, rtol=1e-10, atol=1e-10)
     assert found.keys() == expected.keys()
     for name in expected:
@@ -136,9 +134,9 @@ def test_all_data_with_kron_give_the_evidence_and_gradient_of_kron():
 
 
 def test_all_data_and_outputs_give_the_gradient_of_the_full_curvature():
-    *model, data = setup()
-    found = stochastic(*model, data, num_data=NUM_DATA)
-    expected = covary.hypergrad.direct(*model, data, curvature="full")
+    model, data = setup()
+    found = stochastic(model, data, num_data=NUM_DATA)
+    expected = covary.hypergrad.direct(model, data, "full")
     assert found.keys() == expected.keys() == {
         "augment.raw_widths", "likelihood.log_temperature", "prior.log_precision",
     }  # fmt: skip
@@ -165,11 +163,12 @@ def test_the_mean_over_a_partition_is_below_the_evidence_and_rises_with_the_size
 def test_the_public_function_is_the_scaled_estimate_of_its_minibatch():
     """Through `stochastic` itself: value and gradient are those of the minibatch its seed chooses, times N/M."""
     parts = setup()
-    network, likelihood, prior, (x, y) = parts
+    model, (x, y) = parts
+    network, likelihood, prior = model.network, model.likelihood, model.prior
     network.augment.raw_widths.requires_grad_(False).zero_()  # the seed shall change the choice of data only
     identity = permutation(3, NUM_DATA, stream=Stream.SUBSET)[:2]
     estimate = estimate_of(parts, IndexedBatch(x[identity], y[identity], identity)).scaled(NUM_DATA / 2)
-    found = stochastic(network, likelihood, prior, (x, y), num_data=2, seed=3)
+    found = stochastic(model, (x, y), num_data=2, seed=3)
     torch.testing.assert_close(found.terms.log_likelihood, estimate.log_likelihood.detach(), rtol=1e-10, atol=1e-10)
     prior_volume = -prior.log_density({n: torch.zeros_like(w) for n, w in weights_of(network).items()})
     torch.testing.assert_close(found.terms.log_volume, (prior_volume - 0.5 * estimate.log_ratio).detach())
@@ -180,16 +179,17 @@ def test_the_public_function_is_the_scaled_estimate_of_its_minibatch():
 
 def test_the_mean_over_all_minibatches_through_the_public_function_is_a_bound():
     """Seeds that choose every pair of four data: each pair is as often in a random partition as any other."""
-    network, likelihood, prior, data = setup(4)
+    model, data = setup(4)
+    network, likelihood, prior = model.network, model.likelihood, model.prior
     network.augment.raw_widths.requires_grad_(False).zero_()
     found = {}
     for seed in itertools.count():
         pair = frozenset(permutation(seed, 4, stream=Stream.SUBSET)[:2].tolist())
         if pair not in found:
-            found[pair] = stochastic(network, likelihood, prior, data, num_data=2, seed=seed)
+            found[pair] = stochastic(model, data, num_data=2, seed=seed)
         if len(found) == 6:
             break
-    evidence = covary.log_evidence(network, likelihood, prior, data, curvature="full").log_evidence
+    evidence = covary.log_evidence(covary.Model(network, likelihood, prior), data, "full").log_evidence
     mean = torch.stack([gradient.terms.log_evidence for gradient in found.values()]).mean()
     assert mean < evidence - 1e-3
 
@@ -211,10 +211,11 @@ def test_one_output_averaged_over_all_choices_is_below_all_outputs():
 
 def test_one_drawn_output_is_a_block_of_the_kernel():
     parts = setup(3)
-    network, likelihood, prior, data = parts
+    model, data = parts
+    network, likelihood, prior = model.network, model.likelihood, model.prior
     (batch,) = minibatches(data, 3)
     captured = capture(network, batch.x, weights_of(network), index=batch.identity, seed=0)
-    kernel = tangent_kernel(captured, root_columns(likelihood, captured.outputs, None), prior.shifts())
+    kernel = tangent_kernel(captured, root_probes(likelihood, captured.outputs, None), prior.shifts())
     drawn = torch.tensor([2, 0, 1])
     rows = drawn * 3 + torch.arange(3)
     expected = NUM_OUTPUTS * logdet(kernel[rows][:, rows])
@@ -230,7 +231,7 @@ def test_the_variance_of_one_output_would_break_the_bound():
     captured = capture(network, 1.5 * torch.randn(2, 2), weights_of(network))
     shifts = dict.fromkeys(weights_of(network), torch.tensor(10.0))
     likelihood, p = covary.Categorical(), captured.outputs.softmax(-1)
-    exact = logdet(tangent_kernel(captured, root_columns(likelihood, captured.outputs, None), shifts))
+    exact = logdet(tangent_kernel(captured, root_probes(likelihood, captured.outputs, None), shifts))
     by_column, by_variance = [], []
     for choice in itertools.product(range(NUM_OUTPUTS), repeat=2):
         chosen = nn.functional.one_hot(torch.tensor(choice), NUM_OUTPUTS).to(p)
@@ -258,14 +259,14 @@ def test_drawn_outputs_are_uniform_and_functions_of_seed_and_identity():
 @pytest.mark.parametrize(("estimator", "outputs"), CHOICES)
 @pytest.mark.parametrize("num_data", [3, NUM_DATA])
 def test_gradients_are_central_differences(estimator, outputs, num_data):
-    *model, data = setup()
-    network, likelihood, prior = model
+    model, data = setup()
+    network, likelihood, prior = model.network, model.likelihood, model.prior
 
     def value() -> float:
-        found = stochastic(*model, data, estimator=estimator, outputs=outputs, num_data=num_data, seed=1)
+        found = stochastic(model, data, estimator, outputs=outputs, num_data=num_data, seed=1)
         return float(found.terms.log_evidence)
 
-    gradient = stochastic(*model, data, estimator=estimator, outputs=outputs, num_data=num_data, seed=1)
+    gradient = stochastic(model, data, estimator, outputs=outputs, num_data=num_data, seed=1)
     parameters = {
         "augment.raw_widths": network.augment.raw_widths,
         "likelihood.log_temperature": likelihood.log_temperature,
@@ -287,16 +288,17 @@ def test_gradients_are_central_differences(estimator, outputs, num_data):
 
 
 def test_a_diagonal_prior_has_a_gradient_for_every_weight():
-    *model, data = setup(structure="diagonal")
-    found = stochastic(*model, data, num_data=NUM_DATA)
-    expected = covary.hypergrad.direct(*model, data, curvature="full")
+    model, data = setup(structure="diagonal")
+    found = stochastic(model, data, num_data=NUM_DATA)
+    expected = covary.hypergrad.direct(model, data, "full")
     torch.testing.assert_close(found["prior.log_precision"], expected["prior.log_precision"], rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("estimator", ["kernel", "kron"])
 def test_the_mean_of_gradients_over_a_partition_is_the_gradient_of_the_mean(estimator):
     parts = setup()
-    network, likelihood, prior, data = parts
+    model, data = parts
+    network, likelihood, prior = model.network, model.likelihood, model.prior
     parameters = [network.augment.raw_widths, likelihood.log_temperature, prior.log_precision]
 
     def objective(batch: IndexedBatch) -> Tensor:
@@ -311,9 +313,10 @@ def test_the_mean_of_gradients_over_a_partition_is_the_gradient_of_the_mean(esti
 
 @pytest.mark.parametrize(("estimator", "outputs"), CHOICES)
 def test_nothing_is_left_behind(estimator, outputs):
-    network, likelihood, prior, data = setup()
+    model, data = setup()
+    network, likelihood, prior = model.network, model.likelihood, model.prior
     with torch.no_grad():  # as inside a step of an optimizer
-        found = stochastic(network, likelihood, prior, data, estimator=estimator, outputs=outputs, num_data=4)
+        found = stochastic(covary.Model(network, likelihood, prior), data, estimator, outputs=outputs, num_data=4)
     parameters = [*network.parameters(), *likelihood.parameters(), *prior.parameters()]
     assert all(parameter.grad is None for parameter in parameters)
     terms = [found.terms.log_likelihood, found.terms.log_prior, found.terms.log_volume]
@@ -330,15 +333,15 @@ def test_a_prior_alone_needs_no_graph_through_the_pass(estimator, outputs, monke
     prior, data = covary.Prior(network), (x, targets("categorical", NUM_DATA))
     modes = []
     bound = import_module("covary.hypergrad.stochastic")
-    original = bound.capture
+    original = bound.captured_batch
 
     def watched(*arguments, **named):
         modes.append(torch.is_grad_enabled())
         return original(*arguments, **named)
 
-    monkeypatch.setattr(bound, "capture", watched)
+    monkeypatch.setattr(bound, "captured_batch", watched)
     found = [
-        stochastic(network, likelihood, prior, data, estimator=estimator, outputs=outputs, num_data=4)
+        stochastic(covary.Model(network, likelihood, prior), data, estimator, outputs=outputs, num_data=4)
         for likelihood in (covary.Categorical(), covary.Categorical(learn_temperature=True))
     ]
     assert modes == [False, True]
@@ -347,14 +350,14 @@ def test_a_prior_alone_needs_no_graph_through_the_pass(estimator, outputs, monke
 
 
 def test_the_seed_decides_everything():
-    *model, data = setup()
-    found = [stochastic(*model, data, outputs="one", num_data=3, seed=seed).terms for seed in (0, 0, 1)]
+    model, data = setup()
+    found = [stochastic(model, data, outputs="one", num_data=3, seed=seed).terms for seed in (0, 0, 1)]
     assert found[0].log_evidence == found[1].log_evidence != found[2].log_evidence
 
 
 def test_a_dataset_gives_what_its_tensors_give():
-    *model, data = setup()
-    values = [stochastic(*model, source, num_data=3).terms.log_evidence for source in (data, TensorDataset(*data))]
+    model, data = setup()
+    values = [stochastic(model, source, num_data=3).terms.log_evidence for source in (data, TensorDataset(*data))]
     torch.testing.assert_close(values[0], values[1], rtol=1e-12, atol=1e-12)
 
 
@@ -367,12 +370,12 @@ inner = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Tanh(), torch.nn.Lin
 network = covary.Averaged(inner, covary.augment.Rotation2d(initial_width=0.7), 4)
 prior, x, y, index = covary.Prior(network), torch.randn(7, 2), torch.randint(0, 3, (7,)), torch.arange(7)
 part = slice(0, 4) if rank == 0 else slice(4, 7)
-model = (network, covary.Categorical(), prior, (x[part], y[part], index[part]))
-alone = covary.hypergrad.stochastic(*model, num_data=2, outputs="one")
+model, data = covary.Model(network, prior=prior), (x[part], y[part], index[part])
+alone = covary.hypergrad.stochastic(model, data, num_data=2, outputs="one")
 torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-joint = covary.hypergrad.stochastic(*model, num_data=2, outputs="one")
+joint = covary.hypergrad.stochastic(model, data, num_data=2, outputs="one")
 try:
-    covary.log_evidence(*model, curvature="kernel")
+    covary.log_evidence(model, data, "kernel")
 except ValueError as error:
     assert "one process must hold" in str(error)
 else:
@@ -406,22 +409,22 @@ def test_processes_add_what_their_data_say_and_count_the_prior_once(tmp_path):
 def test_more_data_than_one_batch_are_one_minibatch():
     network, x = CASES["linear without bias"].make(1200)
     data, prior = (x, targets("categorical", 1200)), covary.Prior(network)
-    found = stochastic(network, covary.Categorical(), prior, data, outputs="one", num_data=1100)
+    found = stochastic(covary.Model(network, prior=prior), data, outputs="one", num_data=1100)
     assert found.terms.num_data == 1200
     assert bool(found["prior.log_precision"].isfinite().all())
 
 
 def test_steps_on_the_bound_raise_the_evidence():
-    *model, data = setup(20)
-    prior = model[2]
+    model, data = setup(20)
+    prior = model.prior
     with torch.no_grad():
         prior.log_precision.fill_(-3.0)
-    values = [covary.log_evidence(*model, data, curvature="full").log_evidence]
+    values = [covary.log_evidence(model, data, "full").log_evidence]
     for seed in range(30):
-        gradient = stochastic(*model, data, outputs="one", num_data=5, seed=seed)
+        gradient = stochastic(model, data, outputs="one", num_data=5, seed=seed)
         with torch.no_grad():
             prior.log_precision.add_(0.02 * gradient["prior.log_precision"])
-    values.append(covary.log_evidence(*model, data, curvature="full").log_evidence)
+    values.append(covary.log_evidence(model, data, "full").log_evidence)
     assert values[1] > values[0] + 1
 
 
@@ -432,31 +435,31 @@ def test_steps_on_the_bound_raise_the_evidence():
     ("kron", "all", "diagonal", "estimator='kernel'"),
 ])  # fmt: skip
 def test_choices_that_cannot_be_are_refused(estimator, outputs, structure, message):
-    _, _, prior, _ = setup(structure=structure)
+    prior = setup(structure=structure)[0].prior
     with pytest.raises(StructureError, match=message):
         check_estimator(estimator, outputs, prior)
 
 
 def test_a_diagonal_prior_with_kron_is_refused_before_work():
-    *model, data = setup(structure="diagonal")
+    model, data = setup(structure="diagonal")
     with pytest.raises(StructureError, match="no closed-form"):
-        stochastic(*model, data, estimator="kron", num_data=3)
+        stochastic(model, data, "kron", num_data=3)
 
 
 @pytest.mark.parametrize("num_data", [0, NUM_DATA + 1])
 def test_more_data_than_there_are_cannot_be_drawn(num_data):
-    *model, data = setup()
+    model, data = setup()
     with pytest.raises(DataError, match=f"A part of {num_data} data was asked for; expected between 1 and 6"):
-        stochastic(*model, data, num_data=num_data)
+        stochastic(model, data, num_data=num_data)
 
 
 def test_an_iterable_of_batches_has_no_random_part():
-    *model, data = setup()
+    model, data = setup()
     with pytest.raises(DataError, match="whose data can be read one by one"):
-        stochastic(*model, [data], num_data=2)
+        stochastic(model, [data], num_data=2)
 
 
 def test_wrong_targets_are_refused():
-    *model, (x, y) = setup()
+    model, (x, y) = setup()
     with pytest.raises(DataError):
-        stochastic(*model, (x, y + NUM_OUTPUTS), num_data=3)
+        stochastic(model, (x, y + NUM_OUTPUTS), num_data=3)

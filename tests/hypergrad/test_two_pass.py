@@ -10,10 +10,10 @@ from torch import Tensor, nn
 import covary
 from cases import targets
 from covary.batches import as_batches
-from covary.curvature.registry import blocks_function
+from covary.curvature.passes import curvature_pass
 from covary.errors import StructureError
-from covary.evidence import Model, factor_pass
-from covary.hypergrad import direct, prior_gradient, two_pass
+from covary.hypergrad import direct, two_pass
+from covary.hypergrad.two_pass import prior_gradient
 from oracles.evidence import linear_gaussian_log_evidence, linear_gaussian_mode
 
 STEP = 1e-6
@@ -57,8 +57,13 @@ def test_two_passes_equal_one_graph(curvature, columns, kind):
     if curvature == "full" and columns != "exact":
         columns = "exact"
     network, likelihood, prior, data = model(kind)
-    one = direct(network, likelihood, prior, data, curvature, columns)
-    two = two_pass(network, likelihood, prior, data, curvature, columns, share_sketches=True, batch_size=3)
+    one = direct(covary.Model(network, likelihood, prior), data, covary.Curvature(curvature, columns))
+    two = two_pass(
+        covary.Model(network, likelihood, prior),
+        covary.as_batches(data, 3),
+        covary.Curvature(curvature, columns),
+        share_probes=True,
+    )
     assert set(one) == set(two) == set(named_hyperparameters(network, likelihood, prior))
     for name, slope in one.items():
         assert bool(slope.abs().max() > 1e-4), "the test needs a slope to see"
@@ -69,14 +74,16 @@ def test_two_passes_equal_one_graph(curvature, columns, kind):
 @pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_the_gradient_is_the_central_difference_of_the_evidence(curvature):
     network, likelihood, prior, data = model()
-    gradient = two_pass(network, likelihood, prior, data, curvature, "exact")
+    gradient = two_pass(covary.Model(network, likelihood, prior), data, curvature)
     for name, parameter in named_hyperparameters(network, likelihood, prior).items():
         flat = parameter.data.view(-1)
         for i in range(flat.numel()):
             values = []
             for step in (STEP, -STEP):
                 flat[i] += step
-                values.append(covary.log_evidence(network, likelihood, prior, data, curvature).log_evidence)
+                values.append(
+                    covary.log_evidence(covary.Model(network, likelihood, prior), data, curvature).log_evidence
+                )
                 flat[i] -= step
             expected = float(values[0] - values[1]) / (2 * STEP)
             assert float(gradient[name].view(-1)[i]) == pytest.approx(expected, rel=1e-6, abs=1e-6), f"{name}[{i}]"
@@ -94,8 +101,8 @@ def test_the_linear_gaussian_gradient_is_exact():
     linear_gaussian_log_evidence(x, y, log_sigma.exp(), log_precision.exp()).backward()
     for curvature in ("kron", "full"):
         for gradient in (
-            two_pass(network, likelihood, prior, (x, y[:, None]), curvature, "exact"),
-            direct(network, likelihood, prior, (x, y[:, None]), curvature, "exact"),
+            two_pass(covary.Model(network, likelihood, prior), (x, y[:, None]), curvature),
+            direct(covary.Model(network, likelihood, prior), (x, y[:, None]), curvature),
         ):
             torch.testing.assert_close(gradient["prior.log_precision"][0], log_precision.grad, rtol=1e-8, atol=0)
             torch.testing.assert_close(gradient["likelihood.log_sigma_noise"], log_sigma.grad, rtol=1e-8, atol=0)
@@ -103,12 +110,12 @@ def test_the_linear_gaussian_gradient_is_exact():
 
 def test_part_of_the_data_in_the_second_pass_is_unbiased(monkeypatch):
     network, likelihood, prior, data = model(num_data=5)
-    whole = two_pass(network, likelihood, prior, data, "kron", "exact")
+    whole = two_pass(covary.Model(network, likelihood, prior), data, "kron")
     found = []
     for chosen in itertools.combinations(range(5), 2):  # every subset of two, equally likely
         order = torch.tensor(chosen + tuple(i for i in range(5) if i not in chosen))
         monkeypatch.setattr(covary.batches, "permutation", lambda seed, num, stream, order=order: order)
-        found.append(two_pass(network, likelihood, prior, data, "kron", "exact", num_data=2))
+        found.append(two_pass(covary.Model(network, likelihood, prior), data, "kron", num_data=2))
     for name, slope in whole.items():
         mean = torch.stack([gradient[name] for gradient in found]).mean(0)
         torch.testing.assert_close(mean, slope, rtol=1e-9, atol=1e-11)
@@ -117,8 +124,8 @@ def test_part_of_the_data_in_the_second_pass_is_unbiased(monkeypatch):
 
 def test_sketches_of_the_two_passes_are_independent_unless_shared():
     network, likelihood, prior, data = model()
-    shared = two_pass(network, likelihood, prior, data, columns=1, share_sketches=True)
-    independent = two_pass(network, likelihood, prior, data, columns=1)
+    shared = two_pass(covary.Model(network, likelihood, prior), data, share_probes=True)
+    independent = two_pass(covary.Model(network, likelihood, prior), data)
     assert not torch.equal(shared["augment.raw_widths"], independent["augment.raw_widths"])
     torch.testing.assert_close(shared["prior.log_precision"], independent["prior.log_precision"])
 
@@ -126,7 +133,7 @@ def test_sketches_of_the_two_passes_are_independent_unless_shared():
 def test_nothing_is_left_in_grad():
     network, likelihood, prior, data = model()
     for function in (direct, two_pass):
-        function(network, likelihood, prior, data)
+        function(covary.Model(network, likelihood, prior), data)
     everything = [*network.parameters(), *likelihood.parameters(), *prior.parameters()]
     assert all(parameter.grad is None for parameter in everything)
 
@@ -134,20 +141,20 @@ def test_nothing_is_left_in_grad():
 def test_the_gradient_works_inside_no_grad():
     network, likelihood, prior, data = model()
     with torch.no_grad():
-        inside = two_pass(network, likelihood, prior, data, columns="exact")
-    outside = two_pass(network, likelihood, prior, data, columns="exact")
+        inside = two_pass(covary.Model(network, likelihood, prior), data, "kron")
+    outside = two_pass(covary.Model(network, likelihood, prior), data, "kron")
     for name, slope in outside.items():
         torch.testing.assert_close(inside[name], slope)
 
 
 def test_several_prior_steps_follow_one_pass():
     network, likelihood, prior, data = model()
-    weights = prior.weights(network)
-    factors = factor_pass(Model(network, likelihood, weights, 0), as_batches(data), blocks_function("kron"), "exact")
+    whole = covary.Model(network, likelihood, prior)
     with torch.no_grad():
+        statistics = curvature_pass(whole, as_batches(data), covary.Curvature("kron"))
         prior.log_precision += 0.5
-    stepped = prior_gradient(factors, prior, weights)
-    fresh = two_pass(network, likelihood, prior, data, columns="exact")
+    stepped = prior_gradient(whole, statistics)
+    fresh = two_pass(whole, data, "kron")
     torch.testing.assert_close(stepped["prior.log_precision"], fresh["prior.log_precision"], rtol=1e-10, atol=0)
     torch.testing.assert_close(stepped.terms.log_evidence, fresh.terms.log_evidence, rtol=1e-12, atol=0)
 
@@ -156,7 +163,7 @@ def test_priors_alone_need_no_second_pass(monkeypatch):
     network = nn.Linear(4, 3)
     data = (torch.randn(5, 4), targets("categorical", 5))
     monkeypatch.setattr(import_module("covary.hypergrad.two_pass"), "captured_chunks", None)
-    gradient = two_pass(network, covary.Categorical(), covary.Prior(network), data)
+    gradient = two_pass(network, data, "kron")
     assert set(gradient) == {"prior.log_precision"}
 
 
@@ -164,4 +171,4 @@ def test_priors_alone_need_no_second_pass(monkeypatch):
 def test_the_kernel_is_sent_to_the_stochastic_bound(function):
     network, likelihood, prior, data = model()
     with pytest.raises(StructureError, match=r"hypergrad\.stochastic"):
-        function(network, likelihood, prior, data, "kernel", "exact")
+        function(covary.Model(network, likelihood, prior), data, "kernel")

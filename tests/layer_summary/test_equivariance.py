@@ -161,5 +161,5 @@ def test_a_read_out_measures_on_as_many_images_with_copies_as_without(monkeypatc
         layers, "equivariance_errors", lambda layer, rows, seed: (numbers.append(len(rows)), errors(layer, rows))[1]
     )
     for network in (relaxed_pair(), covary.Averaged(relaxed_pair(), covary.augment.Affine2d(), 2)):
-        layers.summarize_layers(network, covary.Categorical(), covary.Prior(network), noise(100), "diag")
+        layers.summarize_layers(network, noise(100), "diag")
     assert numbers == [64] * 4

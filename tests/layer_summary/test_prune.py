@@ -29,7 +29,7 @@ def switched_off(scale: float = 1e-12) -> nn.Sequential:
 
 
 def pruned(network: nn.Module, prior: Prior, **settings):
-    return prune(network, likelihood=covary.Categorical(), prior=prior, data=noise(), **settings)
+    return prune(covary.Model(network, prior=prior), noise(), **settings)
 
 
 @pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
@@ -38,13 +38,13 @@ def test_a_path_that_is_off_goes_and_nothing_else_changes(curvature):
     before, prior = copy.deepcopy(network.state_dict()), Prior(network, precision={**OFF, "*": 2.0})
     found = pruned(network, prior, curvature=curvature)
     assert found.removed == ("0.fc",)
-    assert list(found.network[0].paths) == ["conv"]
-    assert list(found.network[2].paths) == ["f-fc", "conv"]
+    assert list(found.model.network[0].paths) == ["conv"]
+    assert list(found.model.network[2].paths) == ["f-fc", "conv"]
     assert found.num_params_before - found.num_params == 16 * 8 + 8
     assert found.max_change < 1e-10
     # a path that is off has a prior and a posterior of one volume: what is left has the evidence that the whole had
     assert float(found.evidence.log_evidence) == pytest.approx(float(found.evidence_before.log_evidence), abs=1e-5)
-    whole = covary.log_evidence(network, covary.Categorical(), prior, noise(), curvature)
+    whole = covary.log_evidence(covary.Model(network, prior=prior), noise(), curvature)
     assert float(found.evidence_before.log_evidence) == pytest.approx(float(whole.log_evidence), rel=1e-12)
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items()), "left as it is"
     assert list(network[0].paths) == ["fc", "conv"]
@@ -54,7 +54,7 @@ def test_the_change_is_that_of_the_outputs():
     network = switched_off(0.05)
     found = pruned(network, Prior(network, precision={**OFF, "*": 1.0}))
     x, _ = noise()
-    change = (found.network(x) - network(x)).detach().abs()
+    change = (found.model.network(x) - network(x)).detach().abs()
     assert found.max_change == pytest.approx(float(change.max()), rel=1e-12)
     assert found.mean_change == pytest.approx(float(change.mean()), rel=1e-12)
     assert found.max_change > 1e-3
@@ -84,7 +84,7 @@ def test_what_is_left_keeps_its_precisions(structure):
     with torch.no_grad():
         prior.log_precision.add_(torch.linspace(0, 1, len(prior.log_precision)))
     found = pruned(network, prior, threshold=0.999, curvature="diag")
-    old, new = prior.shifts(), found.prior.shifts()
+    old, new = prior.shifts(), found.model.prior.shifts()
     assert 0 < len(new) < len(old)
     for name, shift in new.items():
         torch.testing.assert_close(shift.expand(old[name].shape), old[name])
@@ -95,7 +95,7 @@ def test_excluded_tensors_stay_excluded():
     prior = Prior(network, precision={**OFF, "*": 1.0}, exclude=("0.paths.fc.bias", "*.read.bias"))
     found = pruned(network, prior)
     assert found.removed == ("0.fc",), "the excluded bias is zero"
-    assert "2.paths.f-fc.read.bias" not in found.prior.names
+    assert "2.paths.f-fc.read.bias" not in found.model.prior.names
 
 
 def freeze(path: nn.Module) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ def test_nothing_goes_where_the_data_decide_nothing():
     paths = {name: Conv(1, 2, generator=generator(seed)) for seed, name in enumerate(("one", "other"))}
     network = nn.Sequential(Relaxed(paths, PolyphasePool(4)), nn.Flatten(), nn.Linear(2, 1))
     x, y = noise()
-    found = prune(network, likelihood=covary.Categorical(), prior=Prior(network), data=(x, torch.zeros_like(y)))
+    found = prune(network, (x, torch.zeros_like(y)))
     assert found.removed == ()
 
 
@@ -147,7 +147,7 @@ def test_a_sparse_path_without_length_becomes_the_stationary_map():
     network = sparse_pair(1e-6)
     found = pruned(network, Prior(network))
     assert found.replaced == ("0.s-fc",)
-    assert isinstance(found.network[0].paths["s-fc"], GlobalSum)
+    assert isinstance(found.model.network[0].paths["s-fc"], GlobalSum)
     assert found.max_change < 1e-9
     assert found.num_params < found.num_params_before
     assert math.isfinite(float(found.evidence.log_evidence))
@@ -163,7 +163,7 @@ def counts(network: nn.Module) -> dict[str, int]:
 def test_no_path_gains_a_weight(omega, num_anchors):
     network = sparse_pair(omega, 8, num_anchors)
     found = pruned(network, Prior(network))
-    before, after = counts(network), counts(found.network)
+    before, after = counts(network), counts(found.model.network)
     assert list(after) == list(before)
     assert all(after[name] <= before[name] for name in before)
     assert sum(before.values()) - sum(after.values()) == found.num_params_before - found.num_params
@@ -178,7 +178,7 @@ def test_a_sparse_convolution_without_length_stays(framed):
     network = nn.Sequential(Conv(1, 2), Relaxed(paths), nn.Flatten(), nn.Linear(32, 2))
     found = pruned(network, Prior(network))
     assert found.replaced == ()
-    assert type(found.network[1].paths["s-conv"]) is type(paths["s-conv"])
+    assert type(found.model.network[1].paths["s-conv"]) is type(paths["s-conv"])
     assert found.num_params == found.num_params_before
     assert found.max_change == 0
 
@@ -189,14 +189,14 @@ def test_one_with_a_length_stays_sparse():
     for threshold in (0.01, 0.9):
         found = pruned(network, Prior(network), threshold=threshold)
         assert found.replaced == ()
-        assert all(isinstance(path, SparseConv | SparseDense) for path in found.network[0].paths.values())
+        assert all(isinstance(path, SparseConv | SparseDense) for path in found.model.network[0].paths.values())
 
 
 def test_the_stationary_map_varies_under_its_prior_as_the_sparse_one_did():
     """Values drawn from the sparse path's prior, many times, against the precision that the new tensor is given."""
     network = sparse_pair(1e-6)
     prior = Prior(network, precision={"*write.values": 0.5, "*read.values": 4.0, "*read.bias": 9.0, "*": 2.0})
-    new = {name: float(shift) for name, shift in pruned(network, prior).prior.shifts().items()}
+    new = {name: float(shift) for name, shift in pruned(network, prior).model.prior.shifts().items()}
     draw = generator(3)
     sparse = network[0].paths["s-fc"]
     write = torch.randn(4000, *sparse.write.values.shape, generator=draw) / 0.5**0.5
@@ -210,7 +210,7 @@ def test_the_stationary_map_varies_under_its_prior_as_the_sparse_one_did():
 
 def test_a_network_without_relaxed_layers_and_a_bad_threshold_are_told():
     plain = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
-    with pytest.raises(StructureError, match="Sequential has none"):
+    with pytest.raises(StructureError, match="got Sequential without any"):
         pruned(plain, Prior(plain))
     network = relaxed_pair()
     with pytest.raises(StructureError, match="between 0 and 1"):
@@ -227,11 +227,11 @@ def test_a_trained_network_loses_a_path_and_no_accuracy():
         evaluation={"num_evaluations": 1},
     )
     run = covary.fit(relaxed_pair(6, 8), train, test=test, config=settings)
-    found = prune(run.network, likelihood=run.likelihood, prior=run.prior, data=train)
+    found = prune(covary.Model(run.network, run.likelihood, run.prior), train)
     assert found.removed == ("0.fc",)
     assert run.record.layers[0].shift_error < 0.05, "a layer that became a convolution"
     assert run.record.test.accuracy > 0.95
-    accuracy = measure(found.network, run.likelihood, test).accuracy
+    accuracy = measure(found.model.network, run.likelihood, test).accuracy
     assert abs(accuracy - run.record.test.accuracy) <= 0.002
     assert found.num_params < 0.25 * found.num_params_before
     assert float(found.evidence.log_evidence - found.evidence_before.log_evidence) > -1

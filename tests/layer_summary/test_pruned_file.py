@@ -22,16 +22,16 @@ def record_of(pruned: Pruning | None) -> RunRecord:
 
 def written(folder: Path, network: nn.Module, prior: Prior) -> nn.Module:
     """The simpler network, whose run lies in the folder."""
-    simple = prune(network, likelihood=covary.Categorical(), prior=prior, data=noise())
+    simple = prune(covary.Model(network, prior=prior), noise())
     evidence = Evidence(0.0, 0.0, 0.0, 0.0, 6, "kron", "exact")
     counts = (simple.num_params, simple.num_params_before)
     changes = (simple.max_change, simple.mean_change)
     paths = (list(simple.removed), list(simple.replaced))
-    precisions = mean_precisions(simple.prior)
+    precisions = mean_precisions(simple.model.prior)
     done = Pruning(0.01, *paths, *counts, evidence, evidence, *changes, None, precisions)
-    save_pruned(simple.network, folder)
+    save_pruned(simple.model.network, folder)
     write_run(record_of(done), folder / "run.json")
-    return simple.network
+    return simple.model.network
 
 
 def with_other_numbers(network: nn.Module) -> nn.Module:
@@ -56,11 +56,11 @@ def test_the_prior_comes_back_with_the_network(tmp_path):
     prior = Prior(network)
     with torch.no_grad():
         prior.log_precision.add_(torch.linspace(-1, 1, len(prior.log_precision)))
-    expected = prune(network, likelihood=covary.Categorical(), prior=prior, data=noise())
+    expected = prune(covary.Model(network, prior=prior), noise())
     written(tmp_path, network, prior)
     loaded = load_pruned(sparse_pair(1.0), tmp_path)
     again = Prior(loaded, precision=read_run(tmp_path).pruned.precisions)
-    found = covary.log_evidence(loaded, covary.Categorical(), again, noise())
+    found = covary.log_evidence(covary.Model(loaded, prior=again), noise())
     assert float(found.log_evidence) == pytest.approx(float(expected.evidence.log_evidence), rel=1e-12)
 
 

@@ -38,7 +38,7 @@ def test_numbers_are_those_of_the_brute_force_curvature(curvature, structure):
     network, data = relaxed_pair(), noise()
     prior = varied_prior(network, structure)
     expected = shrinkage(network, prior, data, curvature == "diag")
-    found = summarize_layers(network, covary.Categorical(), prior, data, curvature)
+    found = summarize_layers(covary.Model(network, prior=prior), data, curvature)
     assert [layer.name for layer in found] == list(PATHS)
     for layer in found:
         members = {
@@ -58,8 +58,8 @@ def test_numbers_are_those_of_the_brute_force_curvature(curvature, structure):
 def test_kron_counts_in_the_blocks_of_kfac():
     network, data = relaxed_pair(), noise()
     prior = varied_prior(network)
-    blocks = covary.curvature.kfac(network, covary.Categorical(), data)
-    for layer in summarize_layers(network, covary.Categorical(), prior, data):
+    blocks = covary.curvature.kfac(network, data)
+    for layer in summarize_layers(covary.Model(network, prior=prior), data):
         for path in layer.paths:
             names = [name for name in prior.names if name.startswith(f"{layer.name}.paths.{path.name}.")]
             total = 0.0
@@ -75,7 +75,7 @@ def test_sketches_estimate_the_exact_numbers():
     exact, few, many = (
         [path.effective for layer in found for path in layer.paths]
         for found in (
-            summarize_layers(network, covary.Categorical(), prior, data, columns=columns)
+            summarize_layers(covary.Model(network, prior=prior), data, covary.Curvature(probes=columns))
             for columns in ("exact", 2, 400)
         )
     )
@@ -86,7 +86,7 @@ def test_sketches_estimate_the_exact_numbers():
 def test_precisions_and_norms_are_those_of_the_tensors():
     network = relaxed_pair()
     prior = varied_prior(network)
-    second = summarize_layers(network, covary.Categorical(), prior, noise())[1].paths[0]
+    second = summarize_layers(covary.Model(network, prior=prior), noise())[1].paths[0]
     assert list(second.precisions) == ["read.weight", "read.bias", "write.weight", "write.bias"]
     for name, precision in second.precisions.items():
         assert precision == pytest.approx(float(prior.shifts()[f"2.paths.f-fc.{name}"]), rel=1e-12)
@@ -98,7 +98,7 @@ def test_precisions_and_norms_are_those_of_the_tensors():
 def test_a_path_is_off_when_all_its_tensors_are_biases_included(bias_precision, off):
     network = relaxed_pair()
     patterns = {"0.paths.fc.weight": 1e12, "0.paths.fc.bias": bias_precision, "*": 1.0}
-    first = summarize_layers(network, covary.Categorical(), Prior(network, precision=patterns), noise())[0]
+    first = summarize_layers(covary.Model(network, prior=Prior(network, precision=patterns)), noise())[0]
     assert [path.off for path in first.paths] == [off, False]
     assert first.learned == ("conv" if off else first.learned)
 
@@ -107,8 +107,7 @@ def test_a_threshold_is_in_units_of_the_layers_sum():
     network, data = relaxed_pair(), noise()
     prior = Prior(network, precision={"0.paths.fc.*": 1e4, "*": 1.0})
     paths = [
-        summarize_layers(network, covary.Categorical(), prior, data, threshold=share)[0].paths[0]
-        for share in (1e-9, 0.5)
+        summarize_layers(covary.Model(network, prior=prior), data, threshold=share)[0].paths[0] for share in (1e-9, 0.5)
     ]
     assert [path.off for path in paths] == [False, True]
     assert 1e-9 < paths[0].relative < 0.5
@@ -117,14 +116,14 @@ def test_a_threshold_is_in_units_of_the_layers_sum():
 def test_a_layer_is_read_out_inside_an_averaged_network():
     inner, data = relaxed_pair(), noise()
     network = covary.Averaged(inner, covary.augment.Affine2d(("rotation",)), 3)
-    found = summarize_layers(network, covary.Categorical(), Prior(network), data)
+    found = summarize_layers(network, data)
     assert [layer.name for layer in found] == ["network.0", "network.2"]
     assert all(0 < path.effective < path.num_params for layer in found for path in layer.paths)
 
 
 def test_a_network_without_relaxed_layers_has_nothing_to_read():
     plain = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
-    assert summarize_layers(plain, covary.Categorical(), Prior(plain), noise()) == []
+    assert summarize_layers(plain, noise()) == []
     assert relaxed_layers(plain) == {}
 
 
@@ -132,10 +131,10 @@ def test_a_network_without_relaxed_layers_has_nothing_to_read():
 def test_a_threshold_that_is_no_share_is_told(threshold):
     network = relaxed_pair()
     with pytest.raises(StructureError, match="between 0 and 1"):
-        summarize_layers(network, covary.Categorical(), Prior(network), noise(), threshold=threshold)
+        summarize_layers(network, noise(), threshold=threshold)
 
 
 def test_the_kernel_has_no_blocks_to_read():
     network = relaxed_pair()
     with pytest.raises(StructureError, match="no blocks of weights"):
-        summarize_layers(network, covary.Categorical(), Prior(network), noise(), "kernel")
+        summarize_layers(network, noise(), "kernel")

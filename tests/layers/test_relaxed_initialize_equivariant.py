@@ -6,7 +6,6 @@ from torch import nn
 
 import covary
 from covary.errors import StructureError
-from covary.evidence import Model
 from covary.layers import Conv, FactoredDense, Relaxed, SparseConv, SparseDense, initialize_equivariant
 from covary.networks import relaxed_network
 from covary.training.learning_rates import start_within
@@ -81,7 +80,7 @@ def test_a_fit_starts_near_the_network_of_equivariant_paths_alone(variant, equiv
         network = relaxed_network(variant, 2, (1, 8, 8), 3, generator=torch.Generator().manual_seed(1))
         alone = relaxed_network(equivariant, 2, (1, 8, 8), 3)
         prior = covary.Prior(network, precision=initialize_equivariant(network, relaxation) | {"*": 1.0})
-        start_within(Model(network, covary.Categorical(), prior.weights(network), 0), prior)
+        start_within(covary.Model(network, prior=prior), prior)
         last = variant.split("+")[-1]
         own = {
             name.replace(f"paths.{last}.", f"paths.{equivariant if last == 'conv' else _name(alone)}."): tensor
@@ -107,7 +106,7 @@ def test_a_nearly_inactive_tensor_grows_if_its_gradient_exceeds_the_noise(signal
     with torch.no_grad():
         network.weight.copy_((gradient / precision).mT)
     prior = covary.Prior(network, precision=precision)
-    found = covary.hypergrad.two_pass(network, covary.Gaussian(), prior, (x, y), "full", "exact")
+    found = covary.hypergrad.two_pass(covary.Model(network, covary.Gaussian(), prior), (x, y), "full")
     expected = 0.5 * (curvature.trace() - gradient.square().sum()) / precision
     torch.testing.assert_close(found["prior.log_precision"], expected.reshape(1), rtol=1e-4, atol=0)
     assert bool(expected < 0) == grows

@@ -18,5 +18,5 @@ def test_stationary_is_the_layer_without_omega():
 
 def test_the_stationary_map_has_curvature():
     network = nn.Sequential(stationary(SparseDense(IN, OUT)), nn.Flatten(), nn.Linear(24, 3))
-    covary.curvature.kfac(network, covary.Categorical(), (torch.randn(2, *IN), torch.tensor([0, 2])))
+    covary.curvature.kfac(network, (torch.randn(2, *IN), torch.tensor([0, 2])))
     assert isinstance(network[0], GlobalSum)

@@ -231,8 +231,8 @@ def test_curvature_of_every_variant(variant, generator):
     names = [name for name, parameter in network.named_parameters() if parameter.numel() <= 64]
     expected = ggn(network, data[0], loss_of("gaussian", data[1]), names).detach()
     with torch.no_grad():
-        found = covary.curvature.full(network, covary.Gaussian(), data, weights=names).to_dense()
-        kron = covary.curvature.kfac(network, covary.Gaussian(), data)
+        found = covary.curvature.full(covary.Model(network, covary.Gaussian()).restricted(names), data).to_dense()
+        kron = covary.curvature.kfac(covary.Model(network, covary.Gaussian()), data)
     assert expected.abs().max() > 1e-3
     torch.testing.assert_close(found, expected)
     assert torch.isfinite(kron.diagonal()).all()
@@ -246,7 +246,7 @@ def test_full_curvature_is_that_of_the_oracle(variant, generator):
     expected = ggn(network, data[0], loss_of("gaussian", data[1])).detach()
     assert expected.abs().max() > 1e-3
     with torch.no_grad():
-        found = covary.curvature.full(network, covary.Gaussian(), data).to_dense()
+        found = covary.curvature.full(covary.Model(network, covary.Gaussian()), data).to_dense()
     torch.testing.assert_close(found, expected)
 
 
@@ -254,8 +254,8 @@ def test_evidence_gradient_through_pools_and_length_scales(generator):
     make = relaxed_network("s-fc+s-conv", 1, (1, 4, 4), 3, length_scale="hyperparameter", generator=generator)
     network, likelihood = awake(make, generator), covary.Gaussian()
     prior, data = covary.Prior(network), problem(generator, 4, num_data=2)
-    gradient = covary.hypergrad.two_pass(network, likelihood, prior, data, columns="exact")
-    one_graph = covary.hypergrad.direct(network, likelihood, prior, data, columns="exact")
+    gradient = covary.hypergrad.two_pass(covary.Model(network, likelihood, prior), data, "kron")
+    one_graph = covary.hypergrad.direct(covary.Model(network, likelihood, prior), data)
     assert gradient["blocks.1.paths.s-fc.read.omega"].abs().max() > 1e-6
     for name, value in one_graph.items():
         torch.testing.assert_close(gradient[name], value, msg=name)

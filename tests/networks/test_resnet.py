@@ -104,7 +104,7 @@ def test_full_curvature_is_that_of_the_oracle(generator):
     x, y = torch.rand(3, 1, 5, 5, generator=generator), torch.tensor([0, 2, 1])
     expected = ggn(network, x, loss_of("categorical", y))
     assert expected.abs().max() > 1e-3
-    found = covary.curvature.full(network, covary.Categorical(), (x, y)).to_dense()
+    found = covary.curvature.full(network, (x, y)).to_dense()
     torch.testing.assert_close(found, expected)
 
 
@@ -113,9 +113,9 @@ def test_evidence_and_its_gradient(generator):
     network = covary.Averaged(inner, covary.augment.Affine2d(initial_width=0.1), 2)
     likelihood, prior = covary.Categorical(), covary.Prior(network)
     data = torch.rand(4, 1, 6, 6, generator=generator), torch.tensor([0, 2, 1, 1])
-    terms = covary.log_evidence(network, likelihood, prior, data)
-    gradient = covary.hypergrad.two_pass(network, likelihood, prior, data, columns="exact")
-    one_graph = covary.hypergrad.direct(network, likelihood, prior, data, columns="exact")
+    terms = covary.log_evidence(covary.Model(network, likelihood, prior), data)
+    gradient = covary.hypergrad.two_pass(covary.Model(network, likelihood, prior), data, "kron")
+    one_graph = covary.hypergrad.direct(covary.Model(network, likelihood, prior), data)
     assert terms.log_evidence.isfinite()
     assert gradient["augment.raw_widths"].abs().max() > 0
     for name, value in one_graph.items():

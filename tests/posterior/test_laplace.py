@@ -10,10 +10,12 @@ import covary
 from cases import CASES, NUM_OUTPUTS, targets
 from covary.curvature import diag, full, kfac, tkfac
 from covary.curvature.capture import capture
+from covary.curvature.registry import as_curvature
 from covary.errors import DataError, StructureError, UnsupportedLayerError
 from covary.networks import Averaged
 from covary.posterior import Laplace
 from covary.posterior import function_space as space
+from covary.posterior.fitting import fit
 from oracles.posterior import linear_regression, output_covariance
 
 LIKELIHOODS = {
@@ -82,21 +84,22 @@ NETWORKS = {
 }
 
 
-def posterior(name: str, curvature: str, likelihood: str = "categorical", num_data: int = 7, **options):
-    network, x = NETWORKS[name](num_data)
-    y = targets(likelihood, num_data)
+def posterior(name: str, curvature: str, likelihood: str = "categorical", batch_size: int | None = None, **options):
+    network, x = NETWORKS[name](7)
+    y = targets(likelihood, 7)
     prior = covary.Prior(network, precision={"*weight": 0.7, "*": 1.3})
-    return Laplace(network, LIKELIHOODS[likelihood], prior, (x, y), curvature, **options), x, y
+    model = covary.Model(network, LIKELIHOODS[likelihood], prior)
+    return Laplace(model, covary.as_batches((x, y), batch_size), curvature, **options), x, y
 
 
 def dense_precision(laplace: Laplace) -> Tensor:
-    shifts = laplace.prior.shifts()
+    shifts = laplace.model.prior.shifts()
     diagonal = torch.cat([shifts[name].detach().expand(value.numel()) for name, value in laplace.mean.items()])
     return laplace.curvature.to_dense() + torch.diag(diagonal)
 
 
 def check_outputs(laplace: Laplace, x: Tensor) -> None:
-    mean, covariance = output_covariance(laplace.network, x, list(laplace.mean), dense_precision(laplace))
+    mean, covariance = output_covariance(laplace.model.network, x, list(laplace.mean), dense_precision(laplace))
     ours = laplace.function_distribution(x)
     torch.testing.assert_close(ours.mean, mean, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(ours.covariance, covariance, rtol=1e-9, atol=1e-11)
@@ -115,7 +118,7 @@ def test_function_distribution_is_the_dense_product(name, curvature):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_function_distribution_of_the_last_layer_is_the_dense_product(name, curvature):
     laplace, x, _ = posterior(name, curvature, subset="last_layer")
-    assert len(laplace.mean) < len(laplace.prior.names) or name == "tied embedding"
+    assert len(laplace.mean) < len(laplace.model.prior.names) or name == "tied embedding"
     check_outputs(laplace, x)
 
 
@@ -133,8 +136,8 @@ def test_function_distribution_of_the_last_layer_is_the_dense_product(name, curv
 def test_the_cheapest_form_is_taken(name, expected):
     """The tests above mean something only if every form occurs."""
     laplace, x, _ = posterior(name, "kron")
-    weights = laplace.prior.weights(laplace.network)
-    forms = space._forms(capture(laplace.network, x, weights), laplace.curvature)
+    weights = laplace.model.prior.weights(laplace.model.network)
+    forms = space._forms(capture(laplace.model.network, x, weights), laplace.curvature)
     assert expected.items() <= forms.items()
     assert "never.weight" not in forms
 
@@ -156,7 +159,7 @@ def test_curvature_is_that_of_the_curvature_room(curvature, likelihood):
     laplace, x, y = posterior("linear", curvature, likelihood, batch_size=3)
     function = {"kron": kfac, "kron-traced": tkfac, "full": full, "diag": diag}[curvature]
     with torch.no_grad():
-        expected = function(laplace.network, LIKELIHOODS[likelihood], (x, y)).to_dense()
+        expected = function(laplace.model, (x, y)).to_dense()
     torch.testing.assert_close(laplace.curvature.to_dense(), expected, rtol=1e-9, atol=1e-12)
 
 
@@ -166,17 +169,14 @@ def test_last_layer_without_columns_has_the_same_curvature(name, likelihood):
     """The short cut for a layer at the end, and its control where something follows."""
     laplace, x, y = posterior(name, "kron", likelihood, subset="last_layer", batch_size=3)
     with torch.no_grad():
-        expected = kfac(laplace.network, LIKELIHOODS[likelihood], (x, y), weights=laplace.mean)
+        expected = kfac(covary.Model(laplace.model.network, LIKELIHOODS[likelihood]).restricted(laplace.mean), (x, y))
     assert [type(b) for b in laplace.curvature.blocks.values()] == [type(b) for b in expected.blocks.values()]
     torch.testing.assert_close(laplace.curvature.to_dense(), expected.to_dense(), rtol=1e-9, atol=1e-12)
 
 
 def test_last_layer_is_the_last_one_called_on_the_way_to_the_outputs():
     network = Backwards()
-    laplace = Laplace(
-        network, covary.Categorical(), covary.Prior(network), (torch.randn(5, 4), targets("categorical", 5)),
-        subset="last_layer",
-    )  # fmt: skip
+    laplace = Laplace(network, (torch.randn(5, 4), targets("categorical", 5)), subset="last_layer")  # fmt: skip
     assert list(laplace.mean) == ["head.weight", "head.bias"]
 
 
@@ -192,15 +192,15 @@ def test_last_layer_needs_no_rule_for_the_layers_before():
     network, x = Recurrent(), torch.randn(6, 3, 4)
     data = (x, targets("categorical", 6))
     with pytest.raises(UnsupportedLayerError, match="GRU"):
-        Laplace(network, covary.Categorical(), covary.Prior(network), data)
-    laplace = Laplace(network, covary.Categorical(), covary.Prior(network), data, subset="last_layer")
+        Laplace(network, data)
+    laplace = Laplace(network, data, subset="last_layer")
     check_outputs(laplace, x)
 
 
 def test_last_layer_respects_what_the_prior_excludes():
     network, x = CASES["linear"].make(5)
     prior = covary.Prior(network, exclude="2.*")
-    laplace = Laplace(network, covary.Categorical(), prior, (x, targets("categorical", 5)), subset="last_layer")
+    laplace = Laplace(covary.Model(network, prior=prior), (x, targets("categorical", 5)), subset="last_layer")
     assert list(laplace.mean) == ["0.weight", "0.bias"]
     check_outputs(laplace, x)
 
@@ -212,7 +212,7 @@ def test_diagonal_priors_enter_entry_by_entry(curvature, subset):
     prior = covary.Prior(network, "diagonal")
     with torch.no_grad():
         prior.log_precision.copy_(torch.linspace(-1, 1, prior.num_params))
-    laplace = Laplace(network, covary.Categorical(), prior, (x, targets("categorical", 6)), curvature, subset=subset)
+    laplace = Laplace(covary.Model(network, prior=prior), (x, targets("categorical", 6)), curvature, subset=subset)
     check_outputs(laplace, x)
     assert laplace.log_evidence().log_evidence.isfinite()
 
@@ -221,7 +221,7 @@ def test_predictions_follow_a_prior_that_is_tuned_later():
     laplace, x, _ = posterior("linear", "kron")
     before = laplace.function_variance(x)
     with torch.no_grad():
-        laplace.prior.log_precision += 1.0
+        laplace.model.prior.log_precision += 1.0
     assert (laplace.function_variance(x) < before).all()
     check_outputs(laplace, x)
 
@@ -236,7 +236,9 @@ def test_linear_regression_is_the_closed_form(curvature, method, generator):
     covariance = torch.linalg.inv(x.T @ x / 0.4**2 + 1.7 * torch.eye(3))
     with torch.no_grad():
         network.weight.copy_((covariance @ x.T @ y / 0.4**2).T)
-    laplace = Laplace(network, covary.Gaussian(0.4), covary.Prior(network, precision=1.7), (x, y), curvature)
+    laplace = Laplace(
+        covary.Model(network, covary.Gaussian(0.4), covary.Prior(network, precision=1.7)), (x, y), curvature
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ours = laplace.predict(new, method, num_samples=4000 if method == "mc" else 1)
@@ -282,33 +284,34 @@ def test_a_sample_is_a_function_of_its_seed_and_number():
 @pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_evidence_is_that_of_the_evidence_room(name, curvature):
     laplace, x, y = posterior(name, curvature)
-    expected = covary.log_evidence(laplace.network, laplace.likelihood, laplace.prior, (x, y), curvature)
+    expected = covary.log_evidence(laplace.model, (x, y), curvature)
     for term in ("log_likelihood", "log_prior", "log_volume", "gradient_norm"):
         torch.testing.assert_close(getattr(laplace.log_evidence(), term), getattr(expected, term))
 
 
 def test_evidence_of_the_last_layer_is_that_of_a_prior_of_it_alone():
     laplace, x, y = posterior("linear", "kron", subset="last_layer")
-    for name, weight in laplace.network.named_parameters():
+    for name, weight in laplace.model.network.named_parameters():
         weight.requires_grad_(name in laplace.mean)
-    alone = covary.Prior(laplace.network, precision={"*weight": 0.7, "*": 1.3})
-    expected = covary.log_evidence(laplace.network, laplace.likelihood, alone, (x, y))
-    for weight in laplace.network.parameters():
+    alone = covary.Prior(laplace.model.network, precision={"*weight": 0.7, "*": 1.3})
+    expected = covary.log_evidence(covary.Model(laplace.model.network, laplace.model.likelihood, alone), (x, y))
+    for weight in laplace.model.network.parameters():
         weight.requires_grad_(True)
     torch.testing.assert_close(laplace.log_evidence().log_evidence, expected.log_evidence)
 
 
 def refused(**changes):
     network, x = CASES["linear"].make(5)
-    settings = {"prior": covary.Prior(network), "data": (x, targets("categorical", 5)), "curvature": "kron"} | changes
-    return Laplace(network, covary.Categorical(), **settings)
+    settings = {"prior": None, "data": (x, targets("categorical", 5)), "curvature": "kron", "subset": "all"} | changes
+    model = covary.Model(network, prior=settings["prior"])
+    return fit(model, settings["data"], as_curvature(settings["curvature"]), subset=settings["subset"], seed=0)
 
 
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
         ({"curvature": "kernel"}, StructureError, "'kron', 'kron-traced', 'full' or 'diag'"),
-        ({"curvature": "low rank"}, StructureError, "'kron', 'kron-traced', 'full' or 'diag'"),
+        ({"curvature": "low rank"}, StructureError, "'kron', 'kron-traced', 'full', 'diag' or 'kernel'"),
         ({"subset": "first_layer"}, StructureError, "'all' or 'last_layer'"),
         ({"prior": covary.Prior(nn.Linear(4, 3))}, StructureError, "another network"),
         ({"data": (torch.full((2, 4), torch.nan), torch.zeros(2, dtype=torch.int64))}, DataError, "not finite"),
@@ -323,16 +326,16 @@ def test_what_gives_no_posterior_is_refused(changes, error, message):
 def test_a_diagonal_prior_with_kron_is_refused():
     network, x = CASES["linear"].make(5)
     with pytest.raises(StructureError, match="diagonal prior"):
-        Laplace(network, covary.Categorical(), covary.Prior(network, "diagonal"), (x, targets("categorical", 5)))
+        Laplace(covary.Model(network, prior=covary.Prior(network, "diagonal")), (x, targets("categorical", 5)))
 
 
 def test_a_network_that_was_trained_on_is_refused():
     laplace, x, _ = posterior("linear", "kron")
     with torch.no_grad():
-        next(laplace.network.parameters()).add_(0.01)
-    with pytest.raises(StructureError, match="has moved since"):
+        next(laplace.model.network.parameters()).add_(0.01)
+    with pytest.raises(StructureError, match="has changed since"):
         laplace.predict(x)
-    laplace.network.load_state_dict(laplace.mean, strict=False)
+    laplace.model.network.load_state_dict(laplace.mean, strict=False)
     laplace.predict(x)
     assert laplace.log_evidence().log_evidence.isfinite()
 

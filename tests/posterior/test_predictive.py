@@ -19,7 +19,7 @@ from oracles.posterior import softmax_integral
 def posterior(likelihood, kind: str, num_data: int = 30, **options) -> tuple[Laplace, torch.Tensor]:
     network, x = CASES["linear"].make(num_data)
     y = targets(kind, num_data)
-    return Laplace(network, likelihood, covary.Prior(network, precision=5.0), (x, y), **options), x
+    return Laplace(covary.Model(network, likelihood, covary.Prior(network, precision=5.0)), (x, y), **options), x
 
 
 @pytest.mark.parametrize("subset", ["all", "last_layer"])
@@ -32,7 +32,7 @@ def test_mc_link_converges_to_the_integral_and_probit_is_near(subset, generator)
     sampled = laplace.predict(x[:4], link="mc", num_samples=40_000)
     assert (sampled - exact).abs().max() < 0.01  # both have errors of about 0.002
     assert (laplace.predict(x[:4]) - exact).abs().max() < 0.1  # an approximation without a bound
-    plain = laplace.likelihood.mean(mean)
+    plain = laplace.model.likelihood.mean(mean)
     assert (laplace.predict(x[:4]) - exact).abs().max() < (plain - exact).abs().max()
 
 
@@ -79,7 +79,7 @@ def test_method_mc_averages_networks_with_sampled_weights(subset):
     assert len(caught) == 1
     samples = laplace.sample_weights(6, seed=2)
     states = [{name: value[s] for name, value in samples.items()} for s in range(6)]
-    expected = torch.stack([(functional_call(laplace.network, state, (x,)) / 0.8).softmax(1) for state in states])
+    expected = torch.stack([(functional_call(laplace.model.network, state, (x,)) / 0.8).softmax(1) for state in states])
     torch.testing.assert_close(ours, expected.mean(0))
 
 
@@ -89,7 +89,7 @@ def test_method_mc_of_gaussian_has_the_variance_of_the_samples():
         ours = laplace.predict(x, "mc", num_samples=6)
     samples = laplace.sample_weights(6)
     outputs = torch.stack(
-        [functional_call(laplace.network, {n: v[s] for n, v in samples.items()}, (x,)) for s in range(6)]
+        [functional_call(laplace.model.network, {n: v[s] for n, v in samples.items()}, (x,)) for s in range(6)]
     )
     torch.testing.assert_close(ours.mean, outputs.mean(0))
     torch.testing.assert_close(ours.variance, outputs.var(0, correction=0) + 0.09)
@@ -101,12 +101,7 @@ def test_an_averaged_network_is_averaged_with_the_noise_of_the_fit(method):
     torch.manual_seed(0)
     network = covary.Averaged(nn.Linear(2, 3), covary.augment.Rotation2d(), num_samples=4)
     x, y = torch.randn(10, 2), targets("categorical", 10)
-    predictions = [
-        Laplace(network, covary.Categorical(), covary.Prior(network), (x, y), seed=seed).predict(
-            x, method, num_samples=3
-        )
-        for seed in (0, 0, 1)
-    ]
+    predictions = [Laplace(network, (x, y), seed=seed).predict(x, method, num_samples=3) for seed in (0, 0, 1)]
     torch.testing.assert_close(predictions[0], predictions[1])
     assert not torch.allclose(predictions[0], predictions[2])
 
@@ -169,7 +164,7 @@ network = nn.Sequential(nn.Linear(20, 512), nn.Tanh(), nn.Linear(512, 3000))
 x, y = torch.randn(64, 20), torch.randint(0, 3000, (64,))
 network(x)
 before, start = peak(), time.process_time()
-posterior = Laplace(network, covary.Categorical(), covary.Prior(network), (x, y), subset="last_layer")
+posterior = Laplace(network, (x, y), subset="last_layer")
 probabilities = posterior.predict(x)
 assert probabilities.shape == (64, 3000) and bool(probabilities.isfinite().all())
 assert bool((posterior.function_variance(x) > 0).all())

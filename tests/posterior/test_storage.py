@@ -22,7 +22,7 @@ def posterior(curvature: str = "kron", subset: str = "all", case: str = "linear"
     network, x = CASES[case].make(8)
     y = targets("categorical", 8)
     prior = covary.Prior(network, precision={"*weight": 0.7, "*": 1.3})
-    return Laplace(network, covary.Categorical(0.9), prior, (x, y), curvature, subset=subset, seed=5), x
+    return Laplace(covary.Model(network, covary.Categorical(0.9), prior), (x, y), curvature, subset=subset, seed=5), x
 
 
 def check_same(ours: Laplace, theirs: Laplace, x: torch.Tensor, **tolerance: float) -> None:
@@ -39,9 +39,9 @@ def check_same(ours: Laplace, theirs: Laplace, x: torch.Tensor, **tolerance: flo
 def test_a_file_gives_the_same_posterior(curvature, subset, tmp_path):
     laplace, x = posterior(curvature, subset)
     laplace.save(tmp_path / "posterior.safetensors")
-    loaded = Laplace.load(tmp_path / "posterior.safetensors", laplace.network, laplace.likelihood, laplace.prior)
-    assert loaded.fitted._replace(mean={}, factors=None) == laplace.fitted._replace(mean={}, factors=None)
-    assert loaded.fitted.factors.num_data == 8
+    loaded = Laplace.load(tmp_path / "posterior.safetensors", laplace.model)
+    assert loaded.fitted._replace(mean={}, statistics=None) == laplace.fitted._replace(mean={}, statistics=None)
+    assert loaded.fitted.statistics.num_data == 8
     check_same(loaded, laplace, x, rtol=0, atol=0)
 
 
@@ -49,13 +49,16 @@ def test_a_file_gives_the_same_posterior(curvature, subset, tmp_path):
 def test_every_structure_goes_through_a_file(case, tmp_path):
     laplace, x = posterior(case=case)
     laplace.save(tmp_path / "posterior.safetensors")
-    loaded = Laplace.load(tmp_path / "posterior.safetensors", laplace.network, laplace.likelihood, laplace.prior)
+    loaded = Laplace.load(tmp_path / "posterior.safetensors", laplace.model)
     check_same(loaded, laplace, x, rtol=0, atol=0)
 
 
 def test_a_state_replaces_a_posterior():
     laplace, x = posterior()
-    other = Laplace(laplace.network, laplace.likelihood, laplace.prior, (x[:3], targets("categorical", 3)))
+    other = Laplace(
+        laplace.model,
+        (x[:3], targets("categorical", 3)),
+    )
     other.load_state_dict(laplace.state_dict())
     check_same(other, laplace, x, rtol=0, atol=0)
 
@@ -68,9 +71,9 @@ def test_traces_are_those_of_the_factors_again(tmp_path, num_sets):
     network = covary.Averaged(inner, covary.augment.Affine2d(initial_width=0.3), 4, num_sets=num_sets)
     x, y = torch.randn(6, 2, 4, 4) * torch.tensor([1.0, 0.0])[:, None, None], targets("categorical", 6)
     prior = covary.Prior(network, precision=0.7)
-    laplace = Laplace(network, covary.Categorical(), prior, (x, y), "kron-traced")
+    laplace = Laplace(covary.Model(network, prior=prior), (x, y), "kron-traced")
     laplace.save(tmp_path / "posterior.safetensors")
-    loaded = Laplace.load(tmp_path / "posterior.safetensors", network, laplace.likelihood, prior)
+    loaded = Laplace.load(tmp_path / "posterior.safetensors", covary.Model(network, laplace.model.likelihood, prior))
     assert loaded.curvature["network.0.weight"].traced
     check_same(loaded, laplace, x, rtol=0, atol=0)
 
@@ -79,10 +82,10 @@ def test_a_network_in_single_precision_gets_the_posterior_in_it(tmp_path):
     laplace, x = posterior()
     laplace.save(tmp_path / "posterior.safetensors")
     network, _ = CASES["linear"].make(8)
-    network.load_state_dict(laplace.network.state_dict())
+    network.load_state_dict(laplace.model.network.state_dict())
     network.float()
     prior = covary.Prior(network, precision={"*weight": 0.7, "*": 1.3})
-    loaded = Laplace.load(tmp_path / "posterior.safetensors", network, laplace.likelihood, prior)
+    loaded = Laplace.load(tmp_path / "posterior.safetensors", covary.Model(network, laplace.model.likelihood, prior))
     assert {value.dtype for value in loaded.mean.values()} == {torch.float32}
     assert loaded.curvature.dtype == torch.float32
     # single precision through decompositions of badly conditioned factors
@@ -97,7 +100,7 @@ def test_to_gives_another_posterior_and_leaves_this_one(curvature):
     assert laplace.curvature.dtype == torch.float64
     with pytest.raises(StructureError, match="posterior.to"):
         single.predict(x)
-    laplace.network.float()
+    laplace.model.network.float()
     torch.testing.assert_close(single.predict(x.float()).double(), expected, rtol=1e-3, atol=1e-4)
     assert single.sample_weights(2)["0.weight"].dtype == torch.float32
     assert single.to("cpu").curvature.device.type == "cpu"
@@ -108,7 +111,7 @@ def test_another_network_is_refused(tmp_path):
     laplace.save(tmp_path / "posterior.safetensors")
     for network in (nn.Linear(4, 3), nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))):
         with pytest.raises(StructureError, match="another network"):
-            Laplace.load(tmp_path / "posterior.safetensors", network, laplace.likelihood, covary.Prior(network))
+            Laplace.load(tmp_path / "posterior.safetensors", covary.Model(network, laplace.model.likelihood))
 
 
 def test_a_larger_network_is_refused_unless_the_posterior_is_of_the_last_layer():
@@ -118,7 +121,7 @@ def test_a_larger_network_is_refused_unless_the_posterior_is_of_the_last_layer()
     network = nn.Sequential(network[0], network[1], network[3], network[2])
     prior = covary.Prior(network, precision={"*weight": 0.7, "*": 1.3})
     data = (torch.randn(4, 4), targets("categorical", 4))
-    target = Laplace(network, covary.Categorical(0.9), prior, data)
+    target = Laplace(covary.Model(network, covary.Categorical(0.9), prior), data)
     with pytest.raises(StructureError, match="'3.more.weight'"):
         target.load_state_dict(posterior()[0].state_dict())
     target.load_state_dict(posterior(subset="last_layer")[0].state_dict())
@@ -130,12 +133,12 @@ def test_another_prior_or_likelihood_is_refused():
     state = laplace.state_dict()
     data = (x, targets("categorical", 8))
     for likelihood, prior, message in [
-        (covary.Categorical(0.9), covary.Prior(laplace.network), "'prior/0.weight' differs"),
-        (covary.Categorical(0.5), laplace.prior, "'likelihood/log_temperature' differs"),
+        (covary.Categorical(0.9), covary.Prior(laplace.model.network), "'prior/0.weight' differs"),
+        (covary.Categorical(0.5), laplace.model.prior, "'likelihood/log_temperature' differs"),
     ]:
         with pytest.raises(StructureError, match=message):
-            Laplace(laplace.network, likelihood, prior, data).load_state_dict(state)
-    other = Laplace(laplace.network, covary.Gaussian(), laplace.prior, (x, torch.randn(8, 3)))
+            Laplace(covary.Model(laplace.model.network, likelihood, prior), data).load_state_dict(state)
+    other = Laplace(covary.Model(laplace.model.network, covary.Gaussian(), laplace.model.prior), (x, torch.randn(8, 3)))
     with pytest.raises(StructureError, match="likelihood Categorical; Gaussian came"):
         other.load_state_dict(state)
 
@@ -182,7 +185,6 @@ def test_a_header_that_was_tampered_with_is_refused(change, message):
 
 def test_what_is_no_posterior_is_refused(tmp_path):
     laplace, _ = posterior()
-    parts = laplace.network, laplace.likelihood, laplace.prior
     (tmp_path / "text").write_text("no tensors")
     save_file({"weight": torch.zeros(1)}, tmp_path / "other")
     save_file({"weight": torch.zeros(1)}, tmp_path / "broken", metadata={HEADER: "{"})
@@ -190,4 +192,4 @@ def test_what_is_no_posterior_is_refused(tmp_path):
     messages = {"text": "not a safetensors file", "other": "not a posterior", "broken": "not JSON", "deep": "not JSON"}
     for file, message in messages.items():
         with pytest.raises(DataError, match=message):
-            Laplace.load(tmp_path / file, *parts)
+            Laplace.load(tmp_path / file, laplace.model)

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import covary
-from covary.evidence import passes
+from covary.curvature import passes
 from covary.training import loop, steps
 from training_models import QUICK, averaged, everything, points
 

@@ -23,7 +23,7 @@ def state_of(config, precision):
                 weight.zero_()
     state = initial_state(network, covary.Categorical(), covary.Prior(network, precision=precision), config)
     if config.weights.prior_scaled_lr:
-        start_within(state.model(0), state.prior)
+        start_within(state.model, state.prior)
     return state
 
 

@@ -6,6 +6,7 @@ import torch
 import covary
 from covary.batches import IndexedBatch, as_batches
 from covary.errors import NumericalError, StructureError
+from covary.hypergrad.partition import partition_pass
 from covary.training import steps
 from covary.training.schedule import HYPER, JUDGE, WEIGHTS, seed_for
 from covary.training.state import initial_state
@@ -64,7 +65,7 @@ def test_hyper_step_moves_by_the_rate_along_the_gradient_of_the_evidence(state):
     state.epoch = 2
     seed = seed_for(config.seed, HYPER, 2)
     # the step on the prior comes first: its gradient is that of the state as it is
-    at_start = covary.hypergrad.two_pass(state.network, state.likelihood, state.prior, (x, y), "kron", 1, seed)
+    at_start = covary.hypergrad.two_pass(state.model, (x, y), seed=seed)
     before = {name: p.detach().clone() for name, p in state.hyperparameters().items()}
     record = hyper_step(state, as_batches((x, y), 8), config)
     moved = state.hyperparameters()
@@ -82,8 +83,10 @@ def test_hyper_steps_and_judgements_may_take_more_samples(state):
     state.epoch = 2
     many = state.network.with_samples(7)
     seed = seed_for(config.seed, HYPER, 2)
-    expected = covary.hypergrad.two_pass(many, state.likelihood, state.prior, (x, y), "kron", 1, seed).terms
-    judged = covary.log_evidence(many, state.likelihood, state.prior, (x, y), seed=seed_for(config.seed, JUDGE))
+    expected = covary.hypergrad.two_pass(covary.Model(many, state.likelihood, state.prior), (x, y), seed=seed).terms
+    judged = covary.log_evidence(
+        covary.Model(many, state.likelihood, state.prior), (x, y), seed=seed_for(config.seed, JUDGE)
+    )
     assert judge(state, as_batches((x, y), 8), config).log_evidence == pytest.approx(float(judged.log_evidence))
     assert hyper_step(state, as_batches((x, y), 8), config).log_evidence == pytest.approx(float(expected.log_evidence))
     assert state.network.num_samples == 3
@@ -104,9 +107,7 @@ def test_judgements_share_their_noise(state):
     first = judge(state, batches, QUICK)
     state.epoch = 3
     assert judge(state, batches, QUICK) == first
-    terms = covary.log_evidence(
-        state.network, state.likelihood, state.prior, points(), seed=seed_for(QUICK.seed, JUDGE)
-    )
+    terms = covary.log_evidence(state.model, points(), seed=seed_for(QUICK.seed, JUDGE))
     assert first.log_evidence == pytest.approx(float(terms.log_evidence), rel=1e-12)
     assert first.columns == "exact"
 
@@ -115,9 +116,9 @@ def test_the_bound_takes_its_copies_in_one_even_set(state, monkeypatch):
     """Two independent sets are for Kronecker factors; without them they would only add noise."""
     seen = []
 
-    def spy(network, *arguments, **named):
-        seen.append((network.num_samples, network.num_sets))
-        return covary.hypergrad.stochastic(network, *arguments, **named)
+    def spy(model, *arguments, **named):
+        seen.append((model.network.num_samples, model.network.num_sets))
+        return covary.hypergrad.stochastic(model, *arguments, **named)
 
     monkeypatch.setattr(steps, "stochastic", spy)
     config = QUICK.replace(hyper={"estimator": "stochastic", "num_samples": 6, "num_sets": 2, "num_steps": 1})
@@ -156,24 +157,24 @@ def test_the_kernel_estimator_moves_everything_and_raises_its_bound(state):
 def test_the_kernel_estimator_reads_every_datum_once_in_blocks(state, monkeypatch, hyper_data):
     blocks: list[list[int]] = []
 
-    def spy(model, batches, parts):
+    def spy(model, batches, parts, **named):
         blocks.extend(part.tolist() for part in parts)
-        return covary.hypergrad.partition_pass(model, batches, parts)
+        return partition_pass(model, batches, parts, **named)
 
     monkeypatch.setattr(steps, "partition_pass", spy)
     record = judge(state, as_batches(points(), 8), QUICK.replace(hyper={"estimator": "kernel", "num_data": hyper_data}))
     assert sorted(position for block in blocks for position in block) == list(range(24))
     assert max(map(len, blocks)) == min(hyper_data or 100, 24)
-    exact = covary.log_evidence(state.network, state.likelihood, state.prior, points(), seed=seed_for(0, JUDGE))
+    exact = covary.log_evidence(state.model, points(), seed=seed_for(0, JUDGE))
     assert record.log_likelihood == pytest.approx(float(exact.log_likelihood), rel=1e-12)
 
 
 def test_the_kernel_estimator_takes_its_copies_in_one_even_set(state, monkeypatch):
     seen = []
 
-    def spy(model, *arguments):
+    def spy(model, *arguments, **named):
         seen.append((model.network.num_samples, model.network.num_sets))
-        return covary.hypergrad.partition_pass(model, *arguments)
+        return partition_pass(model, *arguments, **named)
 
     monkeypatch.setattr(steps, "partition_pass", spy)
     config = QUICK.replace(hyper={"estimator": "kernel", "num_samples": 6, "num_sets": 2})
@@ -215,10 +216,12 @@ def test_a_gradient_that_is_not_finite_is_an_error_and_moves_nothing(state):
 
 def test_judgements_by_sketches_share_them(state):
     batches, config = as_batches(points(), 8), QUICK.replace(evaluation={"probes": 2})
-    parts = state.network, state.likelihood, state.prior, points()
     first = judge(state, batches, config)
     assert (judge(state, batches, config), first.columns) == (first, "2")
     seed = seed_for(config.seed, JUDGE)
-    sketched, exact = (covary.log_evidence(*parts, columns=columns, seed=seed) for columns in (2, "exact"))
+    sketched, exact = (
+        covary.log_evidence(state.model, points(), covary.Curvature(probes=probes), seed=seed)
+        for probes in (2, "exact")
+    )
     assert first.log_evidence == pytest.approx(float(sketched.log_evidence), rel=1e-12)
     assert first.log_evidence != pytest.approx(float(exact.log_evidence), rel=1e-6)

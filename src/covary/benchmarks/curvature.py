@@ -9,14 +9,15 @@ from typing import Any
 
 import torch
 
-from .._types import Columns, Progress
+from .._types import Probes, Progress
+from ..batches import as_batches
 from ..curvature import kfac
 from ..linalg import Block
 from .measure import Pass, alternate, peak_memory, portion
 from .workloads import Workload, build_workload, training_pass
 
 SIZES = ((11, 500), (22, 250))  # (S, batch): the same S × batch twice
-PASSES: dict[str, Columns | None] = {"training": None, "factors, one sketch": 1, "factors, exact": "exact"}
+PASSES: dict[str, Probes | None] = {"training": None, "factors, one sketch": 1, "factors, exact": "exact"}
 
 
 def measure_curvature(repeats: int, progress: Progress) -> list[dict[str, Any]]:
@@ -65,12 +66,5 @@ def _logdet_bias(passes: dict[str, Pass]) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _factor_pass(workload: Workload, columns: Columns) -> Block:
-    total: Block | None = None
-    for index in torch.arange(len(workload.x)).split(workload.batch_size):
-        batch = (workload.x[index], workload.y[index])
-        generator = torch.Generator().manual_seed(0)
-        part = kfac(workload.network, workload.likelihood, batch, columns=columns, generator=generator, index=index)
-        total = part if total is None else total.accumulate(part)
-    assert total is not None, "a workload has data"
-    return total
+def _factor_pass(workload: Workload, probes: Probes) -> Block:
+    return kfac(workload.model, as_batches((workload.x, workload.y), workload.batch_size), probes=probes)

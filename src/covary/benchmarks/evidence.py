@@ -13,13 +13,15 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from .._types import Columns, Progress
+from .._types import Probes, Progress
+from ..batches import as_batches
+from ..curvature import Curvature
 from ..hypergrad import HyperGradient, two_pass
 from .measure import Pass, alternate, peak_memory, portion
 from .workloads import Workload, build_workload, training_pass
 
 NAMES = ("W1", "W2", "W2'")
-PASSES: dict[str, Columns | None] = {"training": None, "hyper step, one sketch": 1, "hyper step, exact": "exact"}
+PASSES: dict[str, Probes | None] = {"training": None, "hyper step, one sketch": 1, "hyper step, exact": "exact"}
 
 
 def measure_evidence(repeats: int, progress: Progress) -> list[dict[str, Any]]:
@@ -56,18 +58,10 @@ def build_passes(name: str) -> dict[str, Pass]:
     }
 
 
-def hyper_step(workload: Workload, columns: Columns, seed: int = 0) -> HyperGradient:
+def hyper_step(workload: Workload, columns: Probes, seed: int = 0) -> HyperGradient:
     """Log Z and its gradient with respect to every hyperparameter."""
-    return two_pass(
-        workload.network,
-        workload.likelihood,
-        workload.prior,
-        (workload.x, workload.y),
-        "kron",
-        columns,
-        seed,
-        batch_size=workload.batch_size,
-    )
+    images = as_batches((workload.x, workload.y), workload.batch_size)
+    return two_pass(workload.model, images, Curvature(probes=columns), seed=seed)
 
 
 def sketch_bias(workload: Workload) -> dict[str, Any]:

@@ -16,10 +16,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .. import data
-from .._types import Columns, Progress
+from .._types import Probes, Progress
+from ..batches import as_batches
+from ..curvature import Curvature
 from ..hypergrad import HyperGradient, two_pass
 from ..layers import FactoredDense
-from ..likelihoods import Categorical
+from ..models import Model
 from ..networks import relaxed_network
 from ..priors import Prior
 from .measure import Pass, alternate, peak_memory, portion
@@ -50,7 +52,7 @@ class Setting(NamedTuple):
     growth_reach_mb: float | None = None
 
 
-PASSES: dict[str, Columns | None] = {"training": None, "hyper step, one sketch": 1, "hyper step, exact": "exact"}
+PASSES: dict[str, Probes | None] = {"training": None, "hyper step, one sketch": 1, "hyper step, exact": "exact"}
 SETTINGS = (
     Setting("conv", 10, 256, 256, {"hyper step, one sketch": 2.2, "hyper step, exact": 8}),
     Setting("f-fc+conv", 10, 256, 256, {"hyper step, one sketch": 5, "hyper step, exact": 14}, 1536),
@@ -130,10 +132,10 @@ def _training_pass(task: Task) -> None:
         torch.autograd.grad(nn.functional.cross_entropy(task.network(x), y), weights)
 
 
-def _hyper_step(task: Task, columns: Columns) -> HyperGradient:
+def _hyper_step(task: Task, columns: Probes) -> HyperGradient:
     """Log Z and its gradient with respect to every prior precision."""
-    images = (task.x, task.y)
-    return two_pass(task.network, Categorical(), task.prior, images, "kron", columns, batch_size=task.batch_size)
+    images = as_batches((task.x, task.y), task.batch_size)
+    return two_pass(Model(task.network, prior=task.prior), images, Curvature(probes=columns))
 
 
 def _sketch_bias(task: Task) -> dict[str, Any]:
@@ -145,7 +147,7 @@ def _sketch_bias(task: Task) -> dict[str, Any]:
     }
 
 
-def _logdet_and_gradient(task: Task, columns: Columns) -> tuple[Tensor, Tensor]:
+def _logdet_and_gradient(task: Task, columns: Probes) -> tuple[Tensor, Tensor]:
     step = _hyper_step(task, columns)
     (gradient,) = step.values()
     return task.prior.num_params * math.log(2 * math.pi) - 2 * step.terms.log_volume, gradient

@@ -15,12 +15,10 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from .. import data
-from .._types import Columns, Progress
+from .._types import Probes, Progress
 from ..curvature import kfac
 from ..evidence import log_evidence
-from ..likelihoods import Categorical
 from ..networks import cnn, mlp
-from ..priors import Prior
 from .measure import Pass, alternate, portion
 
 
@@ -95,20 +93,19 @@ def _installed(module: str, name: str, run: Pass) -> dict[str, Pass]:
 
 
 @torch.no_grad()
-def _ours(network: nn.Module, x: Tensor, y: Tensor, columns: Columns) -> None:
-    kfac(network, Categorical(), (x, y), columns=columns, generator=torch.Generator().manual_seed(0))
+def _ours(network: nn.Module, x: Tensor, y: Tensor, probes: Probes) -> None:
+    kfac(network, (x, y), probes=probes)
 
 
 @torch.no_grad()
 def _logdet_bias(network: nn.Module, x: Tensor, y: Tensor) -> dict[str, Any]:
     """The relative change by one sketch of log|H + 1|."""
-    generator = torch.Generator().manual_seed(0)
-    sketch = kfac(network, Categorical(), (x, y), columns=1, generator=generator).logdet(1.0)
-    return {"logdet_bias": float(sketch / kfac(network, Categorical(), (x, y)).logdet(1.0) - 1)}
+    one = kfac(network, (x, y), probes=1).logdet(1.0)
+    return {"logdet_bias": float(one / kfac(network, (x, y)).logdet(1.0) - 1)}
 
 
 def _our_evidence(network: nn.Module, x: Tensor, y: Tensor) -> None:
-    log_evidence(network, Categorical(), Prior(network), (x, y))
+    log_evidence(network, (x, y))
 
 
 def _backpack(network: nn.Module, x: Tensor, y: Tensor, extension: str) -> None:

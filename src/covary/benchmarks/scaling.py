@@ -7,7 +7,7 @@ for C also exact columns. The stochastic bound's step stands beside, on 100 data
 from functools import partial
 from typing import Any
 
-from .._types import Columns, Progress
+from .._types import Probes, Progress
 from ..hypergrad import stochastic
 from .evidence import hyper_step, sketch_bias
 from .measure import Pass, alternate, peak_memory, portion
@@ -74,7 +74,7 @@ def build_passes(axis: str, size: int) -> dict[str, Pass]:
     """The passes at one size of one axis."""
     workload = _workload(axis, size)
     passes: dict[str, Pass] = {"training": partial(training_pass, workload)}
-    columns: list[Columns] = [1, "exact"] if axis == "C" and not _too_many(axis, size) else [1]
+    columns: list[Probes] = [1, "exact"] if axis == "C" and not _too_many(axis, size) else [1]
     for column in columns:
         passes["exact" if column == "exact" else "one sketch"] = partial(hyper_step, workload, column)
     passes["stochastic bound"] = partial(_bound_step, workload)
@@ -84,4 +84,4 @@ def build_passes(axis: str, size: int) -> dict[str, Pass]:
 def _bound_step(workload: Workload) -> None:
     data = (workload.x, workload.y)
     num_data = min(BOUND_DATA, len(workload.x))
-    stochastic(workload.network, workload.likelihood, workload.prior, data, outputs="one", num_data=num_data)
+    stochastic(workload.model, data, outputs="one", num_data=num_data)

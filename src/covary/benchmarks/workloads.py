@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from .. import data
 from ..augment import Affine2d
 from ..likelihoods import Categorical
+from ..models import Model
 from ..networks import Averaged, cnn, lenet, mlp
 from ..priors import Prior
 
@@ -21,6 +22,11 @@ class Workload(NamedTuple):
     x: Tensor
     y: Tensor
     batch_size: int
+
+    @property
+    def model(self) -> Model:
+        """Network, likelihood and prior as one value."""
+        return Model(self.network, self.likelihood, self.prior)
 
 
 def build_workload(name: str) -> Workload:

@@ -17,99 +17,41 @@ has its own B, with count N, or all share their sum with count N·Q (paper 2, Se
 parameters get exact blocks.
 """
 
-from collections.abc import Container, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from jaxtyping import Float
+from torch import Tensor
 
-from .._types import Batch, Columns
-from ..likelihoods import Likelihood
-from ..linalg import AbstractPSD, Block, Dense, Kron
+from ..linalg import AbstractPSD, Dense, Kron
 from ..linalg.gram import Gram
-from .accumulate import accumulate, as_block
 from .capture import Captured
-from .coverage import select_weights
-from .diag import diagonal_block
-from .evaluate import evaluate, summed_blocks
-from .full import dense_block
+from .exact import accumulate, exact_blocks
 from .jacobian_factors import DirectVJP, LookupFactors, OuterFactors
-from .rows import DEFAULT, KfacApprox, Sharing, called, gradient_rows, input_rows, products, stack
-
-
-def kfac(
-    network: nn.Module,
-    likelihood: Likelihood,
-    batch: Batch,
-    *,
-    columns: Columns = "exact",
-    generator: torch.Generator | None = None,
-    weights: Iterable[str] | None = None,
-    index: Int[Tensor, " N"] | None = None,
-    seed: int = 0,
-    kfac_approx: KfacApprox = "expand",
-    group_approx: KfacApprox = "reduce",
-    common_gradients: bool = False,
-) -> Block:
-    """The Kronecker-factored GGN of a batch, one block per weight, sum over data, without the prior.
-
-    Arguments:
-        network: The network, averaged or plain.
-        likelihood: The likelihood.
-        batch: Inputs and targets.
-        columns: "exact" for all C columns of the root of Λ, or a number of random sketches.
-        generator: Where the sketches' signs come from.
-        weights: Names of the weights to cover; all by default.
-        index: The identity of each datum, for the noise of an averaged network; its position by default.
-        seed: The seed of that noise.
-        kfac_approx: "expand" or "reduce" over positions and tokens.
-        group_approx: "reduce" or "expand" over the elements of a group convolution.
-        common_gradients: Whether the blocks of a grouped or factored weight share one gradient factor, as in paper 2;
-            by default each has its own, which is closer to the GGN where channels differ.
-    """
-    blocks_of = partial(kron_blocks, sharing=Sharing(kfac_approx, group_approx, common_gradients))
-    parts = evaluate(network, likelihood, batch, weights, index, seed)
-    blocks = summed_blocks(parts, blocks_of, likelihood, columns, generator)
-    return as_block(blocks, select_weights(network, weights))
+from .rows import DEFAULT, Sharing, called, gradient_rows, input_rows, products, stack
 
 
 def kron_blocks(
-    captured: Captured, columns: Iterable[Float[Tensor, "N C"]], sharing: Sharing = DEFAULT
+    captured: Captured, probes: Iterable[Float[Tensor, "N C"]], sharing: Sharing = DEFAULT
 ) -> dict[str, AbstractPSD]:
     """The blocks of the weights that were called, additive over batches by `accumulate`."""
     inputs = {name: _input_factor(captured, name, sharing) for name in called(captured, "kron")}
     partners = _partners(captured, inputs)
     outputs: dict[str, Gram] = {}
     exact: dict[str, AbstractPSD] = {}
-    for gradients in captured.pull_all(columns):
+    for gradients in captured.pull_all(probes):
         for name in inputs:
             factor = _gradient_factor(captured, name, gradients, sharing)
             outputs[name] = factor if name not in outputs else outputs[name] + factor
         exact = accumulate(exact, exact_blocks(captured, gradients, without=partners))
-        del gradients  # before the next column's are made
+        del gradients  # before those of the next probe are made
     exact |= {bias: Dense(outputs[weight], name=bias) for bias, weight in partners.items() if weight in outputs}
     pairs = {
         name: kron_product(captured, name, inputs[name].gram, factor, inputs[name].num_rows)
         for name, factor in outputs.items()
     }
     return {name: pairs.get(name) or exact[name] for name in captured.weights if name in pairs or name in exact}
-
-
-def exact_blocks(
-    captured: Captured, gradients: Sequence[Tensor], without: Container[str] = ()
-) -> dict[str, AbstractPSD]:
-    """The blocks of small parameters for one column, dense or diagonal.
-
-    Arguments:
-        captured: The captured pass.
-        gradients: What the column left at each call.
-        without: Weights whose blocks are known already.
-    """
-    dense = [name for name in called(captured, "dense") if name not in without]
-    blocks: dict[str, AbstractPSD] = {name: dense_block(captured, (name,), gradients) for name in dense}
-    return blocks | {name: diagonal_block(captured, name, gradients) for name in called(captured, "diagonal")}
 
 
 def kron_product(captured: Captured, name: str, inputs: Gram, gradients: Gram, count: Tensor | None) -> Kron:

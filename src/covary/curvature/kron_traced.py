@@ -8,7 +8,7 @@ KFAC (`rows.py`), which is H where a datum is one row, is
 .. math:: H \approx A \otimes B / t, \quad A = \sum_i \Big(\sum_k \|g_{ki}\|^2\Big) a_i a_i^\top, \quad
     B = \sum_i \|a_i\|^2 \sum_k g_{ki} g_{ki}^\top, \quad t = \mathrm{tr} A = \mathrm{tr} B,
 
-per block. It is exact wherever KFAC is, and A and B are sums over data and columns, so batches, processes and sketches
+per block. It is exact wherever KFAC is, and A and B are sums over data and probes, so batches, processes and probes
 add them up. What KFAC leaves out of R, the products of different samples or positions of one datum, is left out here
 too. Of two independent sets of samples the cross products are taken; inputs and gradients of one set share their
 samples, so that a bias of the order 1/S remains where they vary together. Other parameters have the exact blocks of
@@ -16,68 +16,40 @@ KFAC.
 """
 
 from collections.abc import Iterable
-from functools import partial
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from jaxtyping import Float
+from torch import Tensor
 
-from .._types import Batch, Columns
-from ..likelihoods import Likelihood
-from ..linalg import AbstractPSD, Block
+from ..linalg import AbstractPSD
 from ..linalg.gram import Gram
-from .accumulate import accumulate, as_block
 from .capture import Captured
-from .coverage import select_weights
-from .evaluate import evaluate, summed_blocks
+from .exact import accumulate, exact_blocks
 from .jacobian_factors import LookupFactors
-from .kron import exact_blocks, kron_product
-from .rows import DEFAULT, KfacApprox, Rows, Sharing, called, gradient_rows, input_rows, products, stack
+from .kron import kron_product
+from .rows import DEFAULT, Rows, Sharing, called, gradient_rows, input_rows, products, stack
 
 # The squared length of each row of a call, by the block of the parameter that the call fills.
 Squares = dict[int, list[Float[Tensor, "N _ Q"]]]
 
 
-def tkfac(
-    network: nn.Module,
-    likelihood: Likelihood,
-    batch: Batch,
-    *,
-    columns: Columns = "exact",
-    generator: torch.Generator | None = None,
-    weights: Iterable[str] | None = None,
-    index: Int[Tensor, " N"] | None = None,
-    seed: int = 0,
-    kfac_approx: KfacApprox = "expand",
-    group_approx: KfacApprox = "reduce",
-) -> Block:
-    """The GGN of a batch as Kronecker products of partial traces, one block per weight, sum over data.
-
-    Arguments as for `kfac`; blocks of grouped and factored weights always have gradient factors of their own.
-    """
-    blocks_of = partial(traced_blocks, sharing=Sharing(kfac_approx, group_approx))
-    parts = evaluate(network, likelihood, batch, weights, index, seed)
-    blocks = summed_blocks(parts, blocks_of, likelihood, columns, generator)
-    return as_block(blocks, select_weights(network, weights))
-
-
 def traced_blocks(
-    captured: Captured, columns: Iterable[Float[Tensor, "N C"]], sharing: Sharing = DEFAULT
+    captured: Captured, probes: Iterable[Float[Tensor, "N C"]], sharing: Sharing = DEFAULT
 ) -> dict[str, AbstractPSD]:
     """The blocks of the weights that were called, additive over batches by `accumulate`."""
-    # rows are made twice, and never those of two weights at a time: all layers' patches would outlast every column
+    # rows are made twice, and never those of two weights at a time: all layers' patches would be held for every probe
     input_squares = {name: _squares(_inputs(captured, name, sharing)) for name in called(captured, "kron")}
     gradient_squares: dict[str, Squares] = {}
     outputs: dict[str, Gram] = {}
     exact: dict[str, AbstractPSD] = {}
-    for gradients in captured.pull_all(columns):
+    for gradients in captured.pull_all(probes):
         for name, squares in input_squares.items():
             rows = gradient_rows(captured, name, gradients, sharing)
             factor = _factor(rows, squares)
             outputs[name] = factor if name not in outputs else outputs[name] + factor
             gradient_squares[name] = _added(gradient_squares.get(name), _squares(rows))
         exact = accumulate(exact, exact_blocks(captured, gradients))
-        del gradients  # before the next column's are made
+        del gradients  # before those of the next probe are made
     blocks = dict(exact)
     for name, gradient_factor in outputs.items():
         input_factor = _input_factor(captured, name, gradient_squares[name], sharing)

@@ -1,65 +1,124 @@
-"""Which curvature did the user ask for, and does it go with the prior and the columns?"""
+"""The choice of curvature as one value, and the registry of structures by name."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, cast, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .._types import Columns
+from .._types import Probes
 from ..errors import StructureError
 from ..linalg import AbstractPSD, Block
+from ..models import Model
 from ..priors import Prior
-from .accumulate import as_block
 from .capture import Captured
-from .diag import diagonal_blocks
-from .full import FULL, full_blocks
+from .exact import FULL, diagonal_blocks, full_blocks
 from .kron import kron_blocks
 from .kron_traced import traced_blocks
-from .probes import check_columns
+from .rows import KfacApprox, Sharing
 
 CurvatureName = Literal["kron", "kron-traced", "full", "diag", "kernel"]
 BlocksFunction = Callable[[Captured, Iterable[Tensor]], Mapping[str, AbstractPSD]]
-_BLOCKS: dict[str, BlocksFunction] = {
+KRON = ("kron", "kron-traced")
+_BLOCKS: dict[str, Callable[..., Mapping[str, AbstractPSD]]] = {
     "kron": kron_blocks,
     "kron-traced": traced_blocks,
     "full": full_blocks,
     "diag": diagonal_blocks,
 }
-KRON = ("kron", "kron-traced")
 
 
-def check_choice(curvature: object, columns: Columns, prior: Prior) -> None:
-    """Nothing, or the reason why these choices exclude each other."""
-    check_columns(columns)
-    if curvature not in (*_BLOCKS, "kernel"):
-        raise StructureError(f"curvature must be 'kron', 'kron-traced', 'full', 'diag' or 'kernel', got {curvature!r}.")
-    if curvature in KRON and prior.structure == "diagonal":
+@dataclass(frozen=True)
+class Curvature:
+    """The choice of a curvature: its structure, its probes, and the options of KFAC.
+
+    Arguments:
+        structure: "kron" (KFAC), "kron-traced" (KFAC with partial traces), "full", "diag", or "kernel" (the full
+            curvature by its dual, for few data).
+        probes: "exact" for all C columns of the root of Λ, or a number of random probes: cheaper, with a
+            log-determinant that is too small on average.
+        kfac_approx: "expand" or "reduce" over positions and tokens.
+        group_approx: "reduce" or "expand" over the elements of a group convolution.
+        common_gradients: Whether the blocks of a grouped or factored weight share one gradient factor, as in paper 2;
+            by default each has its own, which is closer to the GGN where channels differ. Only with "kron".
+
+    Example:
+        >>> from covary import Curvature
+        >>> Curvature("kron", probes=1).probes
+        1
+    """
+
+    structure: CurvatureName = "kron"
+    probes: Probes = "exact"
+    kfac_approx: KfacApprox = "expand"
+    group_approx: KfacApprox = "reduce"
+    common_gradients: bool = False
+
+    def __post_init__(self) -> None:
+        if self.structure not in get_args(CurvatureName):
+            raise StructureError(
+                "Expected the curvature 'kron', 'kron-traced', 'full', 'diag' or 'kernel', "
+                f"got {self.structure!r}. Choose one of these."
+            )
+        check_probes(self.probes)
+        if {self.kfac_approx, self.group_approx} - set(get_args(KfacApprox)):
+            raise StructureError(
+                f"kfac_approx and group_approx must be 'expand' or 'reduce', got {self.kfac_approx!r} and "
+                f"{self.group_approx!r}."
+            )
+        if self.common_gradients and self.structure != "kron":
+            raise StructureError(f"common_gradients needs the curvature 'kron', got '{self.structure}'.")
+
+    def blocks(self, captured: Captured, probes: Iterable[Tensor]) -> Mapping[str, AbstractPSD]:
+        """The blocks of a captured pass for these probes."""
+        if self.structure not in KRON:
+            return _BLOCKS[self.structure](captured, probes)
+        sharing = Sharing(self.kfac_approx, self.group_approx, self.common_gradients)
+        return _BLOCKS[self.structure](captured, probes, sharing)
+
+
+def as_curvature(curvature: object) -> Curvature:
+    """The choice itself, or that of a structure's name with exact probes."""
+    return curvature if isinstance(curvature, Curvature) else Curvature(cast(CurvatureName, curvature))
+
+
+def check_probes(probes: object) -> None:
+    """Raise `StructureError` for anything but "exact" and a positive number."""
+    if probes == "exact" or (isinstance(probes, int) and not isinstance(probes, bool) and probes > 0):
+        return
+    raise StructureError(f"probes must be 'exact' or a positive number of random probes, got {probes!r}.")
+
+
+def check_curvature(curvature: Curvature, prior: Prior) -> None:
+    """Raise `StructureError` if the structure has no log-determinant with this prior or these probes."""
+    name = curvature.structure
+    if name in KRON and prior.structure == "diagonal":
         raise StructureError(
-            f"A diagonal prior with curvature '{curvature}' has no closed-form log-determinant. Use "
-            f"Prior(structure='layerwise') or 'scalar' with '{curvature}', or curvature='diag' or 'full' with the "
+            f"A diagonal prior with curvature '{name}' has no closed-form log-determinant. Use "
+            f"Prior(structure='layerwise') or 'scalar' with '{name}', or curvature='diag' or 'full' with the "
             "diagonal prior."
         )
-    if curvature in ("full", "kernel") and columns != "exact":
+    if name in ("full", "kernel") and curvature.probes != "exact":
         raise StructureError(
-            f"curvature={curvature!r} takes exact columns only: {columns} sketches would bias its log-determinant. Use "
-            "columns='exact', or curvature='kron', 'kron-traced' or 'diag' with sketches."
+            f"Curvature '{name}' takes exact probes only: {curvature.probes} random ones would bias its "
+            "log-determinant. Use probes='exact', or 'kron', 'kron-traced' or 'diag' with random probes."
         )
 
 
-def blocks_function(curvature: str) -> BlocksFunction:
-    """The function from a captured pass and its columns to blocks."""
-    return _BLOCKS[curvature]
+def check_blocks(curvature: Curvature, prior: Prior) -> None:
+    """Raise `StructureError` if the curvature has no blocks of weights, or none with this prior or these probes."""
+    check_curvature(curvature, prior)
+    if curvature.structure == "kernel":
+        raise StructureError(
+            "Curvature 'kernel' is a matrix over data and has no blocks of weights. Use 'kron', 'kron-traced', 'full' "
+            "or 'diag'; for a gradient, hypergrad.stochastic differentiates the kernel of a minibatch."
+        )
 
 
-def joined(blocks: Mapping[str, AbstractPSD], weights: Mapping[str, nn.Parameter]) -> Block:
-    """The curvature of all weights as one block-diagonal matrix."""
-    return Block(blocks) if FULL in blocks else as_block(blocks, weights)
-
-
-def joined_shifts(curvature: Block, prior: Prior, weights: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
-    """The prior's precisions, one shift per block."""
-    shifts = prior.shifts()
+def joined_shifts(curvature: Block, model: Model) -> dict[str, Tensor]:
+    """The prior's precisions, one shift per block of the curvature."""
+    shifts = model.prior.shifts()
     if FULL not in curvature.blocks:
         return shifts
-    return {FULL: torch.cat([shifts[name].expand(weight.numel()) for name, weight in weights.items()])}
+    return {FULL: torch.cat([shifts[name].expand(weight.numel()) for name, weight in model.weights.items()])}

@@ -1,18 +1,15 @@
-r"""How many of each weight's entries did the data decide?"""
+r"""Effective numbers of parameters: how many entries of each weight the data determine."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ..batches import Data, as_batches
-from ..curvature.registry import CurvatureName, blocks_function, check_choice, joined_shifts
-from ..errors import StructureError
-from ..likelihoods import Likelihood
+from ..curvature.passes import check_model, curvature_pass
+from ..curvature.registry import Curvature, CurvatureName, as_curvature, check_blocks, joined_shifts
 from ..linalg import Block
-from ..priors import Prior
-from .passes import Factors, Model, check_model, factor_pass
+from ..models import Model, as_model
 
 
 class EffectiveParameters(NamedTuple):
@@ -23,7 +20,14 @@ class EffectiveParameters(NamedTuple):
         gamma: :math:`\gamma = \sum \lambda/(\lambda+\delta)`, between 0 (the prior decides) and `num_params`.
         num_params: The number P of entries in the group.
         normalized: :math:`\gamma / P`.
-        relative: The group's share of the sum of all groups' normalized numbers.
+        relative: The group's fraction of the sum of all groups' normalized numbers.
+
+    Example:
+        >>> import torch, covary
+        >>> data = torch.randn(8, 4), torch.arange(8) % 3
+        >>> weight, bias = covary.effective_parameters(torch.nn.Linear(4, 3), data)
+        >>> weight.group, weight.num_params, 0 < weight.normalized < 1
+        ('weight', 12, True)
     """
 
     group: str
@@ -33,39 +37,31 @@ class EffectiveParameters(NamedTuple):
     relative: float
 
 
-def effective_parameters(
-    network: nn.Module,
-    likelihood: Likelihood,
-    prior: Prior,
-    data: Data,
-    curvature: CurvatureName = "kron",
-    seed: int = 0,
-    *,
-    batch_size: int | None = None,
-) -> list[EffectiveParameters]:
-    """The effective numbers of parameters of the prior's groups, in their order, with exact columns.
-
-    Arguments as for `log_evidence`; curvature "kron", "kron-traced", "full" or "diag".
-    """
-    check_choice(curvature, "exact", prior)
-    if curvature == "kernel":
-        raise StructureError(
-            "curvature='kernel' has no blocks of weights to count in. Use 'kron', 'kron-traced', 'full' or 'diag'."
-        )
-    model = Model(network, likelihood, prior.weights(network), seed)
-    batches = as_batches(data, batch_size)
-    check_model(model, batches)
-    return effective_of_factors(factor_pass(model, batches, blocks_function(curvature), "exact"), prior, model.weights)
-
-
 @torch.no_grad()
-def effective_of_factors(
-    factors: Factors, prior: Prior, weights: Mapping[str, nn.Parameter]
+def effective_parameters(
+    model: nn.Module | Model, data: Data, curvature: Curvature | CurvatureName = "kron", *, seed: int = 0
 ) -> list[EffectiveParameters]:
-    """The effective numbers at the statistics of a pass."""
-    per_weight = effective_per_weight(factors.curvature, prior, weights)
+    """The effective numbers of parameters of the prior's groups, in their order.
+
+    Arguments:
+        model: The model, or a network.
+        data: A pair of tensors, a `Dataset`, or an iterable of batches.
+        curvature: The choice of curvature, or the name of its structure; any but "kernel".
+        seed: The seed of the augmentation's noise and of random probes.
+
+    Example:
+        >>> import torch, covary
+        >>> data = torch.zeros(8, 4), torch.arange(8) % 3
+        >>> [group.gamma for group in covary.effective_parameters(torch.nn.Linear(4, 3, bias=False), data)]
+        [0.0]
+    """
+    model, curvature, batches = as_model(model), as_curvature(curvature), as_batches(data)
+    check_blocks(curvature, model.prior)
+    check_model(model, batches)
+    per_weight = effective_per_weight(model, curvature_pass(model, batches, curvature, seed=seed).curvature)
+    prior = model.prior
     gamma, sizes = dict.fromkeys(prior.groups, 0.0), dict.fromkeys(prior.groups, 0)
-    for name, weight in weights.items():
+    for name, weight in model.weights.items():
         gamma[prior.group_of(name)] += float(per_weight[name])
         sizes[prior.group_of(name)] += weight.numel()
     normalized = {group: gamma[group] / sizes[group] for group in prior.groups}
@@ -77,9 +73,9 @@ def effective_of_factors(
 
 
 @torch.no_grad()
-def effective_per_weight(curvature: Block, prior: Prior, weights: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
+def effective_per_weight(model: Model, curvature: Block) -> dict[str, Tensor]:
     r"""The effective number :math:`\gamma` of each tensor, whatever groups the prior has."""
-    shifts = joined_shifts(curvature, prior, weights)
+    weights, shifts = model.weights, joined_shifts(curvature, model)
     if set(curvature.blocks) == set(weights):
         return {name: curvature[name].effective_dimension(shifts[name]) for name in weights}
     (shift,) = shifts.values()

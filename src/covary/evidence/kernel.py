@@ -1,54 +1,44 @@
 r"""The evidence by the tangent kernel: the full curvature of few data and many weights."""
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..batches import Batches, IndexedBatch
-from ..curvature.capture import Captured, capture
+from ..curvature.capture import Captured
 from ..curvature.kernel import tangent_kernel
+from ..curvature.passes import captured_batch, root_probes
 from ..distributed import all_sum_number
 from ..errors import StructureError
 from ..linalg import Dense
-from ..priors import Prior
-from .passes import Model, draw_columns
-from .terms import EvidenceTerms
+from ..models import Model
+from .terms import EvidenceTerms, log_volume, prior_log_det
 
 
-def kernel_terms(model: Model, prior: Prior, batches: Batches, mode_correction: bool) -> EvidenceTerms:
+def kernel_terms(model: Model, batches: Batches, seed: int, mode_correction: bool) -> EvidenceTerms:
     """The terms with the kernel of all data at once, N·C rows; exact, and equal to those of curvature "full"."""
     _check(mode_correction)
-    whole = joined_batch(batches)
-    captured = capture(model.network, whole.x, model.weights, index=whole.identity, seed=model.seed)
-    model.likelihood.check(captured.outputs, whole.y)
-    columns = draw_columns(model, captured, whole, "exact", 0)
+    whole, weights = joined_batch(batches), model.weights
+    captured = captured_batch(model, weights, whole, seed)
+    log_ratio = kernel_log_ratio(model, captured, root_probes(model.likelihood, captured.outputs, None))
     return EvidenceTerms(
         log_likelihood=model.likelihood.log_prob(captured.outputs, whole.y),
-        log_prior=prior.log_density(model.weights),
-        log_volume=prior_log_volume(prior, model.weights) - 0.5 * kernel_log_ratio(captured, columns, prior),
+        log_prior=model.prior.log_density(weights),
+        log_volume=log_volume(prior_log_det(model) + log_ratio, model.prior.num_params),
         gradient_norm=None,
         mode_correction=None,
         num_data=len(whole.x),
-        structures=dict.fromkeys(model.weights, "kernel"),
+        structures=dict.fromkeys(weights, "kernel"),
     )
 
 
-def kernel_log_ratio(captured: Captured, columns: Iterable[Float[Tensor, "N C"]], prior: Prior) -> Float[Tensor, ""]:
-    r"""The log-ratio :math:`\log|I + K| = \log|H + \delta| - \log|\delta|` of one pass and these columns."""
-    kernel = tangent_kernel(captured, columns, prior.shifts())
+def kernel_log_ratio(model: Model, captured: Captured, probes: Iterable[Float[Tensor, "N C"]]) -> Float[Tensor, ""]:
+    r"""The log-ratio :math:`\log|I + K| = \log|H + \delta| - \log|\delta|` of one pass and these probes."""
+    kernel = tangent_kernel(captured, probes, model.prior.shifts())
     # a vector asks for the Cholesky factor: every eigenvalue of I + K is 1 or more, and nothing else is done with it
     return Dense(kernel, name="tangent kernel").logdet(torch.ones_like(kernel.diagonal()))
-
-
-def prior_log_volume(prior: Prior, weights: Mapping[str, nn.Parameter]) -> Float[Tensor, ""]:
-    r"""The log-volume :math:`\frac12(P\log 2\pi - \log|\delta|)` of the prior."""
-    shifts = prior.shifts()
-    # in double: the constant of a million weights would round away nats that models are compared by
-    logs = [shifts[name].log().double().expand(weight.numel()).sum() for name, weight in weights.items()]
-    return 0.5 * (prior.num_params * math.log(2 * math.pi) - torch.stack(logs).sum())
 
 
 def joined_batch(batches: Batches) -> IndexedBatch:

@@ -4,11 +4,15 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from .._types import Weights
+from ..curvature.passes import CurvatureStatistics
+from ..curvature.registry import joined_shifts
 from ..linalg import Block
-from ..linalg.psd import Shift
+from ..models import Model
 
 
 class EvidenceTerms(NamedTuple):
@@ -23,6 +27,13 @@ class EvidenceTerms(NamedTuple):
         mode_correction: :math:`\frac12 g^\top (H + \delta)^{-1} g`, part of the sum where it was asked for.
         num_data: The number of data.
         structures: The structure of each weight's block.
+
+    Example:
+        >>> import torch, covary
+        >>> data = torch.randn(8, 4), torch.arange(8) % 3
+        >>> terms = covary.log_evidence(torch.nn.Linear(4, 3), data)
+        >>> terms.num_data, terms.structures["weight"]
+        (8, 'kron')
     """
 
     log_likelihood: Float[Tensor, ""]
@@ -40,20 +51,56 @@ class EvidenceTerms(NamedTuple):
         return total if self.mode_correction is None else total + self.mode_correction
 
 
-def log_volume(curvature: Block, shifts: Mapping[str, Shift]) -> Float[Tensor, ""]:
-    r"""The log-volume :math:`\frac P2 \log 2\pi - \frac12 \log|H + \delta|` of the posterior."""
-    # in double: the constant of a million weights would round away nats that models are compared by
-    return 0.5 * (curvature.size * math.log(2 * math.pi) - curvature.logdet(shifts).double())
-
-
-def conditional_log_evidence(whole: EvidenceTerms, given: EvidenceTerms) -> Float[Tensor, ""]:
-    r"""The log evidence :math:`\log Z(D) - \log Z(D_1)` of all data given a first part of them.
-
-    Each evidence is taken at its own weights: train on the part, then on the whole. It asks how well the model predicts
-    the rest once it has seen the part, and is the better guide to generalization when models are compared.
+def evidence_terms(
+    model: Model, statistics: CurvatureStatistics, *, weights: Weights | None = None, mode_correction: bool = False
+) -> EvidenceTerms:
+    """The terms for the statistics of a pass, differentiable in the prior and in the statistics.
 
     Arguments:
-        whole: The evidence of all data D, which include the part.
-        given: The evidence of the part :math:`D_1`.
+        model: The model; its prior may have changed since the pass, the eigenvalues stay.
+        statistics: The statistics.
+        weights: The weights of the pass; the network's by default.
+        mode_correction: Whether the correction is part of the sum; needs the statistics' gradient.
     """
-    return whole.log_evidence - given.log_evidence
+    curvature, shifts = statistics.curvature, joined_shifts(statistics.curvature, model)
+    constants = {n: weight.detach() for n, weight in (model.weights if weights is None else weights).items()}
+    gradient = None if statistics.gradient is None else _joint_gradient(statistics.gradient, model, constants)
+    correction = None
+    if mode_correction:
+        assert gradient is not None, "the correction needs the pass's gradient"
+        correction = 0.5 * gradient @ curvature.solve(gradient, shifts)
+    return EvidenceTerms(
+        log_likelihood=statistics.log_likelihood,
+        log_prior=model.prior.log_density(constants),
+        log_volume=log_volume(curvature.logdet(shifts), curvature.size),
+        gradient_norm=None if gradient is None else gradient.norm(),
+        mode_correction=correction,
+        num_data=statistics.num_data,
+        structures=_structures(curvature, constants),
+    )
+
+
+def log_volume(log_det: Float[Tensor, ""], num_params: int) -> Float[Tensor, ""]:
+    r"""The log-volume :math:`\frac P2 \log 2\pi - \frac12 \log|M|` of a Gaussian with precision M."""
+    # in double: the constant of a million weights would round away nats that models are compared by
+    return 0.5 * (num_params * math.log(2 * math.pi) - log_det.double())
+
+
+def prior_log_det(model: Model) -> Float[Tensor, ""]:
+    r"""The log-determinant :math:`\log|\delta|` of the prior's precision, in double."""
+    shifts = model.prior.shifts()
+    logs = [shifts[name].log().double().expand(weight.numel()).sum() for name, weight in model.weights.items()]
+    return torch.stack(logs).sum()
+
+
+def _joint_gradient(gradient: Mapping[str, Tensor], model: Model, weights: Weights) -> Float[Tensor, " P"]:
+    r"""The gradient :math:`g = \nabla_\theta \log p(D, \theta)`, flat, in the order of the weights."""
+    shifts = model.prior.shifts()
+    return torch.cat([gradient[name].flatten() - shifts[name] * weight.flatten() for name, weight in weights.items()])
+
+
+def _structures(curvature: Block, weights: Weights) -> dict[str, str]:
+    names = {"Kron": "kron", "Dense": "dense", "Diagonal": "diagonal"}
+    if len(curvature.blocks) == 1 and next(iter(curvature.blocks)) not in weights:
+        return dict.fromkeys(weights, "full")
+    return {name: names[type(block).__name__] for name, block in curvature.blocks.items()}

@@ -16,8 +16,8 @@ from ..config import ExperimentConfig, FitConfig
 from ..curvature import coverage
 from ..curvature.capture import capture
 from ..curvature.coverage import require_coverage
-from ..curvature.evaluate import ROWS_AT_ONCE
 from ..curvature.jacobian_factors import OuterFactors
+from ..curvature.passes import ROWS_AT_ONCE
 from ..curvature.registry import KRON
 from ..errors import StructureError
 from ..layer_summary import relaxed_layers

@@ -11,11 +11,12 @@ from .._files import write_text
 from .._types import Resampling
 from ..batches import as_batches
 from ..config import ExperimentConfig
-from ..curvature.registry import CurvatureName
+from ..curvature.registry import Curvature, CurvatureName
 from ..data import Dataset
 from ..distributed import own_part
 from ..errors import DataError, StructureError
 from ..layer_summary import prune, relaxed_layers, save_pruned
+from ..models import Model
 from ..priors import mean_precisions
 from ..records import Pictures, Pruning, RunRecord, read_run
 from ..records.words import flat_settings
@@ -84,20 +85,17 @@ def _pruned(threshold: float, learned: Run, config: ExperimentConfig, task: Task
     """What came of taking paths out; the simpler network lies in the folder."""
     seed, fit = seed_for(config.fit.seed, JUDGE), config.fit
     simple = prune(
-        hyper_network(learned.network, fit),
+        Model(hyper_network(learned.network, fit), learned.likelihood, learned.prior),
+        own_part(as_batches(task.dataset.train, fit.weights.batch_size)),
         threshold,
-        likelihood=learned.likelihood,
-        prior=learned.prior,
-        data=own_part(as_batches(task.dataset.train, fit.weights.batch_size)),
-        curvature=cast(CurvatureName, fit.curvature),
-        columns=fit.evaluation.probes,
+        Curvature(cast(CurvatureName, fit.curvature), fit.evaluation.probes),
         seed=seed,
     )
     if is_first():
-        save_pruned(simple.network, out)
+        save_pruned(simple.model.network, out)
     tested = None
     if len(task.dataset.x_test):  # with as many copies as the test of the whole network
-        whole = simple.network
+        whole = simple.model.network
         network = whole.with_samples(config.num_samples) if isinstance(whole, Resampling) else whole
         tested = measure(network, learned.likelihood, task.dataset.test, fit.seed)
     return Pruning(
@@ -111,7 +109,7 @@ def _pruned(threshold: float, learned: Run, config: ExperimentConfig, task: Task
         max_change=simple.max_change,
         mean_change=simple.mean_change,
         test=tested,
-        precisions=mean_precisions(simple.prior),
+        precisions=mean_precisions(simple.model.prior),
     )
 
 

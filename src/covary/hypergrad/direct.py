@@ -1,71 +1,49 @@
 """The gradient of the evidence with everything in one graph: the definition, for small problems and tests."""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from .._types import Columns
 from ..batches import Data, as_batches
-from ..curvature.accumulate import accumulate
-from ..curvature.registry import CurvatureName, blocks_function, check_choice, joined
-from ..distributed import all_sum, all_sum_number
-from ..evidence import Factors, Model, evidence_terms
-from ..evidence.passes import captured_chunks, check_model, draw_columns
-from ..likelihoods import Likelihood
-from ..linalg import AbstractPSD
-from ..noise import Stream
-from ..priors import Prior
+from ..curvature.passes import check_model, curvature_pass
+from ..curvature.registry import Curvature, CurvatureName, as_curvature, check_blocks
+from ..evidence.terms import evidence_terms
+from ..models import Model, as_model
 from .hyperparameters import (
     HyperGradient,
     detached,
+    gradients,
     model_hyperparameters,
     prior_hyperparameters,
-    refuse_kernel,
-    slopes,
     summed,
 )
 
 
 @torch.enable_grad()
 def direct(
-    network: nn.Module,
-    likelihood: Likelihood,
-    prior: Prior,
-    data: Data,
-    curvature: CurvatureName = "kron",
-    columns: Columns = "exact",
-    seed: int = 0,
-    *,
-    batch_size: int | None = None,
+    model: nn.Module | Model, data: Data, curvature: Curvature | CurvatureName = "kron", *, seed: int = 0
 ) -> HyperGradient:
     r"""The gradient of :math:`\log Z` with respect to every hyperparameter, by differentiating all of it at once.
 
     Memory grows with the number of data; `two_pass` gives the same with the memory of one batch. The weights are held
-    fixed. Arguments as for `log_evidence`.
+    fixed.
+
+    Arguments:
+        model: The model, or a network; in evaluation mode where it has modes.
+        data: A pair of tensors, a `Dataset`, or an iterable of batches.
+        curvature: The choice of curvature, or the name of its structure; any but "kernel".
+        seed: The seed of the augmentation's noise and of random probes.
+
+    Example:
+        >>> import torch
+        >>> from covary import hypergrad
+        >>> gradient = hypergrad.direct(torch.nn.Linear(4, 3), (torch.randn(8, 4), torch.arange(8) % 3))
+        >>> list(gradient)
+        ['prior.log_precision']
     """
-    check_choice(curvature, columns, prior)
-    refuse_kernel(curvature, "direct")
-    model = Model(network, likelihood, prior.weights(network), seed)
-    batches = as_batches(data, batch_size)
+    model, curvature, batches = as_model(model), as_curvature(curvature), as_batches(data)
+    check_blocks(curvature, model.prior)
     check_model(model, batches)
-    blocks: dict[str, AbstractPSD] = {}
-    log_likelihoods, num_data = [], 0
-    for captured, batch in captured_chunks(model, batches):
-        log_likelihoods.append(likelihood.log_prob(captured.outputs, batch.y).double())
-        vectors = draw_columns(model, captured, batch, columns, Stream.SKETCH)
-        blocks = accumulate(blocks, blocks_function(curvature)(captured, vectors))
-        num_data += len(batch.x)
-    factors = Factors(
-        joined(blocks, model.weights).map(_total),
-        _total(torch.stack(log_likelihoods).sum()),
-        None,
-        all_sum_number(num_data),
-    )
-    terms = evidence_terms(factors, prior, model.weights)
-    inner, outer = model_hyperparameters(model), prior_hyperparameters(prior)
-    found = slopes(terms.log_evidence, inner | outer)
+    terms = evidence_terms(model, curvature_pass(model, batches, curvature, seed=seed))
+    inner, outer = model_hyperparameters(model), prior_hyperparameters(model.prior)
+    found = gradients(terms.log_evidence, inner | outer)
     return HyperGradient(summed({n: found[n] for n in inner}) | {n: found[n] for n in outer}, detached(terms))
-
-
-def _total(value: Tensor) -> Tensor:
-    """The sum over processes in value, this process's part in derivative."""
-    return value + (all_sum(value.detach()) - value.detach())

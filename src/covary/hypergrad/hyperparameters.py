@@ -6,13 +6,21 @@ import torch
 from torch import Tensor, nn
 
 from ..distributed import all_sum
-from ..errors import StructureError
-from ..evidence import EvidenceTerms, Model
+from ..evidence import EvidenceTerms
+from ..models import Model
 from ..priors import Prior, hyperparameters_of
 
 
 class HyperGradient(dict[str, Tensor]):
-    r"""The gradient of :math:`\log Z`, ascent direction, by hyperparameter name, and the evidence's `terms`."""
+    r"""The gradient of :math:`\log Z`, ascent direction, by hyperparameter name, and the evidence's `terms`.
+
+    Example:
+        >>> import torch
+        >>> from covary import hypergrad
+        >>> gradient = hypergrad.direct(torch.nn.Linear(4, 3), (torch.zeros(8, 4), torch.arange(8) % 3))
+        >>> gradient["prior.log_precision"].shape, gradient.terms.num_data
+        (torch.Size([2]), 8)
+    """
 
     def __init__(self, gradients: Mapping[str, Tensor], terms: EvidenceTerms) -> None:
         super().__init__(gradients)
@@ -20,7 +28,7 @@ class HyperGradient(dict[str, Tensor]):
 
 
 def model_hyperparameters(model: Model) -> dict[str, nn.Parameter]:
-    """What the factors depend on: hyperparameters of the network, and of the likelihood as `likelihood.NAME`."""
+    """What the curvature depends on: hyperparameters of the network, and of the likelihood as `likelihood.NAME`."""
     own = hyperparameters_of(model.network, model.weights)
     learned = {f"likelihood.{n}": p for n, p in model.likelihood.named_parameters() if p.requires_grad}
     return own | learned
@@ -31,14 +39,14 @@ def prior_hyperparameters(prior: Prior) -> dict[str, nn.Parameter]:
     return {f"prior.{name}": p for name, p in prior.named_parameters() if p.requires_grad}
 
 
-def slopes(value: Tensor, parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
-    """The derivatives of a number, zero where it does not depend on a parameter; `.grad` is left alone."""
+def gradients(value: Tensor, parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
+    """The derivatives of a number, zero where it does not depend on a parameter; `.grad` stays as it is."""
     if not parameters or not value.requires_grad:
         return {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
     found = torch.autograd.grad(value, list(parameters.values()), allow_unused=True)
     return {
-        name: torch.zeros_like(parameter) if slope is None else slope
-        for (name, parameter), slope in zip(parameters.items(), found, strict=True)
+        name: torch.zeros_like(parameter) if gradient is None else gradient
+        for (name, parameter), gradient in zip(parameters.items(), found, strict=True)
     }
 
 
@@ -54,12 +62,3 @@ def detached(terms: EvidenceTerms) -> EvidenceTerms:
         log_prior=terms.log_prior.detach(),
         log_volume=terms.log_volume.detach(),
     )
-
-
-def refuse_kernel(curvature: str, name: str) -> None:
-    """Nothing, or the way to the gradient of the kernel's evidence."""
-    if curvature == "kernel":
-        raise StructureError(
-            f"hypergrad.{name} takes curvature 'kron', 'kron-traced', 'full' or 'diag'; for 'kernel' use "
-            "hypergrad.stochastic, which differentiates the kernel of a minibatch."
-        )

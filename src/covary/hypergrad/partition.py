@@ -2,7 +2,7 @@ r"""The bound of a whole partition as a function of the prior alone: many steps 
 
 With one precision :math:`\delta_w` for each weight w the tangent kernel is :math:`K = \sum_w K_w / \delta_w`, and
 :math:`K_w`, the kernel of w at precision 1, does not depend on the prior. Kept for every block b of a partition of the
-data, they give the bound of `bound.py`
+data, they give the bound of `stochastic.py`
 
 .. math:: \log Z \ge \log p(D|\theta) + \log p(\theta) + \tfrac P2 \log 2\pi - \tfrac12 \log|\delta|
     - \tfrac c2 \sum_b \log\Big|I + \sum_w K_{wb} / \delta_w\Big|
@@ -13,24 +13,23 @@ layers are as dependent here as they are in H, which Kronecker factors take to b
 are not. With few data and many weights that is far less to give away.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..batches import Batches
-from ..curvature.capture import capture
 from ..curvature.kernel import weight_kernels
+from ..curvature.passes import captured_batch, check_model
 from ..errors import StructureError
-from ..evidence import Model
 from ..evidence.kernel import joined_batch
-from ..evidence.passes import check_model
 from ..linalg import Dense
+from ..models import Model
 from ..priors import Prior
 from .hyperparameters import HyperGradient
-from .stochastic import Estimate, Outputs, bound_slopes, bound_terms, check_outputs, chosen_columns, draw_outputs
+from .stochastic import Estimate, Outputs, bound_gradients, bound_terms, check_outputs, chosen_probes, draw_outputs
 
 
 class Partition(NamedTuple):
@@ -52,7 +51,7 @@ class Partition(NamedTuple):
 
 
 def check_per_weight(prior: Prior) -> None:
-    """Nothing, or an error for a prior that has several precisions within one weight."""
+    """Raise `StructureError` for a prior that has several precisions within one weight."""
     if prior.structure == "diagonal":
         raise StructureError(
             "A diagonal prior has a precision for every entry, and the kernels of a partition are kept by weight. Use "
@@ -62,59 +61,58 @@ def check_per_weight(prior: Prior) -> None:
 
 @torch.no_grad()
 def partition_pass(
-    model: Model, batches: Batches, blocks: Iterable[Int[Tensor, " _"]], outputs: Outputs = "one"
+    model: Model, batches: Batches, blocks: Iterable[Int[Tensor, " _"]], outputs: Outputs = "one", *, seed: int = 0
 ) -> Partition:
-    """The kernels of a partition, one pass of a block in memory at a time beside what is kept.
+    """The kernels of a partition, one pass of a block in memory at a time beside the kernels.
 
-    That is W · M² numbers for each block with one output, and W · (M C)² with all.
+    These are W · M² numbers for each block with one output, and W · (M C)² with all.
 
     Arguments:
-        model: The model; its seed is that of the noise and of the drawn outputs.
+        model: The model.
         batches: The data, which can be read one by one.
         blocks: The positions of the data in each block; under a process group those of this process, and the sums of
             all are those of the whole partition.
         outputs: "one" drawn column of the root of Λ for each datum, or "all".
+        seed: The seed of the augmentation's noise and of the drawn outputs.
     """
     check_outputs(outputs)
     check_model(model, batches)
+    weights = model.weights
     kernels, factor, num_data = [], 1, 0
-    log_likelihood = torch.zeros((), dtype=torch.float64, device=next(iter(model.weights.values())).device)
+    log_likelihood = torch.zeros((), dtype=torch.float64, device=next(iter(weights.values())).device)
     for positions in blocks:
         batch = joined_batch(batches.at(positions))
-        captured = capture(model.network, batch.x, model.weights, index=batch.identity, seed=model.seed)
-        model.likelihood.check(captured.outputs, batch.y)
-        drawn = draw_outputs(captured, batch, model.seed) if outputs == "one" else None
-        columns, factor = chosen_columns(model.likelihood, captured.outputs, drawn)
-        kernels.append(weight_kernels(captured, columns))
+        captured = captured_batch(model, weights, batch, seed)
+        drawn = draw_outputs(captured, batch, seed) if outputs == "one" else None
+        probes, factor = chosen_probes(model.likelihood, captured.outputs, drawn)
+        kernels.append(weight_kernels(captured, probes))
         log_likelihood = log_likelihood + model.likelihood.log_prob(captured.outputs, batch.y).double()
         num_data += len(positions)
-    return Partition(tuple(model.weights), tuple(kernels), factor, log_likelihood, num_data)
+    return Partition(tuple(weights), tuple(kernels), factor, log_likelihood, num_data)
 
 
 @torch.enable_grad()
-def partition_gradient(partition: Partition, prior: Prior, weights: Mapping[str, nn.Parameter]) -> HyperGradient:
+def partition_gradient(model: Model, partition: Partition) -> HyperGradient:
     """The gradient of the bound with respect to the prior alone, with its terms: no pass over data.
 
     Arguments:
+        model: The model of the pass; its prior is any but a diagonal one.
         partition: The kernels of this process's blocks.
-        prior: The prior, any but a diagonal one.
-        weights: The weights that it covers, those of the pass.
     """
-    check_per_weight(prior)
-    if tuple(weights) != partition.names:
+    check_per_weight(model.prior)
+    if model.prior.names != partition.names:
         raise StructureError(
-            f"These kernels are those of {', '.join(partition.names)}; {', '.join(weights)} came. Pass the weights of "
+            f"Expected the weights of the pass, {', '.join(partition.names)}, got {', '.join(model.prior.names)}. Pass "
             "the model that the pass was made with."
         )
-    shifts = prior.shifts()
-    scales = torch.stack([shifts[name] for name in weights]).reciprocal()
+    shifts = model.prior.shifts()
+    scales = torch.stack([shifts[name] for name in partition.names]).reciprocal()
     log_ratio = scales.new_zeros((), dtype=torch.float64)
     for number, kernels in enumerate(partition.kernels):
-        # in double precision: the factor of so small a matrix costs nothing, and hundreds of them are added up; there
+        # in double precision: the factor of a small matrix costs nothing, and hundreds of them are added up; there
         # the halves of a matrix made in single precision are no mirror images any more
         kernel = torch.einsum("w,wij->ij", scales.to(kernels.dtype), kernels).double()
         block = Dense((kernel + kernel.mT) / 2, name=f"kernel of block {number}")
         log_ratio = log_ratio + block.logdet(torch.ones_like(kernel[0]))
     estimate = Estimate(partition.log_likelihood, partition.factor * log_ratio)
-    terms = bound_terms(estimate, prior, weights, partition.num_data)
-    return HyperGradient(bound_slopes(estimate, prior, weights, {}), terms)
+    return HyperGradient(bound_gradients(model, estimate, {}), bound_terms(model, estimate, partition.num_data))

@@ -22,20 +22,19 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..batches import Data, IndexedBatch, as_batches
-from ..curvature.capture import Captured, capture
+from ..curvature.capture import Captured
 from ..curvature.kron import kron_blocks
-from ..curvature.probes import root_columns
-from ..curvature.registry import joined
+from ..curvature.passes import captured_batch, check_model, joined, root_probes
 from ..distributed import all_sum, all_sum_number
 from ..errors import StructureError
-from ..evidence import EvidenceTerms, Model
-from ..evidence.kernel import joined_batch, kernel_log_ratio, prior_log_volume
-from ..evidence.passes import check_model
-from ..evidence.terms import log_volume
+from ..evidence import EvidenceTerms
+from ..evidence.kernel import joined_batch, kernel_log_ratio
+from ..evidence.terms import log_volume, prior_log_det
 from ..likelihoods import Likelihood
+from ..models import Model, as_model
 from ..noise import Stream, uniform
 from ..priors import Prior
-from .hyperparameters import HyperGradient, detached, model_hyperparameters, prior_hyperparameters, slopes, summed
+from .hyperparameters import HyperGradient, detached, gradients, model_hyperparameters, prior_hyperparameters, summed
 
 Estimator = Literal["kernel", "kron"]
 Outputs = Literal["all", "one"]
@@ -43,17 +42,15 @@ Outputs = Literal["all", "one"]
 
 @torch.enable_grad()
 def stochastic(
-    network: nn.Module,
-    likelihood: Likelihood,
-    prior: Prior,
+    model: nn.Module | Model,
     data: Data,
-    *,
     estimator: Estimator = "kernel",
+    *,
     outputs: Outputs = "all",
     num_data: int = 100,
     seed: int = 0,
 ) -> HyperGradient:
-    r"""The gradient of a bound of :math:`\log Z` from M data, by hyperparameter name; `.terms` holds the bound.
+    r"""The gradient of a bound of :math:`\log Z` from M data, by hyperparameter name; `.terms` has the bound.
 
     Estimator "kernel" is unbiased over minibatches and drawn outputs, in value and derivative, for a lower bound of
     the evidence with full curvature; all N data and all outputs give that evidence itself. "kron" scales the
@@ -63,33 +60,41 @@ def stochastic(
     the gradient of all; shards are one more partition.
 
     Arguments:
-        network: The network, averaged or plain, in evaluation mode where it has modes.
-        likelihood: The likelihood.
-        prior: The prior, made for this network; any with "kernel", all but a diagonal one with "kron".
+        model: The model, or a network; in evaluation mode where it has modes. Any prior with "kernel", all but a
+            diagonal one with "kron".
         data: A pair of tensors or a `Dataset`.
         estimator: "kernel" or "kron".
         outputs: "all" columns of the root of Λ, or "one" drawn for each datum: one backward pass instead of C, for a
             looser bound ("kernel") or a noisier factor ("kron").
         num_data: M, the size of the minibatch.
         seed: The seed of the minibatch, of the drawn outputs and of the augmentation's noise; a new one each step.
+
+    Example:
+        >>> import torch
+        >>> from covary import hypergrad
+        >>> data = torch.randn(50, 4), torch.arange(50) % 3
+        >>> gradient = hypergrad.stochastic(torch.nn.Linear(4, 3), data, outputs="one", num_data=10, seed=1)
+        >>> gradient.terms.num_data
+        50
     """
-    check_estimator(estimator, outputs, prior)
-    model = Model(network, likelihood, prior.weights(network), seed)
-    everything = as_batches(data)
+    model, everything = as_model(model), as_batches(data)
+    check_estimator(estimator, outputs, model.prior)
     batch = joined_batch(everything.subset(num_data, seed))
     check_model(model, as_batches(tuple(batch)))
-    captured = _captured(model, batch)
+    # where the prior alone is learned, nothing is differentiated through the pass
+    with torch.set_grad_enabled(bool(model_hyperparameters(model))):
+        captured = captured_batch(model, model.weights, batch, seed)
     drawn = draw_outputs(captured, batch, seed) if outputs == "one" else None
-    estimate = minibatch_estimate(model, prior, captured, batch.y, estimator, drawn)
+    estimate = minibatch_estimate(model, captured, batch.y, estimator, drawn)
     whole = estimate.scaled(everything.num_data / num_data)
-    terms = bound_terms(whole, prior, model.weights, everything.num_data)
+    terms = bound_terms(model, whole, everything.num_data)
     if estimator == "kron":
         terms = terms._replace(structures=dict(captured.structures))
-    return HyperGradient(bound_slopes(whole, prior, model.weights, model_hyperparameters(model)), terms)
+    return HyperGradient(bound_gradients(model, whole, model_hyperparameters(model)), terms)
 
 
 def check_estimator(estimator: object, outputs: object, prior: Prior) -> None:
-    """Nothing, or the reason why these choices cannot be."""
+    """Raise `StructureError` if these choices are unknown or exclude each other."""
     if estimator not in ("kernel", "kron"):
         raise StructureError(f"estimator must be 'kernel' or 'kron', got {estimator!r}.")
     check_outputs(outputs)
@@ -101,13 +106,13 @@ def check_estimator(estimator: object, outputs: object, prior: Prior) -> None:
 
 
 def check_outputs(outputs: object) -> None:
-    """Nothing, or an error for what is neither "all" nor "one"."""
+    """Raise `StructureError` for anything but "all" and "one"."""
     if outputs not in ("all", "one"):
         raise StructureError(f"outputs must be 'all' or 'one', got {outputs!r}.")
 
 
 class Estimate(NamedTuple):
-    r"""What a minibatch says of the data.
+    r"""The estimate from a minibatch, with its graph.
 
     Arguments:
         log_likelihood: :math:`\log p(D_B|\theta)`.
@@ -123,35 +128,30 @@ class Estimate(NamedTuple):
 
 
 def minibatch_estimate(
-    model: Model,
-    prior: Prior,
-    captured: Captured,
-    targets: Tensor,
-    estimator: Estimator,
-    drawn: Int[Tensor, " M"] | None,
+    model: Model, captured: Captured, targets: Tensor, estimator: Estimator, drawn: Int[Tensor, " M"] | None
 ) -> Estimate:
     """The estimate of one captured minibatch, before it is scaled to all data.
 
     Arguments:
         model: The model.
-        prior: The prior δ.
         captured: The pass of the minibatch.
         targets: Its targets.
         estimator: "kernel" or "kron".
         drawn: The output of each datum that stands for all C, or None for all.
     """
     log_likelihood = model.likelihood.log_prob(captured.outputs, targets)
-    columns, factor = chosen_columns(model.likelihood, captured.outputs, drawn)
+    probes, factor = chosen_probes(model.likelihood, captured.outputs, drawn)
     if estimator == "kernel":
-        return Estimate(log_likelihood, factor * kernel_log_ratio(captured, columns, prior))
+        return Estimate(log_likelihood, factor * kernel_log_ratio(model, captured, probes))
     # C v vᵀ has expectation Λ
-    return Estimate(log_likelihood, _kron_log_ratio(model, prior, captured, (factor**0.5 * v for v in columns)))
+    curvature = joined(kron_blocks(captured, (factor**0.5 * v for v in probes)), captured.weights)
+    return Estimate(log_likelihood, curvature.logdet(model.prior.shifts()).double() - prior_log_det(model))
 
 
-def chosen_columns(
+def chosen_probes(
     likelihood: Likelihood, outputs: Float[Tensor, "M C"], drawn: Int[Tensor, " M"] | None
 ) -> tuple[Iterable[Float[Tensor, "M C"]], int]:
-    """The columns of the root of Λ that stand for all C, and for how many each stands: all for themselves, one for C.
+    """Columns of the root of Λ that stand for all C, and for how many each stands: all for themselves, one for C.
 
     Arguments:
         likelihood: The likelihood.
@@ -159,7 +159,7 @@ def chosen_columns(
         drawn: The output of each datum that stands for all, or None for all.
     """
     if drawn is None:
-        return root_columns(likelihood, outputs, None), 1
+        return root_probes(likelihood, outputs, None), 1
     chosen = nn.functional.one_hot(drawn, outputs.shape[1]).to(outputs)
     return iter([likelihood.root_product(outputs, chosen)]), outputs.shape[1]
 
@@ -170,62 +170,41 @@ def draw_outputs(captured: Captured, batch: IndexedBatch, seed: int) -> Int[Tens
     return (captured.outputs.shape[1] * noise).long()
 
 
-def bound_terms(estimate: Estimate, prior: Prior, weights: Mapping[str, nn.Parameter], num_data: int) -> EvidenceTerms:
+def bound_terms(model: Model, estimate: Estimate, num_data: int) -> EvidenceTerms:
     """The terms of the bound as plain numbers.
 
     Arguments:
-        estimate: What the data of this process say; summed over processes here.
-        prior: The prior δ.
-        weights: The weights that it covers.
+        model: The model.
+        estimate: The estimate from the data of this process; summed over processes here.
         num_data: The number of data of this process.
     """
+    log_det = prior_log_det(model) + all_sum(estimate.log_ratio)
     terms = EvidenceTerms(
         log_likelihood=all_sum(estimate.log_likelihood),
-        log_prior=_log_prior(prior, weights),
-        log_volume=prior_log_volume(prior, weights) - 0.5 * all_sum(estimate.log_ratio),
+        log_prior=_log_prior(model),
+        log_volume=log_volume(log_det, model.prior.num_params),
         gradient_norm=None,
         mode_correction=None,
         num_data=all_sum_number(num_data),
-        structures=dict.fromkeys(weights, "kernel"),
+        structures=dict.fromkeys(model.prior.names, "kernel"),
     )
     return detached(terms)
 
 
-def bound_slopes(
-    estimate: Estimate,
-    prior: Prior,
-    weights: Mapping[str, nn.Parameter],
-    inner: Mapping[str, nn.Parameter],
-) -> dict[str, Tensor]:
-    """The gradient of all processes: one derivative through the estimate, and what the prior adds counted once.
+def bound_gradients(model: Model, estimate: Estimate, inner: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
+    """The gradient of all processes: one derivative through the estimate, and the prior's terms counted once.
 
     Arguments:
-        estimate: What the data of this process say, with its graph.
-        prior: The prior δ.
-        weights: The weights that it covers.
+        model: The model.
+        estimate: The estimate from the data of this process, with its graph.
         inner: The hyperparameters beside the prior's that the estimate depends on.
     """
-    outer = prior_hyperparameters(prior)
-    gradient = summed(slopes(estimate.log_likelihood - 0.5 * estimate.log_ratio, {**inner, **outer}))
-    for name, slope in slopes(_log_prior(prior, weights) + prior_log_volume(prior, weights), outer).items():
-        gradient[name] = gradient[name] + slope
-    return gradient
+    outer = prior_hyperparameters(model.prior)
+    total = summed(gradients(estimate.log_likelihood - 0.5 * estimate.log_ratio, {**inner, **outer}))
+    for name, gradient in gradients(_log_prior(model) - 0.5 * prior_log_det(model), outer).items():
+        total[name] = total[name] + gradient
+    return total
 
 
-def _captured(model: Model, batch: IndexedBatch) -> Captured:
-    # where the prior alone is learned, nothing is differentiated through the pass
-    with torch.set_grad_enabled(bool(model_hyperparameters(model))):
-        captured = capture(model.network, batch.x, model.weights, index=batch.identity, seed=model.seed)
-    model.likelihood.check(captured.outputs, batch.y)
-    return captured
-
-
-def _kron_log_ratio(
-    model: Model, prior: Prior, captured: Captured, columns: Iterable[Float[Tensor, "M C"]]
-) -> Float[Tensor, ""]:
-    curvature = joined(kron_blocks(captured, columns), model.weights)
-    return 2 * (prior_log_volume(prior, model.weights) - log_volume(curvature, prior.shifts()))
-
-
-def _log_prior(prior: Prior, weights: Mapping[str, nn.Parameter]) -> Float[Tensor, ""]:
-    return prior.log_density({name: weight.detach() for name, weight in weights.items()})
+def _log_prior(model: Model) -> Float[Tensor, ""]:
+    return model.prior.log_density({name: weight.detach() for name, weight in model.weights.items()})

@@ -1,143 +1,145 @@
 r"""The gradient of the evidence in two passes: the memory of one batch, the value of the whole.
 
 Pass 1, without graph, over all N data: the curvature's statistics T (factors, blocks) and, in closed form, their
-cotangents :math:`C = \partial\, \tfrac12\log|H+\delta| / \partial T`. Pass 2, with graph, part by part on M ≤ N data:
+cotangents :math:`C = \partial\, \tfrac12\log|H+\delta| / \partial T`. Pass 2, with graph, chunk by chunk on M ≤ N data:
 
-.. math:: \nabla_\eta \log Z = \frac NM \sum_\text{parts} \nabla_\eta
-    \big( \log p(D_\text{part}|\theta,\eta) - \langle C, T_\text{part} \rangle \big).
+.. math:: \nabla_\eta \log Z = \frac NM \sum_\text{chunks} \nabla_\eta
+    \big( \log p(D_\text{chunk}|\theta,\eta) - \langle C, T_\text{chunk} \rangle \big).
 
-With M = N, the same noise and the same columns this is the gradient of everything at once (paper 1, Eq. (20)).
+With M = N, the same noise and the same probes this is the gradient of everything at once (paper 1, Eq. (20)).
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from .._types import Columns
 from ..batches import Batches, Data, as_batches
-from ..curvature.registry import CurvatureName, blocks_function, check_choice, joined_shifts
+from ..curvature.passes import CurvatureStatistics, captured_chunks, check_model, curvature_pass, draw_probes
+from ..curvature.registry import Curvature, CurvatureName, as_curvature, check_blocks, joined_shifts
 from ..distributed import all_sum_number
-from ..evidence import Factors, Model, evidence_terms, factor_pass
-from ..evidence.passes import captured_chunks, check_model, draw_columns
-from ..likelihoods import Likelihood
+from ..evidence.terms import evidence_terms
 from ..linalg import AbstractPSD, Block
+from ..models import Model, as_model
 from ..noise import Stream
-from ..priors import Prior
 from .hyperparameters import (
     HyperGradient,
     detached,
+    gradients,
     model_hyperparameters,
     prior_hyperparameters,
-    refuse_kernel,
-    slopes,
     summed,
 )
 
-Cotangents = Mapping[str, tuple[Tensor, ...]]
+ONE_PROBE = Curvature(probes=1)
+
+
+class Cotangents(NamedTuple):
+    r"""What the second pass needs of the first.
+
+    Arguments:
+        curvature: The choice of curvature.
+        tensors: The cotangents :math:`\partial\, \tfrac12\log|H+\delta| / \partial T` of each block's statistics.
+        num_data: N, the number of all data.
+    """
+
+    curvature: Curvature
+    tensors: Mapping[str, tuple[Tensor, ...]]
+    num_data: int
 
 
 def two_pass(
-    network: nn.Module,
-    likelihood: Likelihood,
-    prior: Prior,
+    model: nn.Module | Model,
     data: Data,
-    curvature: CurvatureName = "kron",
-    columns: Columns = 1,
-    seed: int = 0,
+    curvature: Curvature | CurvatureName = ONE_PROBE,
     *,
     num_data: int | None = None,
-    share_sketches: bool = False,
-    batch_size: int | None = None,
+    share_probes: bool = False,
+    seed: int = 0,
 ) -> HyperGradient:
-    r"""The gradient of :math:`\log Z` with respect to every hyperparameter, by name; `.terms` holds the evidence.
+    r"""The gradient of :math:`\log Z` with respect to every hyperparameter, by name; `.terms` has the evidence.
 
     The weights are held fixed. Under an initialized `torch.distributed` process group each process passes its shard and
     gets the gradient of all.
 
     Arguments:
-        network: The network, averaged or plain, in evaluation mode where it has modes.
-        likelihood: The likelihood.
-        prior: The prior, made for this network.
+        model: The model, or a network; in evaluation mode where it has modes.
         data: A pair of tensors, a `Dataset`, or an iterable of batches.
-        curvature: "kron", "kron-traced", "full" or "diag".
-        columns: The number of sketches of the root of Λ, or "exact"; the terms' log-volume is that of the sketches.
-        seed: The seed of the augmentation's noise, of the sketches, and of the choice of the M data.
+        curvature: The choice of curvature, or the name of its structure; any but "kernel". By default KFAC with one
+            random probe; the terms' log-volume is that of the probes.
         num_data: M, how many data (of each process) the second pass reads; all by default.
-        share_sketches: Whether both passes use the same sketches: equal to `direct`, and more biased than independent
-            ones.
-        batch_size: How many data go through at once, where the data can be cut.
+        share_probes: Whether both passes use the same random probes: equal to `direct`, and more biased than
+            independent ones.
+        seed: The seed of the augmentation's noise, of random probes, and of the choice of the M data.
+
+    Example:
+        >>> import torch, covary
+        >>> network = covary.Averaged(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3)),
+        ...                           covary.augment.Affine2d(("rotation",)), num_samples=2)
+        >>> gradient = covary.hypergrad.two_pass(network, (torch.randn(8, 1, 4, 4), torch.arange(8) % 3))
+        >>> list(gradient)
+        ['prior.log_precision', 'augment.raw_widths']
     """
-    check_choice(curvature, columns, prior)
-    refuse_kernel(curvature, "two_pass")
-    model = Model(network, likelihood, prior.weights(network), seed)
-    batches = as_batches(data, batch_size)
+    model, curvature, batches = as_model(model), as_curvature(curvature), as_batches(data)
+    check_blocks(curvature, model.prior)
     check_model(model, batches)
-    factors = factor_pass(model, batches, blocks_function(curvature), columns)
-    # cotangents before the log-determinant: they need eigenvectors, it is content with the eigenvalues they leave
-    cotangents = factor_cotangents(factors, prior, model.weights) if model_hyperparameters(model) else {}
-    gradient = prior_gradient(factors, prior, model.weights)
-    second = batches if num_data is None else batches.subset(num_data, seed)
-    stream = Stream.SKETCH if share_sketches else Stream.SKETCH_SECOND
-    gradient.update(model_gradient(cotangents, factors.num_data, model, second, (curvature, columns), stream=stream))
+    with torch.no_grad():
+        statistics = curvature_pass(model, batches, curvature, seed=seed)
+    # cotangents before the log-determinant: they need eigenvectors, for it the eigenvalues they leave are enough
+    cotangents = curvature_cotangents(model, statistics, curvature) if model_hyperparameters(model) else None
+    gradient = prior_gradient(model, statistics)
+    if cotangents is not None:
+        second = batches if num_data is None else batches.subset(num_data, seed)
+        gradient.update(model_gradient(model, second, cotangents, share_probes=share_probes, seed=seed))
     return gradient
 
 
 @torch.enable_grad()
-def prior_gradient(factors: Factors, prior: Prior, weights: Mapping[str, nn.Parameter]) -> HyperGradient:
+def prior_gradient(model: Model, statistics: CurvatureStatistics) -> HyperGradient:
     """The gradient with respect to the prior alone, at the statistics of a pass: no pass of its own.
 
-    Several steps on the prior may follow one pass; the eigenvalues are decomposed once.
+    Several steps on the prior may follow one pass; the eigenvalues are computed once.
     """
-    terms = evidence_terms(factors, prior, weights)
-    return HyperGradient(slopes(terms.log_evidence, prior_hyperparameters(prior)), detached(terms))
+    terms = evidence_terms(model, statistics)
+    return HyperGradient(gradients(terms.log_evidence, prior_hyperparameters(model.prior)), detached(terms))
 
 
-def factor_cotangents(factors: Factors, prior: Prior, weights: Mapping[str, nn.Parameter]) -> Cotangents:
-    r"""The cotangents :math:`\partial\, \tfrac12\log|H+\delta| / \partial T` of a first pass, in closed form."""
-    return factors.curvature.half_logdet_cotangents(joined_shifts(factors.curvature, prior, weights))
+def curvature_cotangents(model: Model, statistics: CurvatureStatistics, curvature: Curvature) -> Cotangents:
+    """The cotangents of a first pass, in closed form."""
+    shifts = joined_shifts(statistics.curvature, model)
+    return Cotangents(curvature, statistics.curvature.half_logdet_cotangents(shifts), statistics.num_data)
 
 
 @torch.enable_grad()
 def model_gradient(
-    cotangents: Cotangents,
-    num_data: int,
-    model: Model,
-    batches: Batches,
-    choice: tuple[CurvatureName, Columns],
-    *,
-    stream: int = Stream.SKETCH_SECOND,
+    model: Model, batches: Batches, cotangents: Cotangents, *, share_probes: bool = False, seed: int = 0
 ) -> dict[str, Tensor]:
     """The second pass alone: the gradient with respect to the hyperparameters of network and likelihood.
 
     Several may follow one first pass, on different data or noise, as long as the factors are near those of the model.
 
     Arguments:
-        cotangents: What the first pass came to, by `factor_cotangents`.
-        num_data: N, the number of all data.
-        model: The model; its seed is that of this pass.
+        model: The model.
         batches: The M data that this pass reads (of each process); the result is scaled by N/M.
-        choice: The structure that the first pass had, and the number of sketches, or "exact".
-        stream: Which stream the sketches' signs come from.
+        cotangents: The result of the first pass.
+        share_probes: Whether the random probes are those of a first pass with this seed.
+        seed: The seed of this pass.
     """
     parameters = model_hyperparameters(model)
-    if not parameters:
-        return {}
-    curvature, columns = choice
-    blocks_of = blocks_function(curvature)
+    curvature, stream = cotangents.curvature, Stream.SKETCH if share_probes else Stream.SKETCH_SECOND
     total, num_read = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}, 0
-    for captured, batch in captured_chunks(model, batches):
-        vectors = draw_columns(model, captured, batch, columns, stream)
-        part = blocks_of(captured, vectors)
-        objective = model.likelihood.log_prob(captured.outputs, batch.y) - _inner_product(cotangents, part)
-        for name, slope in slopes(objective, parameters).items():
-            total[name] += slope
+    for captured, batch in captured_chunks(model, batches, seed):
+        part = curvature.blocks(captured, draw_probes(model, captured, batch, curvature.probes, seed, stream))
+        objective = model.likelihood.log_prob(captured.outputs, batch.y) - _inner_product(cotangents.tensors, part)
+        for name, gradient in gradients(objective, parameters).items():
+            total[name] += gradient
         num_read += len(batch.x)
-    scale = num_data / all_sum_number(num_read)
-    return {name: scale * slope for name, slope in summed(total).items()}
+    scale = cotangents.num_data / all_sum_number(num_read)
+    return {name: scale * gradient for name, gradient in summed(total).items()}
 
 
-def _inner_product(cotangents: Cotangents, blocks: Mapping[str, AbstractPSD]) -> Tensor:
+def _inner_product(cotangents: Mapping[str, tuple[Tensor, ...]], blocks: Mapping[str, AbstractPSD]) -> Tensor:
     r"""The sum :math:`\langle C, T \rangle` over all statistics of the blocks."""
     products = [
         (cotangent * statistic).sum()

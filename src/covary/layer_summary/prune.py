@@ -8,31 +8,31 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .._types import Columns
 from ..batches import Batches, Data, as_batches, outputs_of
-from ..curvature.registry import CurvatureName
+from ..curvature.registry import Curvature, CurvatureName, as_curvature
 from ..distributed import all_max, all_sum
 from ..errors import StructureError
-from ..evidence import EvidenceTerms, Model, evidence_terms, log_evidence
+from ..evidence import EvidenceTerms, log_evidence
+from ..evidence.terms import evidence_terms
 from ..layers import Relaxed, SparseDense
 from ..layers.sparse import stationary
-from ..likelihoods import Likelihood
+from ..models import Model, as_model
 from ..priors import Prior, weights_of
-from .summary import THRESHOLD, check_threshold, curvature_factors, largest, path_summaries, relaxed_layers
+from .summary import THRESHOLD, check_threshold, largest, layer_statistics, path_summaries, relaxed_layers
 
 CONSTANT = 1e-2  # how far from 1 a basis function that counts as constant may fall
 
 
 class Pruned(NamedTuple):
-    """A simpler network, and what taking paths out has changed.
+    """A pruned model, and what the removal of paths changed.
 
     Arguments:
-        network: The network without the paths that were off, in evaluation mode.
-        prior: The prior of what is left, one precision per tensor (per entry where there was one per entry).
-        threshold: The share below which a tensor counted as off.
-        removed: The paths that were taken out, by their names in the network.
+        model: The model without the inactive paths, its network in evaluation mode; its prior has one precision per
+            tensor (per entry where there was one per entry).
+        threshold: The relative number below which a tensor counted as inactive.
+        removed: The paths that were removed, by their names in the network.
         replaced: The sparse dense paths that were replaced by the stationary map they had become.
-        num_params: The number of weights that are left.
+        num_params: The number of weights that remain.
         num_params_before: The number of weights before.
         evidence: The evidence of the data after.
         evidence_before: The evidence before, by the same curvature under the same noise.
@@ -40,8 +40,7 @@ class Pruned(NamedTuple):
         mean_change: The mean absolute change.
     """
 
-    network: nn.Module
-    prior: Prior
+    model: Model
     threshold: float
     removed: tuple[str, ...]
     replaced: tuple[str, ...]
@@ -55,65 +54,57 @@ class Pruned(NamedTuple):
 
 @torch.no_grad()
 def prune(
-    network: nn.Module,
-    threshold: float = THRESHOLD,
-    *,
-    likelihood: Likelihood,
-    prior: Prior,
+    model: nn.Module | Model,
     data: Data,
-    curvature: CurvatureName = "kron",
-    columns: Columns = "exact",
+    threshold: float = THRESHOLD,
+    curvature: Curvature | CurvatureName = "kron",
+    *,
     seed: int = 0,
 ) -> Pruned:
-    r"""The network without switched-off paths, and what that changed; the network itself stays as it is.
+    r"""The model without its inactive paths, and what that changed; the network itself stays as it is.
 
-    A path of a relaxed layer is off when the share of every one of its tensors, biases included, is below the threshold
-    (`records.LayerPath`); the largest path of a layer stays in any case. A `SparseDense` path whose basis has become
-    constant, :math:`1 - \phi_j(x) < 0.01` everywhere, is replaced by the stationary map that it is at
+    A path of a relaxed layer is inactive when the relative number of every one of its tensors, biases included, is
+    below the threshold (`records.LayerPath`); the largest path of a layer stays in any case. A `SparseDense` path whose
+    basis has become constant, :math:`1 - \phi_j(x) < 0.01` everywhere, is replaced by the stationary map that it is at
     :math:`\omega = 0`; the tensors of that map have the variance under the prior that they had as sums and products
     before. A `SparseConv` stays: it is stationary already, and a plain filter has a free weight for every pixel.
 
     Arguments:
-        network: The trained network, averaged or plain.
-        threshold: The share, between 0 and 1.
-        likelihood: The likelihood.
-        prior: The prior, made for this network.
+        model: The trained model, or a network.
         data: The data of the evidence and of the change of outputs; under a process group this process's shard.
-        curvature: "kron", "kron-traced", "full" or "diag".
-        columns: "exact", or the number of sketches.
-        seed: The seed of the augmentation's noise and of sketches.
+        threshold: The relative number, between 0 and 1.
+        curvature: The choice of curvature, or the name of its structure; any but "kernel".
+        seed: The seed of the augmentation's noise and of random probes.
     """
     check_threshold(threshold)
-    layers = relaxed_layers(network)
+    model, curvature, batches = as_model(model), as_curvature(curvature), as_batches(data)
+    layers = relaxed_layers(model.network)
     if not layers:
         raise StructureError(
-            f"prune takes paths out of relaxed layers; {type(network).__name__} has none. Build it of "
+            f"Expected a network with relaxed layers, got {type(model.network).__name__} without any. Build it of "
             "covary.layers.Relaxed, or by relaxed_network."
         )
-    batches = as_batches(data)
-    model = Model(network, likelihood, prior.weights(network), seed)
-    factors = curvature_factors(model, prior, batches, curvature, columns, with_gradient=True)
-    summaries = path_summaries(layers, factors, prior, model.weights, threshold)
-    simple = copy.deepcopy(network).eval()
-    removed, precisions = [], dict(prior.shifts())
+    statistics = layer_statistics(model, batches, curvature, seed=seed, with_gradient=True)
+    summaries = path_summaries(model, layers, statistics, threshold)
+    simple = copy.deepcopy(model.network).eval()
+    removed, precisions = [], dict(model.prior.shifts())
     for name, paths in summaries.items():
         kept = largest(paths)
         for path in (path.name for path in paths if path.off and path.name != kept):
             del _layer(simple, name).paths[path]
             removed.append(f"{name}.{path}")
     replaced = [path for name in layers for path in _made_stationary(simple, name, precisions)]
-    carried = _carried(prior, simple, precisions)
-    changes = _changes(network, simple, batches, seed)
+    pruned = Model(simple, model.likelihood, _carried(model.prior, simple, precisions))
+    changes = _changes(model.network, simple, batches, seed)
     return Pruned(
-        network=simple,
-        prior=carried,
+        model=pruned,
         threshold=threshold,
         removed=tuple(removed),
         replaced=tuple(replaced),
-        num_params=carried.num_params,
-        num_params_before=prior.num_params,
-        evidence=log_evidence(simple, likelihood, carried, batches, curvature, columns, seed),
-        evidence_before=evidence_terms(factors, prior, model.weights),
+        num_params=pruned.prior.num_params,
+        num_params_before=model.prior.num_params,
+        evidence=log_evidence(pruned, batches, curvature, seed=seed),
+        evidence_before=evidence_terms(model, statistics),
         max_change=changes[0],
         mean_change=changes[1],
     )

@@ -11,15 +11,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .._types import Columns
-from ..batches import Data, IndexedBatch, as_batches
-from ..curvature.registry import CurvatureName, blocks_function, check_choice
+from ..batches import Batches, Data, IndexedBatch, as_batches
+from ..curvature.passes import CurvatureStatistics, check_model, curvature_pass
+from ..curvature.registry import Curvature, CurvatureName, as_curvature, check_blocks
 from ..errors import StructureError
-from ..evidence import Factors, Model, effective_per_weight, factor_pass
-from ..evidence.passes import check_model
+from ..evidence.effective_parameters import effective_per_weight
 from ..layers import Relaxed
-from ..likelihoods import Likelihood
-from ..priors import Prior, mean_precisions, unmarked_of
+from ..models import Model, as_model
+from ..priors import mean_precisions, unmarked_of
 from ..records import LayerPath
 from .equivariance import EquivarianceErrors, equivariance_errors, layer_inputs
 
@@ -52,73 +51,51 @@ def relaxed_layers(network: nn.Module) -> dict[str, Relaxed]:
 
 @torch.no_grad()
 def summarize_layers(
-    network: nn.Module,
-    likelihood: Likelihood,
-    prior: Prior,
+    model: nn.Module | Model,
     data: Data,
-    curvature: CurvatureName = "kron",
-    seed: int = 0,
+    curvature: Curvature | CurvatureName = "kron",
     *,
-    columns: Columns = "exact",
     threshold: float = THRESHOLD,
-    probe: IndexedBatch | None = None,
+    probe_batch: IndexedBatch | None = None,
+    seed: int = 0,
 ) -> list[LayerSummary]:
-    """What each relaxed layer of a network became, in order; empty for a network without such layers.
+    """The summary of each relaxed layer of a network, in order; empty for a network without such layers.
 
     Arguments:
-        network: The network, averaged or plain, in evaluation mode.
-        likelihood: The likelihood.
-        prior: The prior, made for this network.
+        model: The model, or a network; in evaluation mode.
         data: The training data; under a process group the shard of this process.
-        curvature: "kron", "kron-traced", "full" or "diag".
-        seed: The seed of the augmentation's noise, of sketches, and of the shifts.
-        columns: "exact", or the number of sketches.
-        threshold: The share below which a tensor counts as off.
-        probe: The data that equivariance errors are measured on, of which up to 64 are read; the first batch by
+        curvature: The choice of curvature, or the name of its structure; any but "kernel".
+        threshold: The relative number below which a tensor counts as inactive.
+        probe_batch: The data that equivariance errors are measured on, of which up to 64 are read; the first batch by
             default.
+        seed: The seed of the augmentation's noise, of random probes, and of the shifts.
     """
-    layers = relaxed_layers(network)
+    model, batches = as_model(model), as_batches(data)
+    layers = relaxed_layers(model.network)
     if not layers:
         return []
     check_threshold(threshold)
-    batches = as_batches(data)
-    model = Model(network, likelihood, prior.weights(network), seed)
-    factors = curvature_factors(model, prior, batches, curvature, columns)
-    paths = path_summaries(layers, factors, prior, model.weights, threshold)
-    first = next(iter(batches)) if probe is None else probe
-    inputs = layer_inputs(network, IndexedBatch(*(part[:PROBE_DATA] for part in first)), layers, seed)
+    statistics = layer_statistics(model, batches, as_curvature(curvature), seed=seed)
+    paths = path_summaries(model, layers, statistics, threshold)
+    first = next(iter(batches)) if probe_batch is None else probe_batch
+    inputs = layer_inputs(model.network, IndexedBatch(*(part[:PROBE_DATA] for part in first)), layers, seed)
     return [
         LayerSummary(name, paths[name], equivariance_errors(layer, inputs[name], seed=seed))
         for name, layer in layers.items()
     ]
 
 
-def curvature_factors(
-    model: Model,
-    prior: Prior,
-    data: Data,
-    curvature: CurvatureName,
-    columns: Columns = "exact",
-    *,
-    with_gradient: bool = False,
-) -> Factors:
-    """The statistics of all data that a layer summary needs; arguments as for `log_evidence`."""
-    check_choice(curvature, columns, prior)
-    if curvature == "kernel":
-        raise StructureError(
-            "curvature='kernel' has no blocks of weights to read out. Use 'kron', 'kron-traced', 'full' or 'diag'."
-        )
-    batches = as_batches(data)
+def layer_statistics(
+    model: Model, batches: Batches, curvature: Curvature, *, seed: int, with_gradient: bool = False
+) -> CurvatureStatistics:
+    """The statistics of all data that a layer summary needs, after all checks."""
+    check_blocks(curvature, model.prior)
     check_model(model, batches)
-    return factor_pass(model, batches, blocks_function(curvature), columns, with_gradient=with_gradient)
+    return curvature_pass(model, batches, curvature, seed=seed, with_gradient=with_gradient)
 
 
 def path_summaries(
-    layers: Mapping[str, Relaxed],
-    factors: Factors,
-    prior: Prior,
-    weights: Mapping[str, nn.Parameter],
-    threshold: float,
+    model: Model, layers: Mapping[str, Relaxed], statistics: CurvatureStatistics, threshold: float
 ) -> dict[str, tuple[LayerPath, ...]]:
     """The paths of each layer, by the layer's name.
 
@@ -126,14 +103,13 @@ def path_summaries(
     the data decide nothing of a layer (all γ are 0) no path is off, since none has a share to be small.
 
     Arguments:
+        model: The model.
         layers: The layers by name.
-        factors: The statistics of all data.
-        prior: The prior.
-        weights: The weights that it covers.
-        threshold: The share below which a tensor counts as off.
+        statistics: The statistics of all data.
+        threshold: The relative number below which a tensor counts as inactive.
     """
-    gamma = {name: float(value) for name, value in effective_per_weight(factors.curvature, prior, weights).items()}
-    means = mean_precisions(prior)
+    weights, means = model.weights, mean_precisions(model.prior)
+    gamma = {name: float(value) for name, value in effective_per_weight(model, statistics.curvature).items()}
     found = {}
     for layer, module in layers.items():
         members = {path: _members(f"{layer}.paths.{path}.", weights) for path in module.paths}

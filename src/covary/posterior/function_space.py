@@ -22,13 +22,13 @@ from torch import Tensor
 
 from ..batches import as_batches
 from ..curvature.capture import Captured, capture
-from ..curvature.evaluate import ROWS_AT_ONCE
-from ..curvature.full import FULL
+from ..curvature.exact import FULL
 from ..curvature.jacobian import weight_vjp
 from ..curvature.jacobian_factors import OuterFactors
-from ..evidence import Model
+from ..curvature.passes import ROWS_AT_ONCE
 from ..linalg import AbstractPSD, Block, Dense, Diagonal, Kron
 from ..linalg.eigen import decompose
+from ..models import Model
 from .head import head_features, is_head, is_plain, send_probe
 
 ENTRIES = 2**24
@@ -36,11 +36,12 @@ Form = Literal["head", "rows", "columns"]
 
 
 class Linearized(NamedTuple):
-    """The linearized network: a model with the curvature and the prior precisions of its weights."""
+    """The linearized network: a model with the curvature and the prior precisions of its weights, and its seed."""
 
     model: Model
     curvature: Block
     shifts: Mapping[str, Tensor]
+    seed: int
 
 
 class OutputPart(NamedTuple):
@@ -107,7 +108,7 @@ def _chunks(
     decompose({name: block.factors for name, block in blocks.items() if linearized.shifts[name].ndim == 0})
     positions = torch.arange(len(x), device=x.device)
     first = next(iter(as_batches((x, positions), 1)))
-    one = _capture(linearized.model, first.x, first.identity)
+    one = _capture(linearized, first.x, first.identity)
     num_outputs = one.outputs.shape[1]
     per_output, per_datum = _sizes(one, linearized)
     per_datum += num_outputs * (extra + per_output + (3 * num_outputs if with_covariance else 1))
@@ -116,11 +117,12 @@ def _chunks(
     outputs_at_once = max(1, ENTRIES // max(1, per_output * data_at_once))
     del one
     for batch in as_batches((x, positions), data_at_once):
-        yield _capture(linearized.model, batch.x, batch.identity), batch.identity, outputs_at_once
+        yield _capture(linearized, batch.x, batch.identity), batch.identity, outputs_at_once
 
 
-def _capture(model: Model, x: Tensor, index: Tensor) -> Captured:
-    return capture(model.network, x, model.weights, index=index, seed=model.seed)
+def _capture(linearized: Linearized, x: Tensor, index: Tensor) -> Captured:
+    model = linearized.model
+    return capture(model.network, x, model.weights, index=index, seed=linearized.seed)
 
 
 def _sizes(one: Captured, linearized: Linearized) -> tuple[int, int]:

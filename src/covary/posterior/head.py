@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..curvature.capture import Captured
 from ..curvature.jacobian_factors import DirectVJP, OuterFactors
-from ..curvature.kron import kron_blocks
+from ..curvature.registry import Curvature
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from ..linalg import AbstractPSD, Dense, Kron
 from ..noise import Stream, normal
@@ -67,21 +67,22 @@ def head_features(captured: Captured, name: str) -> Float[Tensor, "N D"]:
 
 
 def head_kron_blocks(
-    likelihood: Likelihood, captured: Captured, columns: Iterable[Float[Tensor, "N C"]]
+    likelihood: Likelihood, curvature: Curvature, captured: Captured, probes: Iterable[Float[Tensor, "N C"]]
 ) -> Mapping[str, AbstractPSD]:
-    r"""The blocks of `kron_blocks`, without pulling C columns where all weights are those of the head.
+    r"""The blocks of KFAC, without pulling C probes where all weights are those of the head.
 
     There :math:`B = \sum_n \Lambda_n`, which costs N·C² instead of N·C³.
 
     Arguments:
         likelihood: The likelihood.
+        curvature: The choice of curvature.
         captured: The pass.
-        columns: The columns of the root of Λ; not read where they are not needed.
+        probes: The columns of the root of Λ; not read where they are not needed.
     """
     total = _total_curvature(likelihood, captured.outputs)
     probe = send_probe(captured)
     if total is None or not all(is_head(captured, name, probe) for name in captured.weights):
-        return kron_blocks(captured, columns)
+        return curvature.blocks(captured, probes)
     blocks: dict[str, AbstractPSD] = {}
     for name, ((_, factors),) in captured.factors.items():
         if isinstance(factors, DirectVJP):

@@ -10,15 +10,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..batches import Data
+from ..curvature.registry import Curvature, CurvatureName, as_curvature
 from ..errors import DataError, StructureError
-from ..evidence import EvidenceTerms, Model, evidence_terms
-from ..likelihoods import Likelihood
+from ..evidence import EvidenceTerms
+from ..evidence.terms import evidence_terms
 from ..linalg import Block
+from ..models import Model, as_model
 from ..noise import Stream, normal
-from ..priors import Prior
-from .fitting import Fitted, fit, fitted_map, posterior_shifts
+from .fitting import Fitted, Subset, fit, fitted_map, posterior_shifts
 from .function_space import ENTRIES, Linearized, covariance_parts, variance_parts
-from .last_layer import restricted
 from .predictive import (
     GaussianPrediction,
     OutputDistribution,
@@ -33,36 +33,37 @@ from .storage import from_state, read_state, to_state, write_state
 class Laplace:
     r"""The Gaussian posterior :math:`N(\theta, (H + \delta)^{-1})` of the weights that a prior covers.
 
-    θ are the network's weights now, H the curvature of the training data, with exact columns, δ the prior's
-    precisions at the time of each question: a prior that is tuned later needs no second pass. Predictions refuse a
-    network whose weights have moved since.
+    θ are the network's weights now, H the curvature of the training data, δ the prior's precisions at the time of each
+    call: a prior that is tuned later needs no second pass. Predictions refuse a network whose weights have changed
+    since.
 
     Arguments:
-        network: The trained network, averaged or plain, in evaluation mode where it has modes.
-        likelihood: The likelihood.
-        prior: The prior, made for this network.
+        model: The trained model, or a network; in evaluation mode where it has modes.
         data: The training data: a pair of tensors, a `Dataset`, or an iterable of batches.
-        curvature: "kron" (KFAC), "kron-traced" (KFAC with partial traces), "full" or "diag".
+        curvature: The choice of curvature, or the name of its structure; any but "kernel".
         subset: "all" weights, or those of the "last_layer": of the module that is called last; the others are
             constants. With "kron" the cost then does not grow with the number of outputs times weights.
-        seed: The seed of an averaged network's noise.
-        batch_size: How many data go through at once, where the data can be cut.
+        seed: The seed of an averaged network's noise and of random probes.
+
+    Example:
+        >>> import torch, covary
+        >>> data = torch.randn(8, 4), torch.arange(8) % 3
+        >>> posterior = covary.Laplace(torch.nn.Linear(4, 3), data)
+        >>> posterior.predict(torch.zeros(2, 4)).shape
+        torch.Size([2, 3])
     """
 
     def __init__(
         self,
-        network: nn.Module,
-        likelihood: Likelihood,
-        prior: Prior,
+        model: nn.Module | Model,
         data: Data,
-        curvature: str = "kron",
+        curvature: Curvature | CurvatureName = "kron",
         *,
-        subset: str = "all",
+        subset: Subset = "all",
         seed: int = 0,
-        batch_size: int | None = None,
     ) -> None:
-        fitted = fit(network, likelihood, prior, data, (curvature, subset, seed, batch_size))
-        self._set(network, likelihood, prior, fitted)
+        self.model = as_model(model)
+        self.fitted = fit(self.model, data, as_curvature(curvature), subset=subset, seed=seed)
 
     @property
     def mean(self) -> Mapping[str, Tensor]:
@@ -72,7 +73,7 @@ class Laplace:
     @property
     def curvature(self) -> Block:
         r"""The curvature H of the data, without the prior."""
-        return self.fitted.factors.curvature
+        return self.fitted.statistics.curvature
 
     @property
     def num_params(self) -> int:
@@ -96,7 +97,7 @@ class Laplace:
             num_samples: The number of samples, where there are any.
             seed: The seed of the samples; they are functions of it and of position, not of batches.
         """
-        check_prediction(self.likelihood, method, link, num_samples)
+        check_prediction(self.model.likelihood, method, link, num_samples)
         if method == "glm":
             return predict_glm(self._linearized(), x, link, Sampling(num_samples, seed))
         warnings.warn(
@@ -104,7 +105,7 @@ class Laplace:
             "that goes with its curvature.",
             stacklevel=2,
         )
-        return predict_mc(self._model(), x, self._samples(num_samples, seed))
+        return predict_mc(self._checked_model(), x, self._samples(num_samples, seed), self.fitted.seed)
 
     @torch.no_grad()
     def function_distribution(self, x: Tensor) -> OutputDistribution:
@@ -134,28 +135,26 @@ class Laplace:
 
     def log_evidence(self) -> EvidenceTerms:
         """The evidence in its terms, differentiable in the prior; for "last_layer", with the other weights given."""
-        prior = restricted(self.prior, self.network, tuple(self.mean))
-        weights = {name: nn.Parameter(value, requires_grad=False) for name, value in self.mean.items()}
-        return evidence_terms(self.fitted.factors, prior, weights)
+        return evidence_terms(self._restricted(), self.fitted.statistics, weights=self.mean)
 
     def to(self, target: torch.dtype | torch.device | str) -> "Laplace":
         """The same posterior in another dtype or on another device; the network is moved by its own `to`."""
-        return self._made(self.network, self.likelihood, self.prior, fitted_map(self.fitted, lambda t: t.to(target)))
+        return self._made(self.model, fitted_map(self.fitted, lambda t: t.to(target)))
 
     def state_dict(self) -> dict[str, Any]:
-        """The tensors by key, with a JSON header that says what they are."""
-        return to_state(self.fitted, self.likelihood, self.prior)
+        """The tensors by key, with a JSON header that describes them."""
+        return to_state(self.fitted, self.model)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Nothing; the posterior becomes the saved one, if that was made for this network, likelihood and prior."""
-        self.fitted = from_state(state, self.network, self.likelihood, self.prior)
+        """Replace the posterior by a saved one, which must have been made for this model."""
+        self.fitted = from_state(state, self.model)
 
     def save(self, path: str | Path) -> None:
-        """Nothing; a safetensors file at the path, which `load` reads."""
+        """Write a safetensors file, which `load` reads."""
         write_state(self.state_dict(), path)
 
     @classmethod
-    def load(cls, path: str | Path, network: nn.Module, likelihood: Likelihood, prior: Prior) -> "Laplace":
+    def load(cls, path: str | Path, model: nn.Module | Model) -> "Laplace":
         """The posterior of a file, in the dtype and on the device of the network's weights; no pass over data.
 
         The network must be at the posterior's mean before it predicts: load its own weights, or
@@ -163,26 +162,26 @@ class Laplace:
 
         Arguments:
             path: The file.
-            network: The network.
-            likelihood: The likelihood, with the parameters that it had.
-            prior: The prior, with the precisions that it had.
+            model: The model, with the parameters of the likelihood and the precisions of the prior that it had.
         """
-        return cls._made(network, likelihood, prior, from_state(read_state(path), network, likelihood, prior))
+        model = as_model(model)
+        return cls._made(model, from_state(read_state(path), model))
 
     @classmethod
-    def _made(cls, network: nn.Module, likelihood: Likelihood, prior: Prior, fitted: Fitted) -> "Laplace":
+    def _made(cls, model: Model, fitted: Fitted) -> "Laplace":
         posterior = cls.__new__(cls)
-        posterior._set(network, likelihood, prior, fitted)
+        posterior.model, posterior.fitted = model, fitted
         return posterior
 
-    def _set(self, network: nn.Module, likelihood: Likelihood, prior: Prior, fitted: Fitted) -> None:
-        self.network, self.likelihood, self.prior, self.fitted = network, likelihood, prior, fitted
+    def _restricted(self) -> Model:
+        """The model of the weights that the posterior is over."""
+        return self.model.restricted(self.mean)
 
-    def _model(self) -> Model:
-        """The model, after a check that the network is still at the mean."""
-        weights = self.prior.weights(self.network)
-        for name, mean in self.mean.items():
-            weight = weights[name]
+    def _checked_model(self) -> Model:
+        """The model of these weights, after a check that the network is still at the mean."""
+        model = self._restricted()
+        for name, weight in model.weights.items():
+            mean = self.mean[name]
             if (weight.dtype, weight.device) != (mean.dtype, mean.device):
                 raise StructureError(
                     f"Weight '{name}' is {weight.dtype} on {weight.device}, the posterior {mean.dtype} on "
@@ -192,13 +191,14 @@ class Laplace:
             # a network that went through another dtype is rounded; one that was trained on is not that close
             if not torch.allclose(weight, mean, rtol=1e-5, atol=1e-8):
                 raise StructureError(
-                    f"Weight '{name}' has moved since the posterior was made, and its covariance holds there only. "
-                    "Make a new Laplace, or go back: network.load_state_dict(posterior.mean, strict=False)."
+                    f"Weight '{name}' has changed since the posterior was made, and its covariance holds there only. "
+                    "Make a new Laplace, or restore it: network.load_state_dict(posterior.mean, strict=False)."
                 )
-        return Model(self.network, self.likelihood, {name: weights[name] for name in self.mean}, self.fitted.seed)
+        return model
 
     def _linearized(self) -> Linearized:
-        return Linearized(self._model(), self.curvature, posterior_shifts(self.curvature, self.prior, self.mean))
+        model = self._checked_model()
+        return Linearized(model, self.curvature, posterior_shifts(self.curvature, model), self.fitted.seed)
 
     def _samples(self, num_samples: int, seed: int) -> Iterator[dict[str, Tensor]]:
         for numbers in torch.arange(num_samples, device=self.curvature.device).split(
@@ -208,7 +208,7 @@ class Laplace:
             yield from ({name: value[s] for name, value in samples.items()} for s in range(len(numbers)))
 
     def _sampled(self, numbers: Tensor, seed: int) -> dict[str, Tensor]:
-        curvature, shifts = self.curvature, posterior_shifts(self.curvature, self.prior, self.mean)
+        curvature, shifts = self.curvature, posterior_shifts(self.curvature, self._restricted())
         noise = normal(seed, numbers, (self.num_params,), stream=Stream.POSTERIOR, dtype=curvature.dtype)
         steps = curvature.sample(noise, shifts).split([value.numel() for value in self.mean.values()], 1)
         return {

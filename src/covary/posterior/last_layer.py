@@ -1,7 +1,6 @@
-"""Which weights are those of the last layer, and what is the prior of them alone?"""
+"""The weights of the last layer."""
 
 from contextlib import ExitStack
-from glob import escape
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from .._types import SampleAveraging
 from ..curvature.coverage import find_uses
 from ..errors import UnsupportedLayerError
-from ..priors import Prior
+from ..models import Model
 
 
 def run(network: nn.Module, x: Tensor, index: Tensor, seed: int, state: dict[str, Tensor] | None = None) -> Tensor:
@@ -21,21 +20,19 @@ def run(network: nn.Module, x: Tensor, index: Tensor, seed: int, state: dict[str
     return outputs
 
 
-def last_layer_weights(
-    network: nn.Module, weights: dict[str, nn.Parameter], x: Tensor, seed: int
-) -> dict[str, nn.Parameter]:
-    """The weights of the module that is called last, of those that hold weights and reach the outputs.
+def last_layer_weights(model: Model, x: Tensor, seed: int) -> list[str]:
+    """The names of the weights of the module that is called last, of those that hold weights and reach the outputs.
 
     Order is that of calls in a forward pass, not that of definition; a call whose result is thrown away does not
     count.
 
     Arguments:
-        network: The network.
-        weights: The weights that the prior covers.
+        model: The model.
         x: Some inputs.
         seed: The seed of an averaged network's noise.
     """
-    uses = find_uses(network, weights)
+    network = model.network
+    uses = find_uses(network, model.weights)
     calls: list[tuple[nn.Module, GradientEdge]] = []
 
     def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
@@ -58,17 +55,4 @@ def last_layer_weights(
         )
     # attention calls its output layer by hand, so that no hook of it fires
     last = set(reached[-1].modules()) if isinstance(reached[-1], nn.MultiheadAttention) else {reached[-1]}
-    return {name: weights[name] for name, found in uses.items() if any(use.module in last for use in found)}
-
-
-def restricted(prior: Prior, network: nn.Module, names: tuple[str, ...]) -> Prior:
-    """The prior of some of its weights, with the same precisions; the prior itself for all of them."""
-    if names == prior.names:
-        return prior
-    structure = "diagonal" if prior.structure == "diagonal" else "layerwise"
-    others = [escape(name) for name in prior.names if name not in names]
-    part = Prior(network, structure, exclude=[*prior.exclude, *others])
-    shifts = prior.shifts()
-    with torch.no_grad():
-        part.log_precision.copy_(torch.cat([shifts[name].log().flatten() for name in part.names]))
-    return part.to(prior.log_precision)
+    return [name for name, found in uses.items() if any(use.module in last for use in found)]

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from .._types import SampleAveraging
 from ..batches import as_batches
-from ..curvature.evaluate import ROWS_AT_ONCE
+from ..curvature.passes import ROWS_AT_ONCE
 from ..errors import DataError, StructureError
-from ..evidence import Model
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from ..models import Model
 from ..noise import Stream, normal
 from .function_space import Linearized, OutputPart, covariance_parts, variance_parts
 from .last_layer import run
@@ -80,18 +80,19 @@ def predict_glm(linearized: Linearized, x: Tensor, link: str, sampling: Sampling
     return torch.cat([_categorical(likelihood, part, link, sampling) for part in parts_of(linearized, x, extra)])
 
 
-def predict_mc(model: Model, x: Tensor, samples: Iterator[dict[str, Tensor]]) -> Tensor | GaussianPrediction:
+def predict_mc(model: Model, x: Tensor, samples: Iterator[dict[str, Tensor]], seed: int) -> Tensor | GaussianPrediction:
     """Predictions averaged over sampled networks: probabilities (N, C), or mean and variance for Gaussian.
 
     Arguments:
         model: The model.
         x: The inputs, shape (N, ...).
         samples: Weights by name, one sample after the other.
+        seed: The seed of an averaged network's noise.
     """
     mean, squares, count = torch.zeros(()), torch.zeros(()), 0
     for state in samples:
         count += 1
-        value = model.likelihood.mean(_outputs(model, x, state))
+        value = model.likelihood.mean(_outputs(model.network, x, seed, state))
         # running mean and sum of squared deviations: no cancellation where samples nearly agree
         before = torch.zeros_like(value) if count == 1 else mean
         mean = before + (value - before) / count
@@ -101,11 +102,11 @@ def predict_mc(model: Model, x: Tensor, samples: Iterator[dict[str, Tensor]]) ->
     return mean
 
 
-def _outputs(model: Model, x: Tensor, state: dict[str, Tensor]) -> Float[Tensor, "N C"]:
-    num_samples = model.network.num_samples if isinstance(model.network, SampleAveraging) else 1
+def _outputs(network: nn.Module, x: Tensor, seed: int, state: dict[str, Tensor]) -> Float[Tensor, "N C"]:
+    num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1
     positions = torch.arange(len(x), device=x.device)
     batches = as_batches((x, positions), max(1, ROWS_AT_ONCE // num_samples))
-    return torch.cat([run(model.network, batch.x, batch.identity, model.seed, state) for batch in batches])
+    return torch.cat([run(network, batch.x, batch.identity, seed, state) for batch in batches])
 
 
 def _noise_variance(likelihood: Gaussian, like: Tensor) -> Tensor:

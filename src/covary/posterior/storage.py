@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..curvature.full import FULL
+from .._types import Weights
+from ..curvature.exact import FULL
+from ..curvature.passes import CurvatureStatistics
 from ..errors import DataError, StructureError
-from ..evidence import Factors
-from ..likelihoods import Likelihood
 from ..linalg import AbstractPSD, Block, Dense, Diagonal, Kron
-from ..priors import Prior
+from ..models import Model
 from .fitting import CURVATURES, SUBSETS, Fitted, fitted_map
 
 VERSION = 1
@@ -33,49 +33,48 @@ STATISTICS = {
 FIELDS = {"version": int, "curvature": str, "subset": str, "seed": int, "num_data": int, "likelihood": str}
 
 
-def to_state(fitted: Fitted, likelihood: Likelihood, prior: Prior) -> dict[str, Any]:
+def to_state(fitted: Fitted, model: Model) -> dict[str, Any]:
     """The tensors by key, and the header as JSON text."""
-    factors = fitted.factors
+    statistics = fitted.statistics
     header = {
         "version": VERSION,
         "curvature": fitted.curvature,
         "subset": fitted.subset,
         "seed": fitted.seed,
-        "num_data": factors.num_data,
-        "likelihood": type(likelihood).__name__,
+        "num_data": statistics.num_data,
+        "likelihood": type(model.likelihood).__name__,
         "names": list(fitted.mean),
-        "blocks": {name: _kind(block) for name, block in factors.curvature.blocks.items()},
+        "blocks": {name: _kind(block) for name, block in statistics.curvature.blocks.items()},
         "estimated": [
-            n for n, block in factors.curvature.blocks.items() if isinstance(block, Kron) and block.estimated
+            n for n, block in statistics.curvature.blocks.items() if isinstance(block, Kron) and block.estimated
         ],
-        "gradient": factors.gradient is not None,
-        "parameters": [name for name, _ in likelihood.named_parameters()],
+        "gradient": statistics.gradient is not None,
+        "parameters": [name for name, _ in model.likelihood.named_parameters()],
     }
-    state: dict[str, Any] = {HEADER: json.dumps(header), "log_likelihood": factors.log_likelihood}
+    state: dict[str, Any] = {HEADER: json.dumps(header), "log_likelihood": statistics.log_likelihood}
     state |= {f"mean/{name}": value for name, value in fitted.mean.items()}
-    state |= {f"gradient/{name}": value for name, value in (factors.gradient or {}).items()}
-    for name, block in factors.curvature.blocks.items():
+    state |= {f"gradient/{name}": value for name, value in (statistics.gradient or {}).items()}
+    for name, block in statistics.curvature.blocks.items():
         for statistic in STATISTICS[_kind(block)]:
             state[f"block/{name}/{statistic}"] = getattr(block, statistic)
-    state |= _context(list(fitted.mean), likelihood, prior)
+    state |= _context(list(fitted.mean), model)
     return state
 
 
-def from_state(state: Mapping[str, Any], network: nn.Module, likelihood: Likelihood, prior: Prior) -> Fitted:
+def from_state(state: Mapping[str, Any], model: Model) -> Fitted:
     """The posterior's statistics, in the dtype and on the device of the network's weights.
 
     Arguments:
         state: What `to_state` gave.
-        network: The network that the posterior was made for.
-        likelihood: The likelihood, with the same parameters.
-        prior: The prior, with the same precisions.
+        model: The model that the posterior was made for: its likelihood with the same parameters, its prior with the
+            same precisions.
     """
     header = _header(state)
     tensors = _tensors(state, header)
-    weights = prior.weights(network)
+    weights = model.weights
     names: list[str] = header["names"]
     _check_weights(header, tensors, weights)
-    _check_context(header, tensors, _context(names, likelihood, prior), type(likelihood).__name__)
+    _check_context(header, tensors, _context(names, model), type(model.likelihood).__name__)
     curvature = Block({name: _block(name, header, tensors) for name in header["blocks"]})
     _check_sizes(curvature, {name: weights[name].numel() for name in names})
     gradient = {name: tensors[f"gradient/{name}"] for name in names} if header["gradient"] else None
@@ -84,7 +83,7 @@ def from_state(state: Mapping[str, Any], network: nn.Module, likelihood: Likelih
         header["subset"],
         header["seed"],
         {name: tensors[f"mean/{name}"] for name in names},
-        Factors(curvature, tensors["log_likelihood"], gradient, header["num_data"]),
+        CurvatureStatistics(curvature, tensors["log_likelihood"], gradient, header["num_data"]),
     )
     like = weights[names[0]].detach()
     return fitted_map(fitted, lambda tensor: tensor.to(like))
@@ -174,16 +173,14 @@ def _block(name: str, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) 
 
 
 @torch.no_grad()
-def _context(names: list[str], likelihood: Likelihood, prior: Prior) -> dict[str, Tensor]:
+def _context(names: list[str], model: Model) -> dict[str, Tensor]:
     """What the posterior depends on beside the network and the data."""
-    shifts = prior.shifts()
+    shifts = model.prior.shifts()
     precisions = {f"prior/{name}": shifts[name].detach() for name in names if name in shifts}
-    return precisions | {f"likelihood/{name}": value.detach() for name, value in likelihood.named_parameters()}
+    return precisions | {f"likelihood/{name}": value.detach() for name, value in model.likelihood.named_parameters()}
 
 
-def _check_weights(
-    header: Mapping[str, Any], tensors: Mapping[str, Tensor], weights: Mapping[str, nn.Parameter]
-) -> None:
+def _check_weights(header: Mapping[str, Any], tensors: Mapping[str, Tensor], weights: Weights) -> None:
     here = {name: tuple(weight.shape) for name, weight in weights.items()}
     stored = {name: tuple(tensors[f"mean/{name}"].shape) for name in header["names"]}
     missing = [name for name in here if name not in stored] if header["subset"] == "all" else []

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import StructureError
-from ..hypergrad.hyperparameters import slopes
+from ..hypergrad.hyperparameters import gradients
 
 AUGERINO_DECAY, AUGERINO_RATE = 1e-4, 0.005
 REWARD = 0.01
@@ -36,4 +36,4 @@ def augerino_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
 def augerino_reward(network: nn.Module, parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
     r"""The gradient of :math:`\lambda \|w\|_2` with respect to the augmentation's parameters, by name."""
     widths: Tensor = network.augment.widths  # type: ignore[union-attr, assignment]
-    return slopes(REWARD * widths.norm(), parameters)
+    return gradients(REWARD * widths.norm(), parameters)

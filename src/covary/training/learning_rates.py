@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..config import FitConfig
-from ..evidence import Model
+from ..models import Model
 from ..priors import Prior, mean_precisions
 from .schedule import cosine
 

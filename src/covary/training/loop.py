@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, read_through
 from ..config import FitConfig
-from ..curvature.registry import check_choice
+from ..curvature.passes import check_model
+from ..curvature.registry import Curvature, CurvatureName, check_curvature
 from ..distributed import all_sum_number, is_first, own, own_part, place, require_alike
 from ..errors import Interrupted, StructureError
-from ..evidence.passes import check_model
 from ..hypergrad.partition import check_per_weight
 from ..likelihoods import Categorical, Likelihood
 from ..noise import Stream, permutation
@@ -99,14 +99,14 @@ def fit(
     _check(batches, prior, config, checkpoint_every)
     state = initial_state(network, likelihood, prior, config)
     network.eval()
-    check_model(state.model(config.seed), batches)
+    check_model(state.model, batches)
     data = read_through(batches)
     folder = None if checkpoint_dir is None else Path(checkpoint_dir)
     job = Job(
         batches, data.num_data, config, train_transform, folder, checkpoint_every, _fingerprint(state, data, config)
     )
     if not _resumed(state, job, resume) and config.weights.prior_scaled_lr:
-        start_within(state.model(config.seed), prior)  # after every check: a fit that is refused leaves weights alone
+        start_within(state.model, prior)  # after every check: a fit that is refused leaves weights alone
     require_alike((_checksum(state), state.epoch, state.step, data), "weights, progress and data")
     with _progress(config, title) as progress, _told_to_end(folder) as told:
         while state.epoch < config.epochs:
@@ -137,7 +137,8 @@ def _check(batches: Batches, prior: Prior, config: FitConfig, checkpoint_every: 
             f"Expected 'hyper.num_data' to be at least the number of processes, {place()[1]}. Raise it."
         )
     if config.hyper.estimator == "two_pass" or config.evaluation.num_evaluations:
-        check_choice(config.curvature, config.evaluation.probes, prior)
+        curvature = Curvature(cast(CurvatureName, config.curvature), config.evaluation.probes)
+        check_curvature(curvature, prior)
     if checkpoint_every < 1:
         raise StructureError(f"checkpoint_every must be at least 1; {checkpoint_every} came.")
 
@@ -269,7 +270,7 @@ def _fingerprint(state: FitState, data: Contents, config: FitConfig) -> dict[str
     shapes = {name: f"{tuple(tensor.shape)} {tensor.dtype}" for name, tensor in snapshot(state).items()}
     roles = {
         "num_samples": getattr(state.network, "num_samples", 1),
-        "weights": list(state.model(0).weights),
+        "weights": list(state.model.weights),
         "hyperparameters": list(state.hyperparameters()),
     }
     return {**flat_settings(config.as_dict()), "num_data": data.num_data, "data": data.checksum, **roles, **shapes}

@@ -2,7 +2,7 @@
 
 import platform
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import cast
@@ -18,7 +18,7 @@ from ..augment import save as save_augmentation
 from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of
 from ..config import FitConfig
 from ..curvature import coverage
-from ..curvature.registry import CurvatureName
+from ..curvature.registry import Curvature, CurvatureName
 from ..distributed import own_part
 from ..evidence import parametrization_of
 from ..layer_summary import PRUNED, summarize_layers
@@ -222,7 +222,7 @@ def _shown(batches: Batches, seed: int) -> IndexedBatch:
 
 def _coverage(state: FitState, config: FitConfig) -> list[Coverage]:
     """How each weight enters the judged evidence: by its own rule in Kronecker form, else all of them alike."""
-    rows = coverage(state.network, state.model(config.seed).weights).rows
+    rows = coverage(state.network, state.model.weights).rows
     judged = "kernel" if config.hyper.estimator == "kernel" else config.curvature
     alike = {"full": "full", "diag": "diagonal", "kernel": "kernel"}.get(judged)
     return [Coverage(row.name, list(row.shape), row.modules, alike or row.structure) for row in rows]
@@ -235,18 +235,10 @@ def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]
     """
     if state.hyper_optimizer is None:
         return []
-    seed, network = seed_for(config.seed, JUDGE), hyper_network(state.network, config)
-    curvature, columns = cast(CurvatureName, config.curvature), config.evaluation.probes
-    found = summarize_layers(
-        network,
-        state.likelihood,
-        state.prior,
-        own_part(batches),
-        curvature,
-        seed,
-        columns=columns,
-        probe=next(iter(batches)),
-    )
+    model = replace(state.model, network=hyper_network(state.network, config))
+    curvature = Curvature(cast(CurvatureName, config.curvature), config.evaluation.probes)
+    seed, first = seed_for(config.seed, JUDGE), next(iter(batches))
+    found = summarize_layers(model, own_part(batches), curvature, probe_batch=first, seed=seed)
     return [Layer(layer.name, layer.learned, list(layer.paths), *layer.errors) for layer in found]
 
 

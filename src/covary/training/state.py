@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
 from ..config import FitConfig
-from ..evidence import Model
 from ..hypergrad import hyperparameters as hyper
 from ..likelihoods import Likelihood
+from ..models import Model
 from ..priors import Prior
 from ..records import Epoch, Evidence
 from .learning_rates import first_rate, start_size
@@ -62,18 +62,19 @@ class FitState:
     best: Best | None = None
     history: list[Epoch] = field(default_factory=list)
 
-    def model(self, seed: int) -> Model:
-        """Network and likelihood with the weights that the prior covers, under the noise of a seed."""
-        return Model(self.network, self.likelihood, self.prior.weights(self.network), seed)
+    @property
+    def model(self) -> Model:
+        """Network, likelihood and prior as one value."""
+        return Model(self.network, self.likelihood, self.prior)
 
     def hyperparameters(self) -> dict[str, nn.Parameter]:
         """Everything that the evidence teaches, by name."""
-        return hyper.model_hyperparameters(self.model(0)) | hyper.prior_hyperparameters(self.prior)
+        return hyper.model_hyperparameters(self.model) | hyper.prior_hyperparameters(self.prior)
 
 
 def initial_state(network: nn.Module, likelihood: Likelihood, prior: Prior, config: FitConfig) -> FitState:
     """The state before the first step; modules are those that were passed, and are changed by training."""
-    model = Model(network, likelihood, prior.weights(network), config.seed)
+    model = Model(network, likelihood, prior)
     return FitState(
         network, likelihood, prior, _weight_optimizer(model, config), _hyper_optimizer(model, prior, config)
     )

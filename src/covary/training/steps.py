@@ -9,6 +9,7 @@ given, and return what a record keeps.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -16,24 +17,19 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from .._types import Columns, Resampling
+from .._types import Probes, Resampling
 from ..batches import Batches, IndexedBatch, outputs_of
 from ..config import FitConfig
-from ..curvature.registry import KRON, CurvatureName, blocks_function, joined_shifts
+from ..curvature.passes import curvature_pass
+from ..curvature.registry import KRON, Curvature, CurvatureName, joined_shifts
 from ..distributed import all_sum, own, own_part, place
 from ..errors import NumericalError
-from ..evidence import EvidenceTerms, Model, factor_pass, log_evidence
-from ..hypergrad import (
-    HyperGradient,
-    Partition,
-    factor_cotangents,
-    model_gradient,
-    partition_gradient,
-    partition_pass,
-    prior_gradient,
-    stochastic,
-)
-from ..hypergrad.hyperparameters import model_hyperparameters, slopes
+from ..evidence import EvidenceTerms, log_evidence
+from ..hypergrad import HyperGradient, stochastic
+from ..hypergrad.hyperparameters import gradients, model_hyperparameters
+from ..hypergrad.partition import Partition, partition_gradient, partition_pass
+from ..hypergrad.two_pass import curvature_cotangents, model_gradient, prior_gradient
+from ..models import Model
 from ..noise import Stream, fold, permutation
 from ..records import Evidence
 from .augerino import augerino_parameters, augerino_reward
@@ -54,22 +50,23 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
         num_data: The number N of training data.
         config: The settings.
     """
-    model = state.model(seed_for(config.seed, WEIGHTS, state.epoch))
+    model, seed = state.model, seed_for(config.seed, WEIGHTS, state.epoch)
+    weights = model.weights
     joint = augerino_parameters(state.network) if config.hyper.estimator == "augerino" else {}
-    with _own_noise(fold(fold(model.seed, state.step), place()[0]), batch.x.device):
-        log_likelihood, slopes = _likelihood_slopes(model, batch, {**model.weights, **joint})
+    with _own_noise(fold(fold(seed, state.step), place()[0]), batch.x.device):
+        log_likelihood, slopes = _likelihood_slopes(model, batch, {**weights, **joint}, seed)
     means = {name: all_sum(slope) / batch_size for name, slope in slopes.items()}
     shifts = state.prior.shifts()
-    for name, weight in model.weights.items():
+    for name, weight in weights.items():
         pull = (shifts[name] * weight.flatten()).reshape(weight.shape).detach()
         weight.grad = pull / num_data - means[name]  # of minus the log joint: optimizers descend
     if config.weights.max_grad_norm is not None:
         measured = (
             units(state.weight_optimizer, state.prior)
             if config.weights.prior_scaled_lr
-            else dict.fromkeys(model.weights, 1.0)
+            else dict.fromkeys(weights, 1.0)
         )
-        shorten(model.weights, measured, config.weights.max_grad_norm)
+        shorten(weights, measured, config.weights.max_grad_norm)
     state.weight_optimizer.step()
     if joint and state.hyper_optimizer is not None:
         reward = augerino_reward(state.network, joint)
@@ -94,20 +91,21 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
         return _stochastic_steps(state, optimizer, batches, config)
     if config.hyper.estimator == "kernel":
         return _kernel_steps(state, optimizer, batches, config)
-    seed, curvature, columns = seed_for(config.seed, HYPER, state.epoch), *_choice(config)
+    seed, curvature = seed_for(config.seed, HYPER, state.epoch), _curvature(config, config.hyper.probes)
     shard, parameters = own_part(batches), state.hyperparameters()
-    model = state.model(seed)._replace(network=hyper_network(state.network, config))
-    factors = factor_pass(model, shard, blocks_function(config.curvature), columns)
+    model = replace(state.model, network=hyper_network(state.network, config))
+    with torch.no_grad():
+        statistics = curvature_pass(model, shard, curvature, seed=seed)
     learned = model_hyperparameters(model)
     if learned:  # cotangents will need the eigenvectors, which steps on the prior do without
-        factors.curvature.decompose(joined_shifts(factors.curvature, state.prior, model.weights))
-    first = _prior_steps(state, optimizer, partial(prior_gradient, factors, state.prior, model.weights), config)
-    cotangents = factor_cotangents(factors, state.prior, model.weights) if learned else {}
-    for number in range(config.hyper.num_steps if learned else 0):
-        part = model._replace(seed=seed_for(seed, number))
-        second = _chosen(batches, config.hyper.num_data, part.seed)
-        found = model_gradient(cotangents, factors.num_data, part, second, (curvature, columns))
-        _climb(parameters, optimizer, found)
+        statistics.curvature.decompose(joined_shifts(statistics.curvature, model))
+    first = _prior_steps(state, optimizer, partial(prior_gradient, model, statistics), config)
+    if learned:
+        cotangents = curvature_cotangents(model, statistics, curvature)
+        for number in range(config.hyper.num_steps):
+            step_seed = seed_for(seed, number)
+            second = _chosen(batches, config.hyper.num_data, step_seed)
+            _climb(parameters, optimizer, model_gradient(model, second, cotangents, seed=step_seed))
     return evidence_record(first, config.curvature, config.hyper.probes)
 
 
@@ -118,16 +116,10 @@ def judge(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
     """
     if config.hyper.estimator == "kernel":
         model, partition = _partition(state, batches, config, seed_for(config.seed, JUDGE))
-        return _bound_record(partition_gradient(partition, state.prior, model.weights).terms, config)
-    terms = log_evidence(
-        hyper_network(state.network, config),
-        state.likelihood,
-        state.prior,
-        own_part(batches),
-        _choice(config)[0],
-        config.evaluation.probes,
-        seed_for(config.seed, JUDGE),
-    )
+        return _bound_record(partition_gradient(model, partition).terms, config)
+    model = replace(state.model, network=hyper_network(state.network, config))
+    curvature = _curvature(config, config.evaluation.probes)
+    terms = log_evidence(model, own_part(batches), curvature, seed=seed_for(config.seed, JUDGE))
     return evidence_record(terms, config.curvature, config.evaluation.probes)
 
 
@@ -175,7 +167,7 @@ def _kernel_steps(state: FitState, optimizer: Optimizer, batches: Batches, confi
     """Steps of the prior along the bound of a partition of all data, and of all else along that of a minibatch each."""
     seed = seed_for(config.seed, HYPER, state.epoch)
     model, partition = _partition(state, batches, config, seed)
-    gradient_of = partial(partition_gradient, partition, state.prior, model.weights)
+    gradient_of = partial(partition_gradient, model, partition)
     first = _prior_steps(state, optimizer, gradient_of, config)
     learned = model_hyperparameters(model)
     for number in range(config.hyper.num_steps if learned else 0):
@@ -186,11 +178,11 @@ def _kernel_steps(state: FitState, optimizer: Optimizer, batches: Batches, confi
 
 def _partition(state: FitState, batches: Batches, config: FitConfig, seed: int) -> tuple[Model, Partition]:
     """The model, and the kernels of a random partition of all data; of its blocks each process takes its share."""
-    model = state.model(seed)._replace(network=_bound_network(state, config))
+    model = replace(state.model, network=_bound_network(state, config))
     order = permutation(seed, batches.num_data, stream=Stream.SUBSET)
     rank, world = place()
     blocks = order.split(block_size(config, batches.num_data))[rank::world]
-    return model, partition_pass(model, batches, blocks)
+    return model, partition_pass(model, batches, blocks, seed=seed)
 
 
 def _stochastic_steps(state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
@@ -207,15 +199,8 @@ def _stochastic_steps(state: FitState, optimizer: Optimizer, batches: Batches, c
 def _minibatch_gradient(state: FitState, batches: Batches, config: FitConfig, seed: int) -> HyperGradient:
     """The gradient of the bound of M data of this process's shard, with one drawn output of each."""
     shard = own_part(batches)
-    return stochastic(
-        _bound_network(state, config),
-        state.likelihood,
-        state.prior,
-        shard,
-        outputs="one",
-        num_data=block_size(config, shard.num_data),
-        seed=seed,
-    )
+    model = replace(state.model, network=_bound_network(state, config))
+    return stochastic(model, shard, outputs="one", num_data=block_size(config, shard.num_data), seed=seed)
 
 
 def _bound_record(terms: EvidenceTerms, config: FitConfig) -> Evidence:
@@ -229,16 +214,16 @@ def _bound_network(state: FitState, config: FitConfig) -> nn.Module:
 
 
 def _likelihood_slopes(
-    model: Model, batch: IndexedBatch, parameters: Mapping[str, nn.Parameter]
+    model: Model, batch: IndexedBatch, parameters: Mapping[str, nn.Parameter], seed: int
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The log-likelihood of a part of a batch, a sum, with its gradient; zeros for an empty part."""
     if not len(batch.x):
         zeros = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
         return torch.zeros((), dtype=torch.float64, device=batch.x.device), zeros
-    outputs = outputs_of(model.network, batch, model.seed)
+    outputs = outputs_of(model.network, batch, seed)
     model.likelihood.check(outputs, batch.y)
     log_likelihood = model.likelihood.log_prob(outputs, batch.y)
-    return log_likelihood.detach().double(), slopes(log_likelihood, parameters)
+    return log_likelihood.detach().double(), gradients(log_likelihood, parameters)
 
 
 @contextmanager
@@ -270,6 +255,6 @@ def _chosen(batches: Batches, num_data: int | None, seed: int) -> Batches:
     return batches.at(own(positions))
 
 
-def _choice(config: FitConfig) -> tuple[CurvatureName, Columns]:
-    """Curvature and columns; the settings have checked that they are among the names."""
-    return cast(CurvatureName, config.curvature), config.hyper.probes
+def _curvature(config: FitConfig, probes: Probes) -> Curvature:
+    """The choice of curvature; the settings have checked the names."""
+    return Curvature(cast(CurvatureName, config.curvature), probes)

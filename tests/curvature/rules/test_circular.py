@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-import covary
-from covary.curvature import kfac
+from covary.curvature import Curvature, kfac
+from covary.curvature.ggn import ggn
 from covary.curvature.rules import circular
 from covary.curvature.rules.circular import circular_gram
 from covary.groups import P4
@@ -88,12 +88,12 @@ def test_factors_do_not_depend_on_the_way(name: str, options: dict, monkeypatch:
     original = circular.circular_gram
     monkeypatch.setattr(circular, "circular_gram", lambda *given: calls.append(given) or original(*given))
     with torch.no_grad():
-        short = kfac(network, covary.Categorical(), batch, **options)
+        short = ggn(network, batch, Curvature(**options))
         assert bool(calls) == (name in SHORT)
         monkeypatch.setattr(
             "covary.curvature.jacobian_factors.OuterFactors.input_shortcut", lambda self, *, merge=True: None
         )
-        long = kfac(network, covary.Categorical(), batch, **options)
+        long = ggn(network, batch, Curvature(**options))
     for block in short.blocks:
         for ours, theirs in zip(short.tensors[block], long.tensors[block], strict=True):
             torch.testing.assert_close(ours, theirs, **EXACT)
@@ -105,7 +105,7 @@ def test_few_data_keep_their_rows() -> None:
     torch.manual_seed(0)
     network = nn.Sequential(Conv(4, 3), nn.Flatten(), nn.Linear(12, 2))
     with torch.no_grad():
-        block = kfac(network, covary.Categorical(), (images(2, 4, 2, 2), torch.zeros(2, dtype=torch.long)))["0.weight"]
+        block = kfac(network, (images(2, 4, 2, 2), torch.zeros(2, dtype=torch.long)))["0.weight"]
     assert block.grams[0].rows.shape == (1, 8, 36)
     dense = block.to_dense() + torch.eye(block.size)
     torch.testing.assert_close(block.logdet(1.0), torch.linalg.slogdet(dense).logabsdet)

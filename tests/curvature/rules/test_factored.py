@@ -6,7 +6,8 @@ from torch import nn
 
 import covary
 from cases import NUM_OUTPUTS, diagonal_blocks, targets
-from covary.curvature import diag, full, kfac
+from covary.curvature import Curvature, diag, full, kfac
+from covary.curvature.ggn import ggn as structured_ggn
 from covary.layers import Conv, Dense, FactoredDense
 from covary.linalg import Kron
 from oracles.curvature import ggn, loss_of
@@ -51,22 +52,22 @@ def assert_blocks_close(ours, oracle) -> None:
 def test_full_is_the_hessian_of_the_linearized_loss():
     network, x, y = deep(), torch.randn(4, *IN), targets("categorical", 4)
     oracle = ggn(network, x, loss_of("categorical", y))
-    torch.testing.assert_close(full(network, covary.Categorical(), (x, y)).to_dense(), oracle, rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(diag(network, covary.Categorical(), (x, y)).diagonal(), oracle.diagonal())
+    torch.testing.assert_close(full(network, (x, y)).to_dense(), oracle, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(diag(network, (x, y)).diagonal(), oracle.diagonal())
 
 
 def test_full_of_an_averaged_network():
     network = covary.Averaged(deep(), covary.augment.Affine2d(initial_width=0.3), 3)
     x, y = torch.randn(4, *IN), targets("categorical", 4)
-    ours = full(network, covary.Categorical(), (x, y)).to_dense()
-    names = list(kfac(network, covary.Categorical(), (x, y)).blocks)
+    ours = full(network, (x, y)).to_dense()
+    names = list(kfac(network, (x, y)).blocks)
     torch.testing.assert_close(ours, ggn(network, x, loss_of("categorical", y), names), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("common", [False, True])
 def test_kfac_of_one_datum_is_exact_block_by_block(common):
     network, x, y = deep(), torch.randn(1, *IN), targets("categorical", 1)
-    ours = kfac(network, covary.Categorical(), (x, y), common_gradients=common)
+    ours = structured_ggn(network, (x, y), Curvature(common_gradients=common))
     oracle = ggn(network, x, loss_of("categorical", y))
     if not common:
         assert_blocks_close(ours, oracle)
@@ -80,13 +81,13 @@ def test_kfac_of_a_deep_linear_network_is_exact(num_samples):
     augment = covary.augment.Affine2d(initial_width=0.3)
     network = covary.Averaged(deep(nn.Identity), augment, num_samples)
     x, y = torch.randn(5, *IN), torch.randn(5, NUM_OUTPUTS)
-    ours = kfac(network, covary.Gaussian(0.5), (x, y))
+    ours = kfac(covary.Model(network, covary.Gaussian(0.5)), (x, y))
     assert_blocks_close(ours, ggn(network, x, loss_of("gaussian", y, 0.5), list(ours.blocks)))
 
 
 def test_a_second_datum_makes_kfac_inexact():
     network, x, y = deep(), torch.randn(2, *IN), targets("categorical", 2)
-    ours = kfac(network, covary.Categorical(), (x, y))
+    ours = kfac(network, (x, y))
     with pytest.raises(AssertionError):
         assert_blocks_close(ours, ggn(network, x, loss_of("categorical", y)))
 
@@ -94,8 +95,8 @@ def test_a_second_datum_makes_kfac_inexact():
 def test_factors_have_one_block_per_channel_and_count_data():
     network = nn.Sequential(FactoredDense((3, 4, 4), (5, 2, 2)), nn.Flatten(), nn.Linear(20, NUM_OUTPUTS))
     x, y = torch.randn(7, 3, 4, 4), targets("categorical", 7)
-    own = kfac(network, covary.Categorical(), (x, y))
-    common = kfac(network, covary.Categorical(), (x, y), common_gradients=True)
+    own = kfac(network, (x, y))
+    common = structured_ggn(network, (x, y), Curvature(common_gradients=True))
     read, write = own["0.read.weight"], own["0.write.weight"]
     assert [tuple(t.shape) for t in read.tensors] == [(3, 16, 16), (3, 5, 5)]
     assert [tuple(t.shape) for t in write.tensors] == [(5, 3, 3), (5, 4, 4)]
@@ -111,8 +112,8 @@ def test_common_gradients_of_a_grouped_convolution_count_every_group():
     network = nn.Sequential(nn.Conv2d(4, 6, 2, groups=2), nn.Flatten(), nn.Linear(24, NUM_OUTPUTS))
     x, y = torch.randn(3, 4, 3, 3), targets("categorical", 3)
     for approx, rows in (("expand", 4), ("reduce", 1)):
-        own = kfac(network, covary.Categorical(), (x, y), kfac_approx=approx)["0.weight"]
-        common = kfac(network, covary.Categorical(), (x, y), kfac_approx=approx, common_gradients=True)["0.weight"]
+        own = kfac(network, (x, y), kfac_approx=approx)["0.weight"]
+        common = structured_ggn(network, (x, y), Curvature(kfac_approx=approx, common_gradients=True))["0.weight"]
         torch.testing.assert_close(common.grad_cov, own.grad_cov.sum(0))
         assert float(common.count) == 2 * float(own.count) == 2 * 3 * rows
 
@@ -136,9 +137,9 @@ def test_own_gradient_factors_are_much_closer_to_the_truth_than_common_ones(name
     """Relative errors against the exact blocks, over the seeds: 0.57–0.77 against 2.4–5.0, 0.15–0.28 against 1.0."""
     for seed in range(3):
         network, x, y = unequal(seed)
-        exact = full(network, covary.Categorical(), (x, y), weights=[name]).to_dense()
+        exact = full(covary.Model(network).restricted([name]), (x, y)).to_dense()
         own, common = [
-            kfac(network, covary.Categorical(), (x, y), weights=[name], common_gradients=common)[name]
+            structured_ggn(covary.Model(network).restricted([name]), (x, y), Curvature(common_gradients=common))[name]
             for common in (False, True)
         ]
         kept = block_diagonal(exact, own)
@@ -149,5 +150,5 @@ def test_own_gradient_factors_are_much_closer_to_the_truth_than_common_ones(name
 def test_a_convolution_of_covary_has_the_rule_of_torch():
     network = nn.Sequential(Conv(2, 3), nn.Tanh(), Conv(3, 2), nn.Flatten(), nn.Linear(18, NUM_OUTPUTS))
     x, y = torch.randn(3, *IN), targets("categorical", 3)
-    ours = full(network, covary.Categorical(), (x, y)).to_dense()
+    ours = full(network, (x, y)).to_dense()
     torch.testing.assert_close(ours, ggn(network, x, loss_of("categorical", y)), rtol=1e-9, atol=1e-12)

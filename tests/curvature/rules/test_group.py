@@ -51,7 +51,7 @@ def blocks_of(matrix, block):
 @pytest.mark.parametrize("name", GROUPS)
 def test_full_is_the_hessian_of_the_linearized_loss(name, factorization, generator):
     network, (x, y) = network_over(GROUPS[name], factorization, generator), batch(2, generator)
-    ours = full(network, covary.Categorical(), (x, y)).to_dense()
+    ours = full(network, (x, y)).to_dense()
     torch.testing.assert_close(ours, ggn(network, x, loss_of("categorical", y)), rtol=1e-9, atol=1e-12)
 
 
@@ -59,7 +59,7 @@ def test_full_is_the_hessian_of_the_linearized_loss(name, factorization, generat
 def test_full_of_an_averaged_network(side, generator):
     inner, (x, y) = network_over(P4, "full", generator, side), batch(2, generator)
     network = covary.Averaged(inner, FiniteGroup("flips", 0.2), 4)
-    ours = full(network, covary.Categorical(), (x, y))
+    ours = full(network, (x, y))
     names = [name for name, _ in network.named_parameters() if name.startswith("network.")]
     oracle = ggn(network, x, loss_of("categorical", y), names)
     torch.testing.assert_close(ours.to_dense(), oracle, rtol=1e-9, atol=1e-12)
@@ -79,10 +79,10 @@ def test_kfac_of_pointwise_layers_is_that_of_the_plain_network_averaged_over_tur
     x, y = batch(5, generator)
     torch.testing.assert_close(network(x), averaged(x), rtol=0, atol=1e-12)
     for structure in (kfac, full):
-        ours, theirs = (structure(f, covary.Categorical(), (x, y)) for f in (network, averaged))
+        ours, theirs = (structure(f, (x, y)) for f in (network, averaged))
         torch.testing.assert_close(ours.to_dense(), theirs.to_dense(), rtol=1e-10, atol=1e-13)
-    ours = kfac(network, covary.Categorical(), (x, y))
-    expanded = kfac(network, covary.Categorical(), (x, y), group_approx="expand")
+    ours = kfac(network, (x, y))
+    expanded = kfac(network, (x, y), group_approx="expand")
     difference = expanded["0.stages.kernel.weight"].to_dense() - ours["0.stages.kernel.weight"].to_dense()
     assert difference.norm() > 1e-2 * ours["0.stages.kernel.weight"].to_dense().norm()  # the control
 
@@ -106,7 +106,7 @@ def test_factors_by_loops_over_elements(factorization, generator):
 @pytest.mark.parametrize("factorization", FACTORIZATIONS)
 def test_kfac_is_exact_for_one_datum_one_element_and_one_position(factorization, generator):
     network, (x, y) = network_over(cyclic(1), factorization, generator), batch(1, generator, side=1)
-    ours = kfac(network, covary.Categorical(), (x, y))
+    ours = kfac(network, (x, y))
     oracle = blocks_of(ggn(network, x, loss_of("categorical", y)), ours)
     for name, block in ours.blocks.items():
         exact = oracle[name]
@@ -129,32 +129,34 @@ def test_kfac_of_a_deep_linear_network_is_exact(factorization, approx, generator
     network = linear_network(factorization, approx == "reduce", generator)
     x = torch.randn(5, 12, 1, 1, generator=generator)
     y = network(x).detach()
-    ours = kfac(network, covary.Gaussian(0.5), (x, y), group_approx=approx)
+    ours = kfac(covary.Model(network, covary.Gaussian(0.5)), (x, y), group_approx=approx)
     for name, exact in blocks_of(ggn(network, x, loss_of("gaussian", y, 0.5)), ours).items():
         torch.testing.assert_close(ours[name].to_dense(), exact, rtol=1e-9, atol=1e-12)
-    other = kfac(network, covary.Gaussian(0.5), (x, y), group_approx="expand" if approx == "reduce" else "reduce")
+    other = kfac(
+        covary.Model(network, covary.Gaussian(0.5)), (x, y), group_approx="expand" if approx == "reduce" else "reduce"
+    )
     assert (other.to_dense() - ours.to_dense()).norm() > 1e-3 * ours.to_dense().norm()  # the control
 
 
 def test_factors_of_channelwise_stages_are_blocks(generator):
     network, (x, y) = network_over(P4, "depthwise", generator), batch(3, generator)
-    ours = kfac(network, covary.Categorical(), (x, y))
+    ours = kfac(network, (x, y))
     shapes = {name: [tuple(t.shape) for t in ours[f"2.stages.{name}.weight"].tensors] for name in ("spatial", "turns")}
     assert shapes == {"spatial": [(2, 9, 9), (2, 1, 1)], "turns": [(2, 4, 4), (2, 1, 1)]}
 
 
 def test_biases_are_exact(generator):
     network, (x, y) = network_over(P4, "separable", generator), batch(3, generator)
-    ours = kfac(network, covary.Categorical(), (x, y))
+    ours = kfac(network, (x, y))
     for name in (name for name in ours.blocks if name.endswith("bias")):
-        exact = full(network, covary.Categorical(), (x, y), weights=[name]).to_dense()
+        exact = full(covary.Model(network).restricted([name]), (x, y)).to_dense()
         torch.testing.assert_close(ours[name].to_dense(), exact, rtol=1e-10, atol=1e-13)
 
 
 def test_factors_of_batches_add_up(generator):
     network, (x, y) = network_over(P4, "full", generator), batch(5, generator)
-    whole = kfac(network, covary.Categorical(), (x, y))
-    parts = [kfac(network, covary.Categorical(), (x[rows], y[rows])) for rows in (slice(2), slice(2, 5))]
+    whole = kfac(network, (x, y))
+    parts = [kfac(network, (x[rows], y[rows])) for rows in (slice(2), slice(2, 5))]
     torch.testing.assert_close(parts[0].accumulate(parts[1]).to_dense(), whole.to_dense(), rtol=1e-11, atol=1e-13)
 
 
@@ -162,13 +164,13 @@ def test_curvature_is_differentiable_in_the_weights(generator):
     """What the hyper-gradient needs: derivatives of the factors, through the layer's own backward pass."""
     network, (x, y) = network_over(P4, "full", generator), batch(2, generator)
     weight = network[0].stages.kernel.weight
-    kfac(network, covary.Categorical(), (x, y)).trace().backward()
+    kfac(network, (x, y)).trace().backward()
     found, step, direction = weight.grad, 1e-5, torch.randn(weight.shape, generator=generator)
     values = []
     for sign in (1, -1):
         with torch.no_grad():
             weight += sign * step * direction
-            values.append(kfac(network, covary.Categorical(), (x, y)).trace())
+            values.append(kfac(network, (x, y)).trace())
             weight -= sign * step * direction
     central = (values[0] - values[1]) / (2 * step)
     torch.testing.assert_close((found * direction).sum(), central, rtol=1e-6, atol=1e-8)

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import covary
 from cases import NUM_OUTPUTS, targets
 from covary.curvature import DirectVJP, OuterFactors, full, kfac, register_rule
 from covary.curvature.rules import registry
@@ -31,9 +30,9 @@ def network() -> nn.Module:
 def test_a_registered_rule_is_used_and_exact():
     register_rule(nn.PReLU, prelu, {"weight": "exact"})
     net, x, y = network(), torch.randn(3, 4), targets("categorical", 3)
-    ours = full(net, covary.Categorical(), (x, y)).to_dense()
+    ours = full(net, (x, y)).to_dense()
     torch.testing.assert_close(ours, ggn(net, x, loss_of("categorical", y)), rtol=1e-9, atol=1e-12)
-    assert kfac(net, covary.Categorical(), (x, y))["1.weight"].size == 1
+    assert kfac(net, (x, y))["1.weight"].size == 1
 
 
 def test_a_wrong_rule_is_found_before_it_is_used():
@@ -41,7 +40,7 @@ def test_a_wrong_rule_is_found_before_it_is_used():
         nn.PReLU, lambda m, x: {"weight": DirectVJP(lambda g: g.flatten(1).sum(1, keepdim=True))}, {"weight": "exact"}
     )
     with pytest.raises(UnsupportedLayerError, match=r"'1.weight' only in part.*its rule is wrong"):
-        kfac(network(), covary.Categorical(), (torch.randn(3, 4), targets("categorical", 3)))
+        kfac(network(), (torch.randn(3, 4), targets("categorical", 3)))
 
 
 class Mixer(nn.Module):
@@ -63,6 +62,6 @@ def test_a_registered_outer_rule_gives_kronecker_blocks():
     torch.manual_seed(0)
     net = nn.Sequential(Mixer(), nn.Tanh(), nn.Flatten(), nn.Linear(6, NUM_OUTPUTS))
     x, y = torch.randn(3, 4), targets("categorical", 3)
-    ours = full(net, covary.Categorical(), (x, y)).to_dense()
+    ours = full(net, (x, y)).to_dense()
     torch.testing.assert_close(ours, ggn(net, x, loss_of("categorical", y)), rtol=1e-9, atol=1e-12)
-    assert [tuple(t.shape) for t in kfac(net, covary.Categorical(), (x, y))["0.weight"].tensors] == [(2, 2), (3, 3)]
+    assert [tuple(t.shape) for t in kfac(net, (x, y))["0.weight"].tensors] == [(2, 2), (3, 3)]

@@ -46,21 +46,21 @@ def assert_blocks_close(ours, oracle) -> None:
 def test_full_is_the_hessian_of_the_linearized_loss(length_scale):
     network, x, y = deep(length_scale), torch.randn(4, *IN), targets("categorical", 4)
     oracle = ggn(network, x, loss_of("categorical", y))
-    torch.testing.assert_close(full(network, covary.Categorical(), (x, y)).to_dense(), oracle, rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(diag(network, covary.Categorical(), (x, y)).diagonal(), oracle.diagonal())
+    torch.testing.assert_close(full(network, (x, y)).to_dense(), oracle, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(diag(network, (x, y)).diagonal(), oracle.diagonal())
 
 
 def test_full_of_an_averaged_network():
     network = covary.Averaged(deep(), covary.augment.Affine2d(initial_width=0.3), 3)
     x, y = torch.randn(4, *IN), targets("categorical", 4)
-    ours = full(network, covary.Categorical(), (x, y)).to_dense()
+    ours = full(network, (x, y)).to_dense()
     names = [f"network.{name}" for name, _ in network.network.named_parameters()]
     torch.testing.assert_close(ours, ggn(network, x, loss_of("categorical", y), names), rtol=1e-9, atol=1e-12)
 
 
 def test_anchors_and_length_scales_have_exact_blocks():
     network, x, y = deep(), torch.randn(6, *IN), targets("categorical", 6)
-    ours = kfac(network, covary.Categorical(), (x, y))
+    ours = kfac(network, (x, y))
     oracle = ggn(network, x, loss_of("categorical", y))
     small = {name: block for name, block in ours.blocks.items() if name.endswith(("offsets", "omega", "bias"))}
     assert len(small) == 12
@@ -92,7 +92,7 @@ def test_kfac_of_one_datum_is_exact_block_by_block():
     )
     x, y = torch.randn(1, *IN), targets("categorical", 1)
     oracle = ggn(network, x, loss_of("categorical", y))
-    assert_blocks_close(kfac(network, covary.Categorical(), (x, y)), oracle)
+    assert_blocks_close(kfac(network, (x, y)), oracle)
 
 
 @pytest.mark.parametrize("num_samples", [1, 3])
@@ -102,9 +102,9 @@ def test_kfac_of_a_deep_linear_network_is_exact(num_samples):
     inner = nn.Sequential(SparseDense(IN, (2, 3, 2)), SparseConv(2, 2), nn.Flatten())
     network = covary.Averaged(inner, covary.augment.Affine2d(initial_width=0.3), num_samples)
     x, y = torch.randn(5, *IN), torch.randn(5, 12)
-    ours = kfac(network, covary.Gaussian(0.5), (x, y))
+    ours = kfac(covary.Model(network, covary.Gaussian(0.5)), (x, y))
     assert_blocks_close(ours, ggn(network, x, loss_of("gaussian", y, 0.5), list(ours.blocks)))
-    reduced = kfac(network, covary.Gaussian(0.5), (x, y), kfac_approx="reduce")
+    reduced = kfac(covary.Model(network, covary.Gaussian(0.5)), (x, y), kfac_approx="reduce")
     with pytest.raises(AssertionError):  # the control
         assert_blocks_close(reduced, ggn(network, x, loss_of("gaussian", y, 0.5), list(ours.blocks)))
 
@@ -115,8 +115,8 @@ def test_gradient_of_a_length_scale(curvature):
     network, likelihood = deep("hyperparameter"), covary.Categorical()
     prior = covary.Prior(network, precision=0.7)
     data = (torch.randn(5, *IN), targets("categorical", 5))
-    one = direct(network, likelihood, prior, data, curvature, "exact")
-    two = two_pass(network, likelihood, prior, data, curvature, "exact", batch_size=2)
+    one = direct(covary.Model(network, likelihood, prior), data, curvature)
+    two = two_pass(covary.Model(network, likelihood, prior), covary.as_batches(data, 2), curvature)
     names = [name for name, _ in network.named_parameters() if name.endswith("omega")]
     assert len(names) == 4
     for name in names:
@@ -131,7 +131,9 @@ def central_difference(network, name, likelihood, prior, data, curvature, step: 
     for sign in (1, -1):
         with torch.no_grad():
             parameter.add_(sign * step)
-        values.append(float(covary.log_evidence(network, likelihood, prior, data, curvature).log_evidence))
+        values.append(
+            float(covary.log_evidence(covary.Model(network, likelihood, prior), data, curvature).log_evidence)
+        )
         with torch.no_grad():
             parameter.sub_(sign * step)
     return (values[0] - values[1]) / (2 * step)

@@ -58,7 +58,7 @@ def test_with_the_prior_as_metric_it_is_the_dual_of_the_full_curvature(network, 
     likelihood, prior = covary.Gaussian(learn_sigma_noise=False), covary.Prior(network, precision=0.7)
     with torch.no_grad():
         kernel = empirical_ntk(network, x, prior.shifts()).reshape(10, 10)
-        ggn = covary.curvature.full(network, likelihood, (x, torch.zeros(5, 2))).to_dense()
+        ggn = covary.curvature.full(covary.Model(network, likelihood), (x, torch.zeros(5, 2))).to_dense()
     ratio = torch.logdet(torch.eye(len(ggn)) + ggn / 0.7)
     torch.testing.assert_close(torch.logdet(torch.eye(10) + kernel), ratio)
 

@@ -18,7 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from ..._types import SampleAveraging, TensorMap, Weights
 from ...batches import Batches, Data, IndexedBatch, as_batches
 from ...curvature.coverage import require_coverage, select_weights
-from ...curvature.evaluate import chunk_slices
+from ...curvature.passes import chunk_slices
 from ...errors import NumericalError, StructureError
 from ...likelihoods import Likelihood
 from ...priors import hyperparameters_of

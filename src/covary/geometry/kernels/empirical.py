@@ -17,8 +17,8 @@ from torch.func import jacrev
 from ..._types import TensorMap
 from ...curvature.capture import Captured, capture
 from ...curvature.coverage import require_coverage, select_weights
-from ...curvature.evaluate import check_jacobian_factors
 from ...curvature.kernel import tangent_kernel
+from ...curvature.passes import check_jacobian_factors
 from ...errors import DataError
 from ..metrics.optimizer import checked_metric
 from ..objects import BilinearForm

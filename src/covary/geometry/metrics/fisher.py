@@ -17,6 +17,7 @@ from ..._types import Batch
 from ...curvature import kfac
 from ...likelihoods import Likelihood
 from ...linalg import Block, Dense
+from ...models import Model
 from ...priors import weights_of
 from ..charts.network import unflatten
 from .metric import Metric
@@ -108,4 +109,4 @@ def _kfac(network: nn.Module, likelihood: Likelihood, batch: Batch, theta: Float
     weights = weights_of(network)
     for name, value in unflatten(theta, weights).items():
         weights[name].copy_(value)
-    return kfac(network, likelihood, batch)
+    return kfac(Model(network, likelihood), batch)

@@ -21,7 +21,7 @@ from ...augment import Affine2d
 from ...config import EvalConfig, ExperimentConfig, FitConfig, HyperConfig, WeightConfig
 from ...data import limited, load
 from ...hypergrad import two_pass
-from ...likelihoods import Categorical
+from ...models import Model
 from ...networks import Averaged, mlp
 from ...noise import fold
 from ...priors import Prior
@@ -115,7 +115,7 @@ class _Model:
         points = "random" if sampler == "random" else "sobol"
         augment = Affine2d(tuple(WIDTHS), initial_width=WIDTHS, sampler=points).to(self.x)
         averaged = Averaged(self.network, augment, num_samples, num_sets=2 if sampler == "two sets" else 1).eval()
-        gradient = two_pass(averaged, Categorical(), self.prior, (self.x, self.y), "kron", "exact", seed)
+        gradient = two_pass(Model(averaged, prior=self.prior), (self.x, self.y), "kron", seed=seed)
         with torch.no_grad():
             # datum by datum: the reference has a thousand samples of each
             each = [averaged(x, torch.tensor([n]), seed=seed) for n, x in enumerate(self.x.split(1))]

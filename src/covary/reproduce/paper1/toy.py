@@ -34,6 +34,7 @@ from torch import Tensor
 from ...config import EvalConfig, FitConfig, HyperConfig, WeightConfig
 from ...data.tasks import rotated_arcs
 from ...evidence import EvidenceTerms, log_evidence
+from ...models import Model
 from ...networks import Averaged
 from ...noise import fold
 from ...posterior import Laplace
@@ -168,8 +169,11 @@ def _row(seed: int, panel: str, trained: Trained, seconds: float) -> dict[str, A
 
 
 def _evidence(trained: Trained, seed: int) -> EvidenceTerms:
-    parts = trained.network, trained.likelihood, trained.prior, tuple(trained.data)
-    return log_evidence(*parts, curvature="full", columns="exact", seed=seed)
+    return log_evidence(_model(trained), tuple(trained.data), "full", seed=seed)
+
+
+def _model(trained: Trained) -> Model:
+    return Model(trained.network, trained.likelihood, trained.prior)
 
 
 def _axis(side: int) -> Tensor:
@@ -185,7 +189,7 @@ def _predictive(trained: Trained, side: int) -> dict[str, list[list[float]]]:
     """
     axis = _axis(side)
     grid = torch.stack(torch.meshgrid(axis, axis, indexing="xy"), -1).flatten(0, 1)
-    posterior = Laplace(trained.network, trained.likelihood, trained.prior, tuple(trained.data), curvature="full")
+    posterior = Laplace(_model(trained), tuple(trained.data), "full")
     outputs = posterior.function_distribution(trained.coordinates(grid))
     contrast = torch.tensor([[-1.0], [1.0]], dtype=torch.float64)
     mean, variance = outputs.mean @ contrast, (contrast.T @ outputs.covariance @ contrast)[:, 0]

@@ -19,6 +19,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from ...evidence import ChartEvidence, EvidenceTerms, chart_evidence
 from ...geometry import CARTESIAN, Chart, canonical_scale, network_chart, polar_of
 from ...likelihoods import Gaussian
+from ...models import Model
 from ...networks import mlp
 from ...noise import fold, normal, uniform
 from ...priors import Prior
@@ -91,7 +92,7 @@ def _in_chart(network: nn.Module, data: Points, chart: Chart) -> ChartEvidence:
     with warnings.catch_warnings():
         # torch's weight_norm is differentiated one row at a time
         warnings.filterwarnings("ignore", message="There is a performance drop")
-        return chart_evidence(network, Gaussian(1.0), Prior(network, "scalar"), data, chart)
+        return chart_evidence(Model(network, Gaussian(1.0), Prior(network, "scalar")), data, chart)
 
 
 def _polar(network: nn.Module) -> Chart:

@@ -1,0 +1,204 @@
+"""Passes over data: the curvature's additive statistics, the log-likelihood, the gradient of the weights.
+
+As everywhere in torch, what a pass returns carries a graph unless it is computed under `torch.no_grad()`.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from .._types import Probes, SampleAveraging
+from ..batches import Batches, IndexedBatch
+from ..distributed import all_sum, all_sum_number
+from ..errors import UnsupportedLayerError
+from ..likelihoods import Likelihood
+from ..linalg import AbstractPSD, Block, Diagonal
+from ..models import Model
+from ..noise import Stream, rademacher
+from .capture import Captured, capture
+from .coverage import require_coverage
+from .exact import FULL, accumulate
+from .jacobian import weight_vjp
+from .registry import BlocksFunction, Curvature
+
+ROWS_AT_ONCE = 2048  # rows of the inner batch in one chunk
+
+
+class CurvatureStatistics(NamedTuple):
+    r"""Sums over all data and processes.
+
+    Arguments:
+        curvature: H, one block per weight or one for all.
+        log_likelihood: :math:`\log p(D | \theta)`.
+        gradient: :math:`\nabla_\theta \log p(D | \theta)` by weight, or None where it was not asked for.
+        num_data: The number of data.
+    """
+
+    curvature: Block
+    log_likelihood: Float[Tensor, ""]
+    gradient: Mapping[str, Tensor] | None
+    num_data: int
+
+
+def curvature_pass(
+    model: Model,
+    batches: Batches,
+    curvature: Curvature,
+    *,
+    seed: int = 0,
+    with_gradient: bool = False,
+    blocks_of: BlocksFunction | None = None,
+) -> CurvatureStatistics:
+    """The statistics of all data.
+
+    Arguments:
+        model: The model.
+        batches: The data.
+        curvature: The choice of curvature.
+        seed: The seed of the augmentation's noise and of random probes.
+        with_gradient: Whether the weights' gradient is computed too; it costs about a training pass.
+        blocks_of: From a captured pass and its probes to blocks, instead of the curvature's own.
+    """
+    weights, blocks_of = model.weights, blocks_of or curvature.blocks
+    blocks: dict[str, AbstractPSD] = {}
+    gradient = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+    log_likelihoods, num_data = [], 0
+    for captured, batch in captured_chunks(model, batches, seed):
+        if with_gradient:
+            _add_gradient(gradient, model, captured, batch)
+        log_likelihoods.append(model.likelihood.log_prob(captured.outputs, batch.y).double())
+        blocks = accumulate(blocks, blocks_of(captured, draw_probes(model, captured, batch, curvature.probes, seed)))
+        num_data += len(batch.x)
+    return CurvatureStatistics(
+        joined(blocks, weights).map(all_sum),
+        all_sum(torch.stack(log_likelihoods).sum()),
+        {name: all_sum(value) for name, value in gradient.items()} if with_gradient else None,
+        all_sum_number(num_data),
+    )
+
+
+def captured_chunks(model: Model, batches: Batches, seed: int) -> Iterator[tuple[Captured, IndexedBatch]]:
+    """Captured passes over the data, in chunks with a bounded number of rows: a sum over data is one over chunks."""
+    weights = model.weights
+    for batch in batches:
+        for rows in chunk_slices(model.network, len(batch.x)):
+            chunk = IndexedBatch(*(tensor[rows] for tensor in batch))
+            yield captured_batch(model, weights, chunk, seed), chunk
+
+
+def captured_batch(model: Model, weights: Mapping[str, nn.Parameter], batch: IndexedBatch, seed: int) -> Captured:
+    """The captured pass of one batch, with its outputs and targets checked."""
+    captured = capture(model.network, batch.x, weights, index=batch.identity, seed=seed)
+    model.likelihood.check(captured.outputs, batch.y)
+    return captured
+
+
+def draw_probes(
+    model: Model, captured: Captured, batch: IndexedBatch, probes: Probes, seed: int, stream: int = Stream.SKETCH
+) -> Iterator[Float[Tensor, "N C"]]:
+    """The probes of a chunk; the signs of random ones are a function of (seed, stream, identity)."""
+    signs = None
+    if probes != "exact":
+        shape = (probes, captured.outputs.shape[1])
+        drawn = rademacher(seed, batch.identity, shape, stream=stream, dtype=captured.outputs.dtype)
+        signs = drawn.transpose(0, 1)
+    return root_probes(model.likelihood, captured.outputs, signs)
+
+
+def root_probes(
+    likelihood: Likelihood, outputs: Float[Tensor, "N C"], signs: Float[Tensor, "K N C"] | None
+) -> Iterator[Float[Tensor, "N C"]]:
+    r"""Vectors :math:`v_k` with :math:`\sum_k v_k v_k^\top = \Lambda` for every datum.
+
+    Exact columns :math:`\Lambda^{1/2} e_k` for `signs=None`; otherwise random probes
+    :math:`\Lambda^{1/2}\epsilon_k/\sqrt{K}`, for which the sum holds in expectation, value and derivative. (Labels
+    sampled from the model would give the value and lose the derivative.)
+
+    Arguments:
+        likelihood: The likelihood, which defines Λ.
+        outputs: The network's outputs.
+        signs: Rademacher variables ε.
+    """
+    if signs is None:
+        identity = torch.eye(outputs.shape[1], dtype=outputs.dtype, device=outputs.device)
+        for column in identity:
+            yield likelihood.root_product(outputs, column.expand_as(outputs))
+    else:
+        for epsilon in signs:
+            yield likelihood.root_product(outputs, epsilon) / math.sqrt(len(signs))
+
+
+def joined(blocks: Mapping[str, AbstractPSD], weights: Mapping[str, nn.Parameter]) -> Block:
+    """The curvature of all weights as one block-diagonal matrix; that of a weight that was never called is zero."""
+    if FULL in blocks:
+        return Block(blocks)
+    zero = {n: Diagonal(weight.detach().new_zeros(weight.numel())) for n, weight in weights.items() if n not in blocks}
+    return Block({name: blocks[name] if name in blocks else zero[name] for name in weights})
+
+
+def chunk_slices(network: nn.Module, num_data: int) -> list[slice]:
+    """Slices of a batch that bound the rows of the inner batch; one slice for a batch with one datum."""
+    num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1
+    chunks = min(num_data, math.ceil(num_data * num_samples / ROWS_AT_ONCE))
+    step = math.ceil(num_data / chunks)
+    return [slice(start, start + step) for start in range(0, num_data, step)]
+
+
+def check_model(model: Model, batches: Batches) -> None:
+    """Raise for the first mistake that would make the curvature wrong, found on the first batch."""
+    weights = model.weights
+    require_coverage(model.network, weights)
+    check_jacobian_factors(model.network, next(iter(batches)).x, weights)
+
+
+def check_jacobian_factors(network: nn.Module, x: Tensor, weights: Mapping[str, nn.Parameter]) -> None:
+    r"""Raise `UnsupportedLayerError` for a weight whose captured Jacobian factors do not give autograd's gradient.
+
+    On the first two data, :math:`\sum_n \hat J_n^\top v` from the factors must be the gradient of
+    :math:`\sum_n v^\top\hat f_n`: a weight that is also used outside its module, or a wrong rule, is found here and
+    not in a wrong evidence. Passes with one and with two data also distinguish a layer that is called once for the
+    whole batch from one that sees every datum.
+    """
+    for num_data in sorted({1, min(2, len(x))}):
+        with torch.no_grad():
+            captured = capture(network, x[:num_data], weights)
+            outputs = captured.outputs
+            probe = torch.arange(1, outputs.numel() + 1).to(outputs).cos().view_as(outputs)
+            gradients = captured.pull(probe)
+            found = torch.autograd.grad(outputs, list(weights.values()), probe, allow_unused=True)
+            expected = {
+                name: torch.zeros_like(weight).flatten() if gradient is None else gradient.to_dense().flatten()
+                for (name, weight), gradient in zip(weights.items(), found, strict=True)
+            }
+            largest = max((float(gradient.norm()) for gradient in expected.values()), default=0.0)
+            for name, theirs in expected.items():
+                ours = weight_vjp(captured, name, gradients, slice(0, num_data)).sum(0)
+                _require_equal(name, ours, theirs, largest)
+
+
+def _require_equal(name: str, ours: Tensor, theirs: Tensor, largest: float) -> None:
+    # a missing use or a wrong rule is off by the gradient's own size; a gradient that vanishes by symmetry (a key bias
+    # under softmax) is rounding error of the others, on both sides
+    error, size = (ours - theirs).norm(), theirs.norm() + ours.norm()
+    if error > 1e-2 * size and error > math.sqrt(torch.finfo(ours.dtype).eps) * largest:
+        raise UnsupportedLayerError(
+            f"The captured calls explain parameter '{name}' only in part: its gradient differs from autograd's by "
+            f"{float(error / size):.0%}. It is used outside the module that holds it (as in F.linear(x, "
+            "layer.weight)), or its rule is wrong. Use it through modules that have a rule, register a rule for the "
+            "module that uses it, or leave it out of the prior."
+        )
+
+
+def _add_gradient(total: dict[str, Tensor], model: Model, captured: Captured, batch: IndexedBatch) -> None:
+    with torch.enable_grad():
+        log_likelihood = model.likelihood.log_prob(captured.outputs, batch.y)
+    gradients = torch.autograd.grad(
+        log_likelihood, list(captured.weights.values()), retain_graph=True, allow_unused=True
+    )
+    for name, gradient in zip(captured.weights, gradients, strict=True):
+        if gradient is not None:
+            total[name] += gradient

@@ -6,8 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covary.data.binary import idx_shape, read_idx, write_idx
+from covary.data.binary import idx_shape, read_idx
 from covary.errors import DataError
+from data.idx_files import write_idx
 
 HEADER = bytes([0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3])
 VALID = HEADER + bytes(range(6))

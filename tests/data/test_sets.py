@@ -6,9 +6,10 @@ import torch
 
 import covary.data
 from covary.data import NAMES, Dataset, listing, load
-from covary.data.binary import read_idx, write_idx
+from covary.data.binary import read_idx
 from covary.data.sources import cache_dir
 from covary.errors import DataError
+from data.idx_files import write_idx
 
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 EMBEDDED = Path(covary.data.__file__).parent / "mnist_mini"

@@ -88,7 +88,7 @@ def test_impossible_sizes(name, shape, message):
             "no sparse path, got 'weight'. Leave it out, or use one of s-conv, s-fc, s-fc.s-conv",
         ),
         ("relaxed:gconv-full:2:short", "no sparse path, got 'short'"),
-        ("relaxed:s-fc:2:short", "length_scale must be one of 'fixed', 'weight', 'hyperparameter'; 'short' came"),
+        ("relaxed:s-fc:2:short", "Expected length_scale among 'fixed', 'weight', 'hyperparameter', got 'short'"),
     ],
 )
 def test_unknown_kinds_of_a_relaxed_network(name, message):

@@ -83,14 +83,6 @@ def idx_shape(path: Path, num_dims: int) -> tuple[int, ...]:
     return _shape(path, read_decompressed(path, _LONGEST_HEADER), num_dims)
 
 
-def write_idx(path: Path, values: UInt8[Tensor, "..."]) -> None:
-    """Write an array to an IDX file, compressed if its name ends in `.gz`; equal values make equal bytes."""
-    header = struct.pack(f">HBB{values.ndim}I", 0, _UNSIGNED_BYTE, values.ndim, *values.shape)
-    content = header + values.contiguous().cpu().numpy().tobytes()
-    # A time stamp in the gzip header would give equal arrays unequal checksums.
-    path.write_bytes(gzip.compress(content, compresslevel=9, mtime=0) if path.suffix == ".gz" else content)
-
-
 def _shape(path: Path, content: bytes, num_dims: int) -> tuple[int, ...]:
     """Sizes in a header, after its magic number, value type and number of dimensions have been checked."""
     if len(content) < 4:

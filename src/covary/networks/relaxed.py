@@ -182,27 +182,9 @@ def _block(paths: Sequence[str], shape: PathShape) -> Relaxed:
     return Relaxed({name: _PATHS[name](shape) for name in paths}, pool)
 
 
-def _dense(shape: PathShape) -> nn.Module:
-    return Dense(shape.in_shape, shape.out_shape, generator=shape.generator)
-
-
-def _factored(shape: PathShape) -> nn.Module:
-    return FactoredDense(shape.in_shape, shape.out_shape, generator=shape.generator)
-
-
 def _conv(shape: PathShape) -> nn.Module:
     conv = Conv(shape.in_shape[0], shape.out_shape[0], generator=shape.generator)
     return conv if shape.group is None else FixedFrame(conv, shape.group)
-
-
-def _sparse_conv(shape: PathShape) -> nn.Module:
-    channels = shape.in_shape[0], shape.out_shape[0]
-    return SparseConv(*channels, length_scale=shape.length_scale, generator=shape.generator)
-
-
-def _sparse_dense(shape: PathShape) -> nn.Module:
-    shapes = shape.in_shape, shape.out_shape
-    return SparseDense(*shapes, length_scale=shape.length_scale, generator=shape.generator)
 
 
 def _group_conv(shape: PathShape) -> nn.Module:
@@ -212,11 +194,15 @@ def _group_conv(shape: PathShape) -> nn.Module:
 
 
 _PATHS: dict[str, Callable[[PathShape], nn.Module]] = {
-    "fc": _dense,
-    "f-fc": _factored,
+    "fc": lambda path: Dense(path.in_shape, path.out_shape, generator=path.generator),
+    "f-fc": lambda path: FactoredDense(path.in_shape, path.out_shape, generator=path.generator),
     "conv": _conv,
-    "s-conv": _sparse_conv,
-    "s-fc": _sparse_dense,
+    "s-conv": lambda path: SparseConv(
+        path.in_shape[0], path.out_shape[0], length_scale=path.length_scale, generator=path.generator
+    ),
+    "s-fc": lambda path: SparseDense(
+        path.in_shape, path.out_shape, length_scale=path.length_scale, generator=path.generator
+    ),
     "gconv": _group_conv,
 }
 

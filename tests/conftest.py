@@ -4,10 +4,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
 
+from shape_checks import checked
+
+jaxtyping.jaxtyped = checked  # what the hook of --jaxtyping-packages decorates covary with, from its first import on
 REPOSITORY = Path(__file__).parent.parent
 
 # Derandomized: a property that fails, fails for everybody. To search further: HYPOTHESIS_PROFILE=explore make test

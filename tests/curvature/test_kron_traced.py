@@ -191,5 +191,5 @@ def test_statistics_of_the_two_kinds_do_not_join():
     network, x = CASES["linear"].make(3)
     y = targets("categorical", 3)
     ours, plain = (curvature(network, (x, y)) for curvature in (tkfac, kfac))
-    with pytest.raises(StructureError, match=r"plain factors and of partial traces.*same curvature"):
+    with pytest.raises(StructureError, match=r"plain factors and partial traces.*same curvature"):
         ours.accumulate(plain)

@@ -57,7 +57,18 @@ def images(tmp_path) -> Path:
 @pytest.fixture
 def quick(images) -> tuple[str, ...]:
     """The arguments of the smallest run that learns anything."""
-    return ("--data", str(images), "--network", "mlp:4", "--samples", "2", "--epochs", "3", "--burn-in", "1")
+    return (
+        "--data",
+        str(images),
+        "--network",
+        "mlp:4",
+        "--num-samples",
+        "2",
+        "--epochs",
+        "3",
+        "--set",
+        "hyper.burn_in=1",
+    )
 
 
 @pytest.fixture

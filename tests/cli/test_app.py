@@ -18,7 +18,6 @@ from covary.errors import NotPositiveDefiniteError
 from covary.reproduce import SCALES, STUDIES
 
 MOST_SECONDS = 0.5
-LIGHT = [name for name in COMMANDS if name not in ("discover", "layers")]
 WITHOUT_TORCH = "import sys; from covary.cli import main\ntry: main()\nfinally: print('torch' in sys.modules)"
 
 
@@ -72,7 +71,7 @@ def test_the_version_is_that_of_the_package():
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--help",), ("--version",), *((name, "--help") for name in LIGHT)],
+    [("--help",), ("--version",), *((name, "--help") for name in COMMANDS)],
 )
 def test_help_and_version_import_no_torch(arguments):
     printed = in_a_process(*arguments, source=WITHOUT_TORCH)
@@ -96,6 +95,9 @@ def test_names_in_help_are_those_of_the_registries():
         (("covary", "re"), ["report", "reproduce"]),
         (("covary", "compare", "--"), ["--plot", "--json", "--help"]),
         (("covary", "reproduce", "to"), ["toy"]),
+        (("covary", "discover", "--set", "hyper.prior"), ["hyper.prior_lr=", "hyper.prior_lr_min="]),
+        (("covary", "discover", "--data", "mn"), ["mnist-mini", "mnist"]),
+        (("covary", "discover", "--p"), ["--print-config"]),
         (("covary", "reproduce", "toy", "--scale", ""), list(SCALES)),
     ],
 )

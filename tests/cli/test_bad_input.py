@@ -1,10 +1,10 @@
-"""`covary discover` with what cannot be: one line that says what was expected and what came, before any work."""
+"""`covary discover` with bad input: one line that says what was expected and what it got, before any work."""
 
 import pytest
 
 from cli.outcomes import assert_one_line_and_code_2
 
-FIXED = ("--baselines", "fixed", "--fixed-widths")
+FIXED = ("--baselines", "fixed", "--set")
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ FIXED = ("--baselines", "fixed", "--fixed-widths")
         (("--data", "no_such_module:load"), ["no_such_module:load", "cannot be imported"]),
         (("--data-dir", "no/such/folder", "--data", "mnist"), ["no/such/folder"]),
         (("--data", "math:sqrt"), ["math:sqrt cannot be called without arguments", "expected a function"]),
-        (("--network", "mlp:none"), ["mlp:none", "expected"]),
+        (("--network", "mlp:none"), ["mlp:none", "Expected a network among"]),
         (("--network", "math:pi"), ["math:pi", "expected a function"]),
         (("--network", "math:sqrt"), ["math:sqrt cannot be called with (image_shape, num_outputs)", "expected"]),
         (("--augment", "wobble"), ["'wobble'", "expected one of affine"]),
@@ -23,47 +23,50 @@ FIXED = ("--baselines", "fixed", "--fixed-widths")
         (("--augment", "affine+correlated"), ["common name"]),
         (("--symmetrize", "twist:90"), ["twist:90", "rotate:DEGREES"]),
         (("--symmetrize", "rotate:270"), ["rotate:270", "at most 180"]),
-        (("--num-train", "41"), ["between 1 and the 40", "41 came"]),
+        (("--num-train", "41"), ["between 1 and the 40", "got 41"]),
         (("--num-train", "0"), ["num_train", "at least 1"]),
         (("--num-train", "1"), ["limited to 1, has no training image of class", "is enough"]),
-        (("--samples", "0"), ["num_samples", "at least 1"]),
+        (("--num-samples", "0"), ["num_samples", "at least 1"]),
         (("--baselines", "plane"), ["'baselines'", "'plain', 'fixed', 'augerino', 'map', 'conv'", "got ('plane',)"]),
         (("--baselines", "fixed"), ["'fixed' needs widths"]),
-        (("--fixed-widths", "rotation=1.5"), ["widths of rotation belong to the baseline 'fixed'"]),
-        (("--fixed-widths", "rotation=1.5", "--baselines", "plain"), ["'fixed'", "leave the widths out"]),
-        ((*FIXED, "rotation"), ["name=number", "'rotation' came"]),
-        ((*FIXED, "rotation=much"), ["name=number", "'rotation=much' came"]),
-        ((*FIXED, "rotation=-1"), ["rotation", "-1"]),
-        ((*FIXED, "rotation=nan"), ["rotation", "nan"]),
-        ((*FIXED, "wobble=1"), ["'wobble' is no transform", "rotation"]),
+        (("--set", "fixed_widths={rotation=1.5}"), ["widths of rotation belong to the baseline 'fixed'"]),
+        (("--set", "fixed_widths={rotation=1.5}", "--baselines", "plain"), ["'fixed'", "leave the widths out"]),
+        ((*FIXED, "fixed_widths"), ["name=value", "got 'fixed_widths'"]),
+        ((*FIXED, "fixed_widths={rotation='much'}"), ["'fixed_widths' to be numbers by name", "'much'"]),
+        ((*FIXED, "fixed_widths={rotation=-1}"), ["rotation", "-1"]),
+        ((*FIXED, "fixed_widths={rotation=nan}"), ["rotation", "nan"]),
+        ((*FIXED, "fixed_widths={wobble=1}"), ["'wobble' is no transform", "rotation"]),
+        (("--set", "hyper.lrr=1"), ["Unknown setting 'hyper.lrr'", "Did you mean 'hyper.lr'"]),
+        (("--set", "lr=1"), ["Unknown setting 'lr'", "'weights.lr' or 'hyper.lr'"]),
+        (("--config", "no.toml"), ["'no.toml' cannot be read"]),
         (
-            ("--estimator", "guess"),
+            ("--set", "hyper.estimator=guess"),
             ["'hyper.estimator' to be one of 'two_pass', 'kernel', 'stochastic'", "got 'guess'"],
         ),
-        (("--curvature", "flat"), ["'curvature' to be one of 'kron', 'kron-traced', 'full', 'diag'"]),
-        (("--curvature", "full"), ["'hyper.probes' to be 'exact'"]),
-        (("--judge-columns", "few"), ["evaluation.probes", "got 'few'"]),
-        (("--warm-up", "-1"), ["weights.warmup_epochs", "got -1"]),
-        (("--judgements", "-1"), ["evaluation.num_evaluations", "got -1"]),
-        (("--momentum", "1"), ["'weights.momentum' to be at least 0 and below 1", "got 1.0"]),
-        (("--columns", "none"), ["hyper.probes", "got 'none'"]),
-        (("--prior", "diagonal"), ["diagonal prior", "got 'kron'"]),
-        (("--optimizer", "lbfgs"), ["'weights.optimizer' to be one of 'adam', 'sgd'"]),
-        (("--learning-rate", "-0.1"), ["weights.lr", "got -0.1"]),
-        (("--augment-rate", "-1"), ["augment_lr", "-1"]),
-        (("--prior-rate", "nan"), ["prior_lr", "nan"]),
+        (("--set", "curvature=flat"), ["'curvature' to be one of 'kron', 'kron-traced', 'full', 'diag'"]),
+        (("--set", "curvature=full"), ["'hyper.probes' to be 'exact'"]),
+        (("--set", "evaluation.probes=few"), ["evaluation.probes", "got 'few'"]),
+        (("--set", "weights.warmup_epochs=-1"), ["weights.warmup_epochs", "got -1"]),
+        (("--set", "evaluation.num_evaluations=-1"), ["evaluation.num_evaluations", "got -1"]),
+        (("--set", "weights.momentum=1"), ["'weights.momentum' to be at least 0 and below 1", "got 1.0"]),
+        (("--set", "hyper.probes=none"), ["hyper.probes", "got 'none'"]),
+        (("--set", "prior=diagonal"), ["diagonal prior", "got 'kron'"]),
+        (("--set", "weights.optimizer=lbfgs"), ["'weights.optimizer' to be one of 'adam', 'sgd'"]),
+        (("--set", "weights.lr=-0.1"), ["weights.lr", "got -0.1"]),
+        (("--set", "hyper.augment_lr=-1"), ["augment_lr", "-1"]),
+        (("--set", "hyper.prior_lr=nan"), ["prior_lr", "nan"]),
         (("--epochs", "few"), ["--epochs", "valid integer"]),
-        (("--dtype", "float16"), ["'dtype' to be one of 'float32', 'float64'"]),
-        (("--task", "digits"), ["task must be one of none, digit, quadrant", "'digits' came"]),
-        (("--task", "quadrant", "--num-train", "4"), ["no training image of class", "larger --num-train"]),
-        (("--size", "3"), ["'size' to be a whole number from 4 to 1,024", "got 3"]),
-        (("--size", "100000"), ["'size' to be a whole number from 4 to 1,024", "got 100000"]),
+        (("--set", "dtype=float16"), ["'dtype' to be one of 'float32', 'float64'"]),
+        (("--set", "task=digits"), ["task among none, digit, quadrant", "got 'digits'"]),
+        (("--set", "task=quadrant", "--num-train", "4"), ["no training image of class", "larger --num-train"]),
+        (("--set", "size=3"), ["'size' to be a whole number from 4 to 1,024", "got 3"]),
+        (("--set", "size=100000"), ["'size' to be a whole number from 4 to 1,024", "got 100000"]),
         (("--seed", "9223372036854775808"), ["seed", "2^63", "got 9223372036854775808"]),
         (("--seed", "-9223372036854775809"), ["seed", "2^63"]),
         (("--network", "mlp:1000000-1000000"), ["'mlp:1000000-1000000' has 1,000,0", "narrower"]),
         (("--network", "relaxed:fc:99999999999999999999"), ["can be counted with 64 bits"]),
         (("--network", "relaxed:conv:1:weight"), ["no sparse path", "s-fc+s-conv"]),
-        (("--train-augment", "flips"), ["'train_augment' to be one of 'none', 'flips+shifts'"]),
+        (("--set", "train_augment=flips"), ["'train_augment' to be one of 'none', 'flips+shifts'"]),
         (("--augment", "none", "--baselines", "plain"), ["'plain' is about an augmentation"]),
         (("--baselines", "conv"), ["'conv' belongs to relaxed networks", "'mlp:4' came"]),
         (("--network", "relaxed:wobble:1"), ["wobble", "f-fc+conv"]),
@@ -81,7 +84,7 @@ def test_a_corrupt_archive_is_named(run, quick, images, tmp_path):
     assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize("arguments", [(), ("--plan",), ("--curvature", "diag"), ("--augment", "none")])
+@pytest.mark.parametrize("arguments", [(), ("--estimate",), ("--set", "curvature=diag"), ("--augment", "none")])
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -1,4 +1,4 @@
-"""`make demo` as the Makefile has it, with fewer images, copies and epochs."""
+"""`make demo` as the Makefile has it, with fewer images, samples and epochs."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from covary.records import read_run
 
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
 # of two options of one name the last counts
-FEWER = shlex.split("--num-train 1000 --network mlp:100 --samples 6 --epochs 16 --burn-in 2")
+FEWER = shlex.split("--num-train 1000 --network mlp:100 --num-samples 6 --epochs 16 --set hyper.burn_in=2")
 
 
 @pytest.mark.slow
@@ -19,7 +19,7 @@ def test_the_demo_finds_rotation_and_nothing_else_and_beats_the_plain_network(ru
     code, out, err = run(*shlex.split(command), *FEWER)
     assert (code, err) == (0, "")
     assert "The labels ignore rotation by up to" in out
-    assert "The report lies in runs/demo/report.html." in out
+    assert "The report is in runs/demo/report.html." in out
     assert "rotation" in (tmp_path / "runs" / "demo" / "report.html").read_text()
     record = read_run(tmp_path / "runs" / "demo")
     widths = {symmetry.name: symmetry.width for symmetry in record.symmetries}

@@ -2,6 +2,7 @@
 
 import json
 import math
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +13,21 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from cli.outcomes import assert_one_line_and_code_2
+from covary import data
 from covary.augment import Affine2d, Composed, Correlated, FiniteGroup
 from covary.augment.export import load as load_augmentation
+from covary.cli import runs
 from covary.config import ExperimentConfig
+from covary.data.transforms import TASKS
 from covary.errors import CovaryError
+from covary.experiments import AUGMENTATIONS
+from covary.networks.named import NAMES as NETWORK_NAMES
+from covary.networks.relaxed import VARIANTS
 from covary.records import read_run
+from covary.records.words import flat_settings
 from covary.report import page
 
-DIGITS = ("--data", "mnist-mini", "--num-train", "60", "--network", "mlp:8", "--samples", "2", "--epochs", "3")
+DIGITS = ("--data", "mnist-mini", "--num-train", "60", "--network", "mlp:8", "--num-samples", "2", "--epochs", "3")
 CODE = """
 import torch
 from torch import nn
@@ -41,20 +49,70 @@ def test_without_options_the_settings_are_the_defaults(run, monkeypatch):
         seen.append(config)
         raise CovaryError("seen")
 
-    monkeypatch.setattr("covary.cli.runs.discover", stop)
+    monkeypatch.setattr("covary.experiments.discover", stop)
     run("discover")
     assert seen == [ExperimentConfig()]
 
 
+def printed_config(run, *arguments: str) -> dict:
+    code, out, err = run("discover", *arguments, "--print-config")
+    assert (code, err) == (0, "")
+    return tomllib.loads(out)
+
+
+def test_printed_settings_are_read_as_a_file(run, tmp_path):
+    changes = ("--epochs", "7", "--set", "hyper.lr=0.05", "--set", "num_train=none", "--baselines", "plain,map")
+    printed = printed_config(run, *changes)
+    assert (printed["epochs"], printed["hyper"]["lr"], printed["baselines"]) == (7, 0.05, ["plain", "map"])
+    (tmp_path / "run.toml").write_text(run("discover", *changes, "--print-config").out)
+    assert printed_config(run, "--config", "run.toml") == printed
+    assert (
+        ExperimentConfig.from_toml((tmp_path / "run.toml").read_text()).as_dict()
+        == ExperimentConfig().replace(**{"epochs": 7, "hyper.lr": 0.05, "baselines": ("plain", "map")}).as_dict()
+    )
+
+
+def test_set_has_precedence_over_flags_these_over_the_file_and_this_over_the_preset(run, tmp_path):
+    (tmp_path / "run.toml").write_text("epochs = 7\nseed = 7\n[weights]\nlr = 0.7\nbatch_size = 7\n")
+    found = printed_config(run, "--config", "run.toml", "--epochs", "8", "--seed", "8", "--set", "seed=9",
+                           "--set", "weights.lr=0.9")  # fmt: skip
+    assert (found["epochs"], found["seed"]) == (8, 9)
+    assert (found["weights"]["lr"], found["weights"]["batch_size"]) == (0.9, 7)
+    assert found["hyper"] == ExperimentConfig().replace(seed=9).fit.hyper.as_dict() | {
+        "augment_lr": "none", "augment_lr_min": "none", "prior_lr_min": "none"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("epochs = ", ["'run.toml' is not valid TOML"]),
+        ("epoch = 3", ["'epoch'", "'epochs'"]),
+        ("epochs = 0", ["epochs"]),
+    ],
+)
+def test_a_bad_file_of_settings_is_one_line(run, tmp_path, text, words):
+    (tmp_path / "run.toml").write_text(text)
+    assert_one_line_and_code_2(run("discover", "--config", "run.toml"), *words)
+
+
+def test_names_in_help_are_those_of_the_registries():
+    assert runs.DATA_NAMES == data.NAMES
+    assert runs.TASK_NAMES == TASKS
+    assert runs.NETWORK_NAMES == NETWORK_NAMES
+    assert tuple(VARIANTS) == runs.VARIANT_NAMES
+    assert runs.AUGMENTATION_NAMES == AUGMENTATIONS
+
+
 def test_a_run_too_short_to_learn_warns_in_one_line(run, quick):
-    code, _, err = run("discover", *quick, "--epochs", "1", "--burn-in", "3")
+    code, _, err = run("discover", *quick, "--epochs", "1", "--set", "hyper.burn_in=3")
     assert code == 0
     assert err.startswith("warning: No hyper step was taken")
     assert err.count("\n") == 1
 
 
 def test_digits_end_to_end(run, tmp_path):
-    arguments = ("--burn-in", "1", "--dtype", "float64", "--symmetrize", "rotate:90", "--out", "first")
+    arguments = ("--set", "hyper.burn_in=1", "--set", "dtype=float64", "--symmetrize", "rotate:90", "--out", "first")
     code, out, err = run("discover", *DIGITS, *arguments)
     assert (code, err) == (0, "")
     assert {path.name for path in (tmp_path / "first").iterdir()} == {
@@ -80,7 +138,7 @@ def test_digits_end_to_end(run, tmp_path):
 
 
 def test_the_augmentation_loads_back_to_the_learned_widths(discovered):
-    folder = discovered("a", "--augment", "flips+affine", "--dtype", "float64")
+    folder = discovered("a", "--augment", "flips+affine", "--set", "dtype=float64")
     torch.set_default_dtype(torch.float64)
     try:
         augment = load_augmentation(folder / "augment.json")
@@ -112,7 +170,7 @@ def test_json_is_all_that_is_printed(run, quick, undrawn):
 
 def test_baselines(run, quick, undrawn):
     names = ("plain", "fixed", "augerino")
-    arguments = ("--baselines", ",".join(names), "--fixed-widths", "rotation=1.5, shift_x=0.25", "--out", "a")
+    arguments = ("--baselines", ",".join(names), "--set", "fixed_widths={rotation=1.5, shift_x=0.25}", "--out", "a")
     code, out, _ = run("discover", *quick, *arguments)
     assert code == 0
     assert all(name in out for name in names)
@@ -128,7 +186,7 @@ def test_baselines(run, quick, undrawn):
     assert plain.evidence is not None
     assert all(baseline.test.num_data == 20 for baseline in (plain, fixed, augerino))
     report = page(replace(record, history=[], samples=None))  # without figures that take a while
-    assert "averages over 2 transformed copies where there are transforms" in report
+    assert "averages over 2 augmentation samples; without an augmentation" in report
     assert "not fair" not in report
 
 
@@ -151,15 +209,16 @@ def test_augmentations(discovered, description, kind, names):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--estimator", "stochastic", "--hyper-data", "10"),
-        ("--curvature", "diag", "--prior", "diagonal"),
-        ("--curvature", "full", "--columns", "exact"),
-        ("--optimizer", "sgd", "--columns", "2", "--hyper-steps", "2", "--frequency", "2"),
+        ("--set", "hyper.estimator=stochastic", "--set", "hyper.num_data=10"),
+        ("--set", "curvature=diag", "--set", "prior=diagonal"),
+        ("--set", "curvature=full", "--set", "hyper.probes=exact"),
+        ("--set", "weights.optimizer=sgd", "--set", "hyper.probes=2", "--set", "hyper.num_steps=2"),
     ],
 )
 def test_ways_to_train(discovered, arguments):
     record = read_run(discovered("a", *arguments))
-    assert record.config[arguments[0].removeprefix("--")] == arguments[1]
+    name, value = arguments[1].split("=")
+    assert flat_settings(record.config)[name] == value
     assert record.evidence.curvature == record.config["curvature"]
     assert any(epoch.evidence is not None for epoch in record.history)
 
@@ -174,7 +233,7 @@ def test_float64_is_kept(discovered):
 
 def test_own_network_and_data_from_the_working_directory(run, undrawn, tmp_path):
     (tmp_path / "own_code.py").write_text(CODE)
-    arguments = ("--data", "own_code:data", "--network", "own_code:network", "--samples", "2", "--epochs", "2")
+    arguments = ("--data", "own_code:data", "--network", "own_code:network", "--num-samples", "2", "--epochs", "2")
     assert run("discover", *arguments, "--out", "a").code == 0
     record = read_run(tmp_path / "a")
     assert [row.shape for row in record.coverage] == [[3, 25], [3], [3, 3], [3]]
@@ -188,7 +247,7 @@ def test_a_folder_of_class_folders(run, undrawn, tmp_path):
         folder.mkdir(parents=True, exist_ok=True)
         pixels = np.random.default_rng(number).integers(0, 255, (6, 6, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(folder / f"{number}.png")
-    arguments = ("--data", "photos", "--network", "mlp:4", "--samples", "2", "--epochs", "2", "--out", "a")
+    arguments = ("--data", "photos", "--network", "mlp:4", "--num-samples", "2", "--epochs", "2", "--out", "a")
     assert run("discover", *arguments).code == 0
     record = read_run(tmp_path / "a")
     assert set(record.samples.labels) <= {"cat", "dog"}
@@ -196,14 +255,14 @@ def test_a_folder_of_class_folders(run, undrawn, tmp_path):
 
 
 def test_plan_prints_and_does_nothing(run, quick, tmp_path):
-    code, out, err = run("discover", *quick, "--plan", "--out", "a")
+    code, out, err = run("discover", *quick, "--estimate", "--out", "a")
     assert (code, err) == (0, "")
     assert all(text in out for text in ("network.1.weight", "kron", "40 × 2", "the whole run", "It fits in memory."))
     assert not (tmp_path / "a").exists()
 
 
 def test_plan_as_json(run, quick, tmp_path):
-    code, out, _ = run("discover", *quick, "--plan", "--json", "--out", "a")
+    code, out, _ = run("discover", *quick, "--estimate", "--json", "--out", "a")
     needs = json.loads(out)
     assert code == 0
     assert needs["num_params"] == 36 * 4 + 4 + 4 * 2 + 2
@@ -212,11 +271,11 @@ def test_plan_as_json(run, quick, tmp_path):
 
 
 def test_what_cannot_fit_is_refused_with_numbers(run, quick, tmp_path):
-    arguments = ("--samples", "10000000", "--out", "a")
+    arguments = ("--num-samples", "10000000", "--out", "a")
     per_copy = 2 * (36 + 4 + 4 + 2) + 4 * 36  # activations with their gradients, image and grid
     needed = 40 * 10_000_000 * per_copy * 4 / 2**30
     assert_one_line_and_code_2(run("discover", *quick, *arguments), f"activations {needed:.1f}", "GiB to spare")
     assert not (tmp_path / "a").exists()
-    code, out, _ = run("discover", *quick, *arguments, "--plan")
+    code, out, _ = run("discover", *quick, *arguments, "--estimate")
     assert code == 0
-    assert "It does not fit in memory, and would be refused." in out
+    assert "It does not fit in memory, and the run would be refused." in out

@@ -8,7 +8,7 @@ import pytest
 
 from covary.records import read_run
 
-ARGUMENTS = ("--dtype", "float64", "--epochs", "2", "--burn-in", "0", "--batch-size", "15")
+ARGUMENTS = ("--set", "dtype=float64", "--epochs", "2", "--set", "hyper.burn_in=0", "--set", "weights.batch_size=15")
 
 
 @pytest.mark.slow
@@ -19,7 +19,7 @@ def test_two_processes_learn_what_one_learns(run, quick, discovered, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("vertical shift") == done.stdout.count("nats per datum") == 1
-    assert done.stdout.count("The report lies in two/report.html.") == 1
+    assert done.stdout.count("The report is in two/report.html.") == 1
     one, two = read_run(discovered("one", *ARGUMENTS)), read_run(tmp_path / "two")
     assert len(one.history) == 2
     for ours, theirs in zip(one.history, two.history, strict=True):

@@ -23,8 +23,19 @@ from covary.records import RunRecord, read_run
 from covary.training import loop, measure
 from covary.training.steps import hyper_step
 
-SHORT = ("--epochs", "2", "--warm-up", "1", "--burn-in", "1", "--frequency", "1", "--batch-size", "20")
-QUICK = ("--alpha", "1", "--size", "4", *SHORT)
+SHORT = (
+    "--epochs",
+    "2",
+    "--set",
+    "weights.warmup_epochs=1",
+    "--set",
+    "hyper.burn_in=1",
+    "--set",
+    "hyper.every=1",
+    "--set",
+    "weights.batch_size=20",
+)
+QUICK = ("--alpha", "1", "--set", "size=4", *SHORT, "--set", "weights.batch_size=20")
 
 
 @pytest.fixture
@@ -40,12 +51,12 @@ def test_without_options_the_settings_are_the_defaults(run, monkeypatch):
         seen.append(config)
         raise CovaryError("seen")
 
-    monkeypatch.setattr("covary.cli.runs.discover", stop)
+    monkeypatch.setattr("covary.experiments.discover", stop)
     run("layers")
-    run("layers", "--variant", "s-fc", "--alpha", "2", "--length-scale", "weight", "--prune", "0.05")
+    run("layers", "--variant", "s-fc", "--alpha", "2", "--prune", "0.05")
     assert seen[0] == layers_config("f-fc+conv", 4)
     assert (seen[0].augment, seen[0].fit) == ("none", FitConfig.preset("layers"))
-    assert (seen[1].network, seen[1].prune) == ("relaxed:s-fc:2:weight", 0.05)
+    assert (seen[1].network, seen[1].prune) == ("relaxed:s-fc:2", 0.05)
     run("layers", "--relaxation", "0.3")
     assert seen[2] == layers_config("f-fc+conv", 4, relaxation=0.3)
     assert (seen[2].relaxation, seen[2].fit) == (0.3, FitConfig.preset("layers-equivariant"))
@@ -94,7 +105,7 @@ def test_json_has_the_layers(run, small, undrawn):
 
 @pytest.mark.parametrize("variant", ["s-fc+s-conv", "f-fc+conv+gconv", "gconv-separable"])
 def test_variants(run, small, undrawn, variant):
-    arguments = ("--length-scale", "hyperparameter") if variant.startswith("s-") else ()
+    arguments = ("--set", f"network=relaxed:{variant}:1:hyperparameter") if variant.startswith("s-") else ()
     assert run("layers", *small, "--variant", variant, *arguments, "--out", "a").code == 0
     record = read_run(Path("a"))
     assert {path.name for path in record.layers[0].paths} == set(variant.split("-s")[0].split("+"))
@@ -102,7 +113,7 @@ def test_variants(run, small, undrawn, variant):
 
 
 def test_invariance_and_equivariance_in_one_run(run, small, undrawn):
-    arguments = ("--augment", "affine:rotation", "--samples", "2", "--train-augment", "flips+shifts")
+    arguments = ("--set", "augment=affine:rotation", "--set", "num_samples=2", "--set", "train_augment=flips+shifts")
     assert run("layers", *small, *arguments, "--out", "a").code == 0
     record = read_run(Path("a"))
     assert [symmetry.name for symmetry in record.symmetries] == ["rotation"]
@@ -153,7 +164,7 @@ def test_a_complete_run_is_shown_again_and_goes_on_with_no_other_settings(run, s
 
 
 def test_plan(run, small, tmp_path):
-    code, out, err = run("layers", *small, "--plan", "--out", "a")
+    code, out, err = run("layers", *small, "--estimate", "--out", "a")
     assert (code, err) == (0, "")
     assert "network.blocks.0.paths.f-fc.read.weight" in out
     assert "40 × 1" in out
@@ -169,20 +180,23 @@ def test_plan(run, small, tmp_path):
         (("--alpha", "100000"), ["alpha", "got 100000"]),
         (("--alpha", "99999999999999999999"), ["alpha", "got 99999999999999999999"]),
         (
-            ("--alpha", "1000", "--variant", "fc", "--size", "1024", "--plan"),
+            ("--alpha", "1000", "--variant", "fc", "--set", "size=1024", "--estimate"),
             ["weights on images of 1024×1024", "narrower"],
         ),
         (("--seed", "99999999999999999999"), ["seed", "2^63"]),
         (("--task", "quadrant", "--num-train", "2"), ["no training image of class", "larger --num-train"]),
         (("--variant", "conv", "--baselines", "conv"), ["'conv' would be this network itself"]),
-        (("--length-scale", "weight"), ["'f-fc+conv' has no sparse path", "s-conv, s-fc, s-fc+s-conv"]),
+        (
+            ("--set", "network=relaxed:f-fc+conv:1:weight"),
+            ["has no sparse path", "s-conv, s-fc, s-fc+s-conv"],
+        ),
         (("--alpha", "wide"), ["--alpha", "valid integer"]),
-        (("--length-scale", "long"), ["can only be 'fixed'", "'long' came"]),
-        (("--length-scale", "long", "--variant", "s-fc"), ["'fixed', 'weight', 'hyperparameter'", "'long' came"]),
+        (("--set", "network=relaxed:f-fc+conv:1:long"), ["Expected length_scale='fixed'", "got 'long'"]),
+        (("--set", "network=relaxed:s-fc:1:long"), ["'fixed', 'weight', 'hyperparameter'", "got 'long'"]),
         (("--prune", "1.5"), ["between 0 and 1", "got 1.5"]),
         (("--baselines", "plain"), ["'plain' is about an augmentation"]),
-        (("--task", "digits"), ["one of none, digit, quadrant"]),
-        (("--size", "2"), ["'size' to be a whole number from 4 to 1,024", "got 2"]),
+        (("--task", "digits"), ["among none, digit, quadrant"]),
+        (("--set", "size=2"), ["'size' to be a whole number from 4 to 1,024", "got 2"]),
         (("--network", "mlp"), ["--network"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -204,14 +218,14 @@ def test_images_that_are_not_square_are_taken_as_they_are(run, tmp_path, undrawn
     arrays = {"x_train": random.random((12, 6, 4)), "y_train": np.arange(12) % 2}
     np.savez(tmp_path / "oblong.npz", **arrays)
     small = ("--data", "oblong.npz", *QUICK[:2], *QUICK[4:], "--out", "a")
-    assert_one_line_and_code_2(run("layers", *small), "square images", "6×4 pixels", "--size 0")
-    assert run("layers", *small, "--size", "0").code == 0
+    assert_one_line_and_code_2(run("layers", *small), "square images", "6×4 pixels", "--set size=none")
+    assert run("layers", *small, "--set", "size=none").code == 0
     assert read_run(Path("a")).config["size"] is None
     assert read_run(Path("a")).title.startswith("oblong: 12 images")
 
 
 def test_a_replaced_run_leaves_nothing_of_its_own_behind(run, small, undrawn, tmp_path):
-    first = ("--prune", "0.5", "--augment", "affine:rotation", "--samples", "2")
+    first = ("--prune", "0.5", "--set", "augment=affine:rotation", "--set", "num_samples=2")
     assert run("layers", *small, *first, "--out", "a").code == 0
     names = {"model.safetensors", "report.html", "run.json"}
     assert {path.name for path in (tmp_path / "a").iterdir()} == names | {"augment.json", "pruned.safetensors"}
@@ -221,7 +235,7 @@ def test_a_replaced_run_leaves_nothing_of_its_own_behind(run, small, undrawn, tm
 
 @pytest.mark.parametrize("augmented", [False, True])
 def test_the_simpler_network_can_be_loaded(run, small, images, undrawn, augmented):
-    arguments = ("--augment", "affine:rotation", "--samples", "2") if augmented else ()
+    arguments = ("--set", "augment=affine:rotation", "--set", "num_samples=2") if augmented else ()
     arguments += ("--variant", "fc+conv", "--prune", "0.9")
     assert run("layers", *small, *arguments, "--out", "a").code == 0
     record = read_run(Path("a"))

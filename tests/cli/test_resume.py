@@ -28,7 +28,16 @@ class Stopping(nn.Sequential):
 def network(image_shape, num_outputs):
     return Stopping(nn.Flatten(), nn.Linear(image_shape[1] * image_shape[2], 4), nn.Tanh(), nn.Linear(4, num_outputs))
 """
-ARGUMENTS = ("--network", "stopping:network", "--epochs", "8", "--burn-in", "1", "--batch-size", "15")
+ARGUMENTS = (
+    "--network",
+    "stopping:network",
+    "--epochs",
+    "8",
+    "--set",
+    "hyper.burn_in=1",
+    "--set",
+    "weights.batch_size=15",
+)
 FILES = ("model.safetensors", "augment.json")
 
 
@@ -47,7 +56,7 @@ def stopped(run, quick, tmp_path) -> Path:
 
 def test_a_stopped_run_goes_on_to_the_same_bits(stopped, run, quick, discovered):
     assert_one_line_and_code_2(run("discover", *quick, *ARGUMENTS, "--out", "stopped"), "unfinished", "--resume")
-    other = ("--samples", "3", "--out", "stopped", "--resume")
+    other = ("--num-samples", "3", "--out", "stopped", "--resume")
     assert_one_line_and_code_2(run("discover", *quick, *ARGUMENTS, *other), "num_samples = 2", "3 came")
     settings = stopped / "checkpoints" / "settings.json"
     kept = settings.read_text()
@@ -72,7 +81,7 @@ def test_a_complete_run_is_shown_again_when_it_is_resumed(discovered, run, quick
     assert outcome.code == 0
     assert "rotation" in outcome.out
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == written
-    changed = run("discover", *quick, "--out", "a", "--resume", "--augment-rate", "0.3")
+    changed = run("discover", *quick, "--out", "a", "--resume", "--set", "hyper.augment_lr=0.3")
     assert_one_line_and_code_2(changed, "hyper.augment_lr = None", "0.3 came")
 
 

@@ -46,7 +46,7 @@ def test_compare_ranks_by_evidence(run, runs):
 def test_compare_warns_of_different_data(run, runs):
     code, out, _ = run("compare", "better", "elsewhere")
     assert code == 0
-    assert "saw different data, by the setting data ('fashion-mnist', 'mnist-mini')" in out
+    assert "have different data, by the setting data ('fashion-mnist', 'mnist-mini')" in out
 
 
 def test_compare_as_json(run, runs):

@@ -58,8 +58,8 @@ def test_judged_states_are_dots_and_the_kept_one_a_star():
 def test_the_legend_names_only_what_is_drawn():
     shown = texts(evidence_figure(SPARSE["nothing judged"]()))
     assert "estimate of a hyper step" in shown
-    assert not {"judged", "kept"} & set(shown)
-    assert {"judged", "kept"} <= set(texts(evidence_figure(full_run())))
+    assert not {"evaluation", "selected"} & set(shown)
+    assert {"evaluation", "selected"} <= set(texts(evidence_figure(full_run())))
 
 
 def test_one_row_per_precision():

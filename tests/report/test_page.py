@@ -100,7 +100,10 @@ def test_the_numbers_are_there():
     assert summary(full_run()) in text
     for part in ("±87°", "90.96 % ★", "0.2910 ★", "-1,550.0", "-0.3100", "1000 × 784", "mnist-mini", "0.005"):
         assert part in text, part
-    assert "Each prediction averages over 16 transformed copies where there are transforms to average over" in text
+    assert (
+        "Each prediction averages over 16 augmentation samples; without an augmentation it is that of the image itself"
+        in text
+    )
     assert "counts as negligible when it moves the points of an image by less than half a pixel" in text
     assert text.count("★") == 4, "three best figures and their explanation"
 
@@ -108,14 +111,14 @@ def test_the_numbers_are_there():
 def test_a_run_without_transforms_does_not_speak_of_widths():
     text = outline("layers").text
     assert outline("layers").identifiers("figure") == ["figure-architecture", "figure-precisions", "figure-evidence"]
-    for word in ("width", "transformed copies", "The labels ignore"):
+    for word in ("width", "augmentation samples", "The labels ignore"):
         assert word not in text, word
     assert "layers 1 to 2 became mostly convolutional over the group" in text.lower()
 
 
 def test_each_path_has_a_row_and_off_paths_say_so():
     text = outline("full").text
-    assert text.count("(off)") == 2
+    assert text.count("(inactive)") == 2
     for part in ("layer 4", "93.00 %", "20,480", "2.1e6–3.6e6", "1.2e-06", "42,400 of 83,360", "network.blocks.0.f-fc"):
         assert part in text, part
     assert "its test accuracy from 90.96 % to 90.91 %" in text
@@ -126,10 +129,10 @@ def test_unequal_test_samples_are_said_to_be_unfair():
     other = dataclasses.replace(fixed, test=dataclasses.replace(fixed.test, num_samples=8))
     assert "the comparison is not fair" in page(dataclasses.replace(full_run(), baselines=[other]))
     same = page(dataclasses.replace(full_run(), baselines=[fixed]))
-    assert "averages over 16 transformed copies, the same number for all." in same
+    assert "averages over 16 augmentation samples, the same number for all." in same
 
 
-def test_a_network_without_transforms_is_compared_fairly_with_any_number_of_copies():
+def test_a_network_without_transforms_is_compared_fairly_with_any_number_of_samples():
     assert [(other.symmetries, other.test.num_samples) for other in full_run().baselines[:1]] == [([], 1)]
     assert "the comparison is not fair" not in page_of("full")
 
@@ -138,15 +141,15 @@ def test_a_network_without_transforms_is_compared_fairly_with_any_number_of_copi
     ("name", "expected"),
     [
         ("no history", "The run recorded no epochs"),
-        ("no samples", "The run kept no images"),
-        ("no matrices", "Not all of the transforms are known to be affine"),
+        ("no samples", "The record has no images"),
+        ("no matrices", "The flow is drawn only if all transforms are affine"),
         ("no test", "The run has no test data."),
         ("regression", "No baselines were run"),
         ("no evidence", "The run computed no evidence"),
-        ("bare", "This run did not come to its end."),
-        ("bare", "The run left no notes."),
-        ("layers", "The run learned no transforms, so there are no transformed images to show."),
-        ("layers", "Each prediction is that of one image as it is, for all."),
+        ("bare", "This run is incomplete."),
+        ("bare", "No notes."),
+        ("layers", "The run learned no augmentation."),
+        ("layers", "Each prediction is that of the image itself."),
     ],
 )
 def test_what_is_absent_is_said(name, expected):

@@ -6,7 +6,7 @@ import io
 import pytest
 from rich.console import Console
 
-from covary.report import (
+from covary.report.tables import (
     comparison_table,
     evidence_table,
     layers_table,
@@ -43,9 +43,9 @@ def cells(line: str) -> list[str]:
 
 def test_layers_have_a_row_per_path_and_mark_the_learned_one():
     lines = [cells(line) for line in printed(layers_table(full_run())).splitlines() if "conv" in line or "f-fc" in line]
-    assert lines[0] == ["layer 1", "f-fc (off)", "0.01", "1.6", "20480", "2.1e6–3.6e6", "1e-05", "1.2e-06"]
+    assert lines[0] == ["layer 1", "f-fc (inactive)", "0.01", "1.6", "20480", "2.1e6–3.6e6", "1e-05", "1.2e-06"]
     assert lines[1] == ["", "conv ◀", "99.99", "288.0", "360", "0.075–14", "11", ""]
-    assert [line[1] for line in lines] == [*["f-fc (off)", "conv ◀"] * 2, "f-fc", "conv ◀", "f-fc ◀", "conv"]
+    assert [line[1] for line in lines] == [*["f-fc (inactive)", "conv ◀"] * 2, "f-fc", "conv ◀", "f-fc ◀", "conv"]
     assert "turn error" not in printed(layers_table(full_run())), "there is no group"
     assert "turn error" in printed(layers_table(layers_run()))
 
@@ -56,12 +56,12 @@ def test_pruning_is_before_and_after():
     assert rows["parameters"] == ["83,360", "42,400"]
     assert rows["log evidence per datum"] == ["-1.5100", "-1.5000"]
     assert rows["test accuracy %"] == ["90.96", "90.91"]
-    assert rows["paths taken out"][1] == "network.blocks.0.f-fc, network.blocks.1.f-fc"
+    assert rows["removed paths"][1] == "network.blocks.0.f-fc, network.blocks.1.f-fc"
 
 
 def test_the_text_of_a_run_has_the_tables_it_has_numbers_for():
     assert "transform" in run_text(full_run())
-    assert "f-fc (off)" in run_text(full_run())
+    assert "f-fc (inactive)" in run_text(full_run())
     assert "transform" not in run_text(layers_run())
 
 

@@ -14,11 +14,8 @@ from ..errors import CovaryError, Interrupted
 
 # Command -> the module of this package with its function, and its help in one line.
 COMMANDS = {
-    "discover": (
-        "discover",
-        "Learn which transforms the labels of a data set ignore.",
-    ),
-    "layers": ("layers", "Learn how equivariant each layer of a network should be."),
+    "discover": ("runs", "Learn which transforms the labels of a data set ignore."),
+    "layers": ("runs", "Learn how equivariant each layer of a network should be."),
     "report": ("saved", "Draw the report of a saved run again."),
     "compare": ("saved", "Rank saved runs by their evidence."),
     "geometry": ("saved", "Measure sharpness and evidence of a saved network in two parametrizations."),

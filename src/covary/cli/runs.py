@@ -1,90 +1,318 @@
-"""One run as a command does it: planned or made, then printed."""
+"""`covary discover` and `covary layers`: a run with the settings of a preset, a file, flags and `--set`."""
 
 import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, Group, RenderableType
 
-from ..config import ExperimentConfig
-from ..experiments import Plan, discover, plan, prepared
-from ..records import RunRecord
-from ..report import (
-    evidence_table,
-    layers_table,
-    metrics_table,
-    pruning_table,
-    summary,
-    symmetries_table,
-)
-from ..training import is_first, process_group
-from .flags import RunFlags
+from ..config import BASELINES, ExperimentConfig, FitConfig, layers_config, parse_setting
+from ..config.settings import names_of
+from ..errors import CovaryError
 from .output import echo_json, print_rows
 
-SHOWN = ("title", "symmetries", "layers", "pruned", "evidence", "test", "baselines", "true_widths", "seconds")
+if TYPE_CHECKING:
+    from ..records import RunRecord
+
+# What the registries of data, networks and experiments know, for help and completion without torch.
+DATA_NAMES = ("mnist-mini", "mnist", "fashion-mnist", "cifar-10")
+NETWORK_NAMES = (
+    *("mlp", "mlp:WIDTH[-WIDTH…]", "cnn", "lenet", "resnet-DEPTH-WIDTH"),
+    *("relaxed:VARIANT:ALPHA[:LENGTH_SCALE]", "package.module:function"),
+)
+AUGMENTATION_NAMES = (
+    *("affine", "affine:NAME,NAME…", "correlated[:NAME,…]"),
+    *("flips", "quarter-turns", "dihedral", "one+another"),
+)
+TASK_NAMES = ("none", "digit", "quadrant")
+VARIANT_NAMES = (
+    *("fc", "conv", "f-fc", "fc+conv", "f-fc+conv", "s-conv", "s-fc", "s-fc+s-conv", "f-fc+conv+gconv"),
+    *("gconv-full", "gconv-separable", "gconv-depthwise", "gconv-pointwise"),
+)
+VARIANT, ALPHA = "f-fc+conv", 4
+RECORDED = ("title", "symmetries", "layers", "pruned", "evidence", "test", "baselines", "true_widths", "seconds")
 
 
-def perform(config: ExperimentConfig, flags: RunFlags) -> None:
-    """Nothing; the run that the settings ask for is made and printed, or only its needs are."""
-    if flags.plan_only:  # before any group: each process would plan for itself
-        if int(os.environ.get("RANK", "0")) == 0:
-            _print_plan(plan(config, prepared(config)), flags.as_json)
-        return
+def _option(
+    panel: str, text: str, *names: str, default: str | bool = True, offered: Callable[[], Sequence[str]] | None = None
+) -> Any:
+    """An option in a panel of the help; its default is shown, or is said there in words."""
+    completion = None if offered is None else lambda: list(offered())
+    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=default, autocompletion=completion)
+
+
+def _concrete(names: Sequence[str]) -> list[str]:
+    """Names that can be completed: those without a part for the user to choose."""
+    return [name for name in names if not any(letter.isupper() or letter in "[+…" for letter in name)]
+
+
+def _setting_names() -> list[str]:
+    """The names of all settings; those of training are named without "fit"."""
+    return [name for name in names_of(ExperimentConfig()) if name.partition(".")[0] != "fit"] + names_of(FitConfig())
+
+
+Data = Annotated[
+    str | None,
+    _option(
+        "Data",
+        f"One of {', '.join(DATA_NAMES)}; an .npz, a folder of class folders, or package.module:function.",
+        default="mnist-mini",
+        offered=lambda: DATA_NAMES,
+    ),
+]
+DataDir = Annotated[str | None, _option("Data", "The folder that is searched first for data sets.")]
+Symmetrize = Annotated[
+    str | None, _option("Data", "A known symmetry to add: rotate:DEGREES, translate:PIXELS or scale:FACTOR.")
+]
+NumTrain = Annotated[int | None, _option("Data", "Number of training images, drawn by the seed.", default="all")]
+Task = Annotated[
+    str | None,
+    _option(
+        "Data",
+        f"Each image in a random quadrant of a canvas: {', '.join(TASK_NAMES)}.",
+        default="none",
+        offered=lambda: TASK_NAMES,
+    ),
+]
+Network = Annotated[
+    str | None,
+    _option(
+        "Network",
+        f"One of {', '.join(NETWORK_NAMES)}.",
+        default="mlp",
+        offered=lambda: [*_concrete(NETWORK_NAMES), "resnet-8-16"],
+    ),
+]
+Augment = Annotated[
+    str | None,
+    _option(
+        "Network",
+        f"The augmentation to learn: none, {', '.join(AUGMENTATION_NAMES)}.",
+        default="affine",
+        offered=lambda: ["none", *_concrete(AUGMENTATION_NAMES)],
+    ),
+]
+NumSamples = Annotated[int | None, _option("Network", "Augmentation samples per image.", default="8")]
+Variant = Annotated[
+    str | None,
+    _option(
+        "Network",
+        f"The paths of each layer: {', '.join(VARIANT_NAMES)}.",
+        default=VARIANT,
+        offered=lambda: VARIANT_NAMES,
+    ),
+]
+Alpha = Annotated[
+    int | None, _option("Network", "The width of the network: channels of its first layer.", default=str(ALPHA))
+]
+Relaxation = Annotated[
+    float | None,
+    _option(
+        "Network",
+        "The initial size of all paths but the equivariant one; below 1 the run starts as the equivariant network.",
+        default="1",
+    ),
+]
+Epochs = Annotated[int | None, _option("Training", "Passes over the training images.", default="40; of layers 50")]
+Seed = Annotated[int | None, _option("Training", "The seed of everything random.", default="0")]
+Baselines = Annotated[
+    str | None,
+    _option("Training", f"Other trainings to compare with, joined by commas: {', '.join(BASELINES)}.", default="none"),
+]
+Prune = Annotated[float | None, _option("Training", "Remove paths with less than this share afterwards, such as 0.01.")]
+ConfigFile = Annotated[Path | None, _option("Settings", "A TOML file with settings.", "--config")]
+Set = Annotated[
+    list[str] | None,
+    _option(
+        "Settings",
+        "NAME=VALUE of any setting, such as hyper.lr=0.05; repeatable.",
+        "--set",
+        offered=lambda: [f"{name}=" for name in _setting_names()],
+    ),
+]
+PrintConfig = Annotated[
+    bool, _option("Settings", "Print every setting as TOML, for --config, and exit.", "--print-config")
+]
+Out = Annotated[Path, _option("Output", "The folder for record, network and report.")]
+Resume = Annotated[bool, _option("Output", "Continue the interrupted run in that folder.", "--resume")]
+AsJson = Annotated[bool, _option("Output", "Print JSON instead of tables.", "--json")]
+Estimate = Annotated[bool, _option("Output", "Print the estimated memory and time, and exit.", "--estimate")]
+
+
+def discover(
+    data: Data = None,
+    data_dir: DataDir = None,
+    symmetrize: Symmetrize = None,
+    num_train: NumTrain = None,
+    network: Network = None,
+    augment: Augment = None,
+    num_samples: NumSamples = None,
+    epochs: Epochs = None,
+    seed: Seed = None,
+    baselines: Baselines = None,
+    config: ConfigFile = None,
+    settings: Set = None,
+    print_config: PrintConfig = False,
+    out: Out = Path("runs/latest"),
+    resume: Resume = False,
+    estimate: Estimate = False,
+    as_json: AsJson = False,
+) -> None:
+    """Learn which transforms the labels of a data set ignore, and a network that ignores them.
+
+    Writes `run.json`, `model.safetensors`, `augment.json` and `report.html`, and replaces a complete run in the
+    folder. `--resume` continues an interrupted run. Several processes: `torchrun --nproc-per-node=2 -m covary
+    discover`.
+
+    These are the everyday flags. `--print-config` prints all settings, and the documentation describes them on its page
+    of settings. Precedence, from the lowest: preset, `--config`, flags, `--set`.
+
+    **Examples**
+
+    - `covary discover --symmetrize rotate:180 --baselines plain`
+    - `covary discover --data photos/ --network resnet-8-16 --augment flips+affine --estimate`
+    - `covary discover --set hyper.lr=0.05 --set weights.batch_size=100 --print-config > run.toml`
+    - `covary discover --config run.toml --resume`
+    """
+    _run(lambda _: ExperimentConfig(), locals())
+
+
+def layers(
+    data: Data = None,
+    data_dir: DataDir = None,
+    symmetrize: Symmetrize = None,
+    num_train: NumTrain = None,
+    task: Task = None,
+    variant: Variant = None,
+    alpha: Alpha = None,
+    relaxation: Relaxation = None,
+    epochs: Epochs = None,
+    seed: Seed = None,
+    baselines: Baselines = None,
+    prune: Prune = None,
+    config: ConfigFile = None,
+    settings: Set = None,
+    print_config: PrintConfig = False,
+    out: Out = Path("runs/latest"),
+    resume: Resume = False,
+    estimate: Estimate = False,
+    as_json: AsJson = False,
+) -> None:
+    """Learn how equivariant each layer of a network should be.
+
+    Each layer is a sum of paths, from free to equivariant, and the evidence selects by the priors which of them are
+    active. Writes `run.json`, `model.safetensors` and `report.html`; several processes, `--resume` and settings work
+    as in `covary discover`. `--set augment=affine` learns the invariance of the whole network in the same run.
+
+    These are the everyday flags. `--print-config` prints all settings, and the documentation describes them on its page
+    of settings. Precedence, from the lowest: preset, `--config`, flags, `--set`.
+
+    **Examples**
+
+    - `covary layers --task quadrant --num-train 4000`
+    - `covary layers --data cifar-10 --baselines map,conv --prune 0.01 --set train_augment=flips+shifts`
+    - `covary layers --variant s-fc+s-conv --estimate`
+    """
+    _run(lambda given: layers_config(VARIANT, ALPHA, relaxation=given.get("relaxation", 1.0)), locals())
+
+
+def _run(preset: Callable[[Mapping[str, Any]], ExperimentConfig], flags: Mapping[str, Any]) -> None:
+    """Do what the flags of a command ask for: print the settings or the estimate, or run and print the result."""
+    given = _given(flags)
+    config = preset(given).replace(**given)
+    if flags["print_config"]:
+        typer.echo(config.to_toml(), nl=False)
+    elif flags["estimate"]:
+        _print_estimate(config, flags["as_json"])
+    else:
+        _perform(config, flags["out"], flags["resume"], flags["as_json"])
+
+
+def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in a file, in flags and in `--set`, by name; the later of these have precedence."""
+    known = _setting_names()
+    chosen = {name: value for name, value in flags.items() if name in known and value is not None}
+    if "baselines" in chosen:
+        chosen["baselines"] = [name for name in dict.fromkeys(chosen["baselines"].replace(" ", "").split(",")) if name]
+    variant, alpha = flags.get("variant"), flags.get("alpha")
+    if variant is not None or alpha is not None:
+        chosen["network"] = layers_config(variant or VARIANT, ALPHA if alpha is None else alpha).network
+    return _from_file(flags["config"]) | chosen | dict(map(parse_setting, flags["settings"] or ()))
+
+
+def _from_file(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CovaryError(f"'{path}' is not valid TOML: {error}.") from error
+
+
+def _perform(config: ExperimentConfig, out: Path, resume: bool, as_json: bool) -> None:
+    from ..experiments import discover
+    from ..training import is_first, process_group
+
     with process_group():
-        run = discover(config, flags.out, resume=flags.resume)
+        record = discover(config, out, resume=resume)
         if is_first():
-            _print_run(run, flags.out, flags.as_json)
+            _print_run(record, out, as_json)
 
 
-def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
+def _print_run(run: "RunRecord", out: Path, as_json: bool) -> None:
+    from rich.console import Console, Group, RenderableType
+
+    from ..report import summary, tables
+
     if as_json:
-        echo_json({name: value for name, value in asdict(run).items() if name in SHOWN} | {"out": str(out)})
+        echo_json({name: value for name, value in asdict(run).items() if name in RECORDED} | {"out": str(out)})
         return
-    parts: list[tuple[object, RenderableType]] = [
-        (run.symmetries, symmetries_table(run)),
-        (run.layers, layers_table(run)),
+    shown: list[tuple[object, RenderableType]] = [
+        (run.symmetries, tables.symmetries_table(run)),
+        (run.layers, tables.layers_table(run)),
         (True, summary(run)),
-        (True, evidence_table(run)),
-        (run.test, metrics_table(run)),
-        (run.pruned, pruning_table(run)),
+        (True, tables.evidence_table(run)),
+        (run.test, tables.metrics_table(run)),
+        (run.pruned, tables.pruning_table(run)),
     ]
-    Console().print(Group(*(shown for there, shown in parts if there)))
-    typer.echo(f"The report lies in {out / 'report.html'}.")
+    Console().print(Group(*(table for exists, table in shown if exists)))
+    typer.echo(f"The report is in {out / 'report.html'}.")
 
 
-def _print_plan(needs: Plan, as_json: bool) -> None:
-    if as_json:
-        echo_json(asdict(needs))
+def _print_estimate(config: ExperimentConfig, as_json: bool) -> None:
+    from ..experiments import plan, prepared
+
+    if int(os.environ.get("RANK", "0")) != 0:  # before any group: each process would estimate for itself
         return
-    fits = needs.total_bytes <= needs.available_bytes
+    found = plan(config, prepared(config))
+    if as_json:
+        echo_json(asdict(found))
+        return
+    sizes = {
+        "data": found.data_bytes,
+        "weights, gradients, moments": found.weight_bytes,
+        "factors": found.factor_bytes,
+        "kernels": found.kernel_bytes,
+        "activations": found.activation_bytes,
+        "total": found.total_bytes,
+        "available": found.available_bytes,
+    }
+    times = {
+        "an epoch": found.epoch_seconds,
+        "a hyper step": found.hyper_seconds,
+        "an evaluation of the evidence": found.judge_seconds,
+        "the whole run, about": found.seconds,
+    }
     rows = [
-        {"what": "weights", "amount": f"{needs.num_params:,}"},
-        {"what": "images × copies", "amount": f"{needs.num_data:,} × {needs.num_samples}"},
-        *({"what": name, "amount": f"{size / 2**20:,.0f} MiB"} for name, size in _sizes(needs).items()),
-        *({"what": name, "amount": f"{value:,.1f} s"} for name, value in _times(needs).items() if value is not None),
+        {"what": "weights", "amount": f"{found.num_params:,}"},
+        {"what": "images × samples", "amount": f"{found.num_data:,} × {found.num_samples}"},
+        *({"what": name, "amount": f"{size / 2**20:,.0f} MiB"} for name, size in sizes.items()),
+        *({"what": name, "amount": f"{value:,.1f} s"} for name, value in times.items() if value is not None),
     ]
-    print_rows(needs.factors)
+    print_rows(found.factors)
     print_rows(rows)
-    typer.echo("It fits in memory." if fits else "It does not fit in memory, and would be refused.")
-
-
-def _sizes(needs: Plan) -> dict[str, int]:
-    return {
-        "data": needs.data_bytes,
-        "weights, gradients, moments": needs.weight_bytes,
-        "factors": needs.factor_bytes,
-        "kernels": needs.kernel_bytes,
-        "activations": needs.activation_bytes,
-        "in all": needs.total_bytes,
-        "available": needs.available_bytes,
-    }
-
-
-def _times(needs: Plan) -> dict[str, float | None]:
-    return {
-        "an epoch": needs.epoch_seconds,
-        "a hyper step": needs.hyper_seconds,
-        "a judgement": needs.judge_seconds,
-        "the whole run, about": needs.seconds,
-    }
+    fits = found.total_bytes <= found.available_bytes
+    typer.echo("It fits in memory." if fits else "It does not fit in memory, and the run would be refused.")

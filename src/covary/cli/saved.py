@@ -43,7 +43,8 @@ def compare(
     from rich.console import Console
 
     from ..records import read_run
-    from ..report import comparability, comparison, comparison_figure, comparison_table
+    from ..report import comparability, comparison, comparison_figure
+    from ..report.tables import comparison_table
 
     if len(runs) < 2:
         raise CovaryError(f"Expected two or more runs to compare, got {len(runs)}.")

@@ -52,8 +52,8 @@ def reproduce(
     from ..reproduce.cells import STUDY, discard, require_fresh
     from ..reproduce.figures import STUDY_FIGURES, study_table
 
-    check_choice("study", name, tuple(STUDIES))
-    check_choice("scale", scale, tuple(SCALES))
+    check_choice("study", name, STUDIES)
+    check_choice("scale", scale, SCALES)
     check_seed(seed)
     folder = out or Path("runs") / f"{name}-{scale}"
     cells = folder / CELLS
@@ -90,7 +90,7 @@ def bench(
     from ..benchmarks import WORKLOADS
     from ..benchmarks.scaling_figure import scaling_figure
 
-    check_choice("benchmark", name, tuple(WORKLOADS))
+    check_choice("benchmark", name, WORKLOADS)
     if plot is not None and name != "scaling":
         raise CovaryError(f"--plot draws the benchmark 'scaling', got '{name}'. Remove --plot, or run scaling.")
     if plot is not None:

@@ -60,7 +60,7 @@ def require_square(dataset: Dataset, what: str) -> None:
     if height != width:
         raise DataError(
             f"Expected square images for {what}, got {height}×{width} pixels in {dataset.name}. Pad or crop them "
-            "first, or leave out size and task (--size 0)."
+            "first, or leave out size and task (--set size=none)."
         )
     if height < LEAST_SIDE:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Pictures of how a run went, epoch by epoch: widths, evidence, precisions."""
+"""Figures of the course of a run over its epochs: widths, evidence, precisions."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,22 +15,22 @@ from .svg import COLORS, INK, MUTED, style
 
 TERMS = {
     "log_evidence": "log evidence",
-    "log_likelihood": "log-likelihood: the fit",
-    "log_prior": "log-prior: the price of the weights",
-    "log_volume": "log-volume: what the data leave open",
+    "log_likelihood": "log-likelihood: fit",
+    "log_prior": "log-prior: cost of the weights",
+    "log_volume": "log-volume: posterior volume",
 }
 MOST_GROUPS = 24
 BURN_IN = "#f1ece2"
 
 
 def burn_in(run: RunRecord) -> int:
-    """The number of recorded epochs before the first hyper step; 0 where there was none at all."""
+    """The number of recorded epochs before the first hyper step; 0 without any hyper step."""
     steps = [epoch.epoch for epoch in run.history if epoch.evidence is not None]
     return min(steps) - run.history[0].epoch if steps else 0
 
 
 def trajectories_figure(run: RunRecord) -> Figure:
-    """Widths over epochs, one panel per unit; true amounts are dotted, epochs before the first hyper step shaded."""
+    """Widths over epochs, one panel per unit; true amounts are dotted, the burn-in is shaded."""
     if not run.history or not run.symmetries:
         return empty_figure("No epochs were recorded.")
     groups = by_kind(run.symmetries)
@@ -57,7 +57,7 @@ def trajectories_figure(run: RunRecord) -> Figure:
 
 
 def _with_marks(handles: list[Line2D], labels: list[str], run: RunRecord) -> tuple[list[Line2D | Patch], list[str]]:
-    """The legend's lines, then what is dotted and what is shaded, where there is such a thing."""
+    """The legend's lines, then the entries for true amounts and burn-in if they are drawn."""
     marks: list[tuple[Line2D | Patch, str]] = []
     if any(symmetry.name in run.true_widths for symmetry in run.symmetries):
         marks.append((Line2D([], [], color=MUTED, linestyle=":"), "true amount"))
@@ -67,7 +67,7 @@ def _with_marks(handles: list[Line2D], labels: list[str], run: RunRecord) -> tup
 
 
 def evidence_figure(run: RunRecord) -> Figure:
-    """Log evidence per datum over epochs, then its three terms: estimates as a line, judged values as dots."""
+    """Log evidence per datum and its three terms over epochs: estimates as a line, evaluations as dots."""
     estimates = [(epoch.epoch, epoch.evidence) for epoch in run.history if epoch.evidence is not None]
     judged = [(epoch.epoch, epoch.judged) for epoch in run.history if epoch.judged is not None]
     if not estimates and not judged:
@@ -81,14 +81,14 @@ def evidence_figure(run: RunRecord) -> Figure:
             panel.plot(*_columns(line), "-", color=color, marker=_marker(line))
             panel.plot(*_columns(_per_datum(judged, term)), "o", color=INK)
             chosen = _per_datum([pair for pair in judged if pair[0] == kept], term)
-            if chosen:  # an unclipped line without points would have no extent, and the layout would collapse
+            if chosen:  # an unclipped line without points has no extent: the layout would collapse
                 panel.plot(*_columns(chosen), "*", color=COLORS[1], markersize=11, clip_on=False)
             panel.set_title(title)
         _epochs(axes, run)
         marks = {
             "estimate of a hyper step": (Line2D([], [], color=MUTED), bool(estimates)),
-            "judged": (Line2D([], [], color=INK, marker="o", linestyle=""), bool(judged)),
-            "kept": (Line2D([], [], color=COLORS[1], marker="*", markersize=9, linestyle=""), bool(chosen)),
+            "evaluation": (Line2D([], [], color=INK, marker="o", linestyle=""), bool(judged)),
+            "selected": (Line2D([], [], color=COLORS[1], marker="*", markersize=9, linestyle=""), bool(chosen)),
         }
         shown = {label: mark for label, (mark, there) in marks.items() if there}
         figure.legend(shown.values(), shown.keys(), loc="outside lower left", ncols=2, handlelength=1.4)
@@ -97,7 +97,7 @@ def evidence_figure(run: RunRecord) -> Figure:
 
 
 def _kept(history: Sequence[Epoch]) -> int | None:
-    """The epoch whose state was kept: the last that was the best so far."""
+    """The epoch whose state was selected: the last that was the best so far."""
     best = [epoch.epoch for epoch in history if epoch.best]
     return best[-1] if best else None
 
@@ -111,7 +111,7 @@ def _columns(pairs: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]
 
 
 def _marker(pairs: Sequence[tuple[int, float]]) -> str:
-    return "o" if len(pairs) == 1 else ""  # a line through one point would not be seen
+    return "o" if len(pairs) == 1 else ""  # a line through one point is invisible
 
 
 def _epochs(axes: Iterable[Axes], run: RunRecord) -> None:
@@ -127,7 +127,7 @@ def _epochs(axes: Iterable[Axes], run: RunRecord) -> None:
 
 
 def precisions_figure(run: RunRecord) -> Figure:
-    """The prior's precision of each group: a dot at the end of the run, a trail from its start."""
+    """The prior precision of each group: a dot at the last epoch, a line from the first."""
     if not run.history or not run.history[-1].precisions:
         return empty_figure("No precisions were recorded.")
     last = dict(list(run.history[-1].precisions.items())[:MOST_GROUPS])

@@ -1,29 +1,32 @@
-"""Pictures of what one run learned: widths, flow, samples, correlation, and the comparison of several runs.
+"""Figures of what a run learned: widths, samples, flow, correlation, layers; and the comparison of several runs.
 
-Each is as wide as the screen of a phone, so that its text keeps its size there. A record without the numbers for a
-figure gives a figure that says so.
+Each is as wide as a phone's screen, so that its text keeps its size there. A record without the numbers for a figure
+gives a figure that says so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from ..records import Pictures, RunRecord, Symmetry
-from ..records.words import amount, kind, plain_name, short, strength
-from .comparison import comparison
+from ..records import Layer, Pictures, RunRecord, Symmetry
+from ..records.words import amount, kind, layer_names, plain_name, short, strength
 from .svg import COLORS, INK, MUTED, PALE, style
+from .tables import comparison
 
 WIDTH = 3.6  # inches: 346 pixels, a phone's screen without its margins
-LABEL = 18  # letters that a name may take beside a figure
+LABEL = 18  # letters of a name beside a figure
 # An axis of bars reaches at least this far, so that a negligible width looks like one.
 LEAST_REACH = {"radians": 45.0, "half-widths": 25.0, "half-heights": 25.0, "log-scale": 25.0, "probability": 50.0}
 MOST_IMAGES, MOST_VERSIONS, MOST_FLOWS = 8, 8, 6
+KNOWN = ("conv", "fc", "gconv", "f-fc", "s-fc", "s-conv")  # the same path has the same color in every report
+LEAST_SHARE = 0.12  # of a bar, for its number to fit inside
 
 
 def widths_figure(run: RunRecord) -> Figure:
-    """Bars of the learned widths, one axis per unit, with the true amounts where they are known."""
+    """Bars of the learned widths, one axis per unit, with the true amounts if they are known."""
     if not run.symmetries:
         return empty_figure("No widths were learned.")
     groups = by_kind(run.symmetries)
@@ -41,7 +44,7 @@ def widths_figure(run: RunRecord) -> Figure:
 
 
 def by_kind(symmetries: Sequence[Symmetry]) -> dict[str, list[Symmetry]]:
-    """Symmetries by what their widths are measured in, in the order of their first."""
+    """Symmetries by the unit in which their widths are drawn, in order."""
     groups: dict[str, list[Symmetry]] = {}
     for symmetry in symmetries:
         groups.setdefault(kind(symmetry.unit), []).append(symmetry)
@@ -74,7 +77,7 @@ def _width_bars(panel: Axes, group: Sequence[Symmetry], run: RunRecord) -> None:
 
 
 def pictures_figure(run: RunRecord) -> Figure:
-    """A grid of images, each row one image as it is, then transformed as the labels allow."""
+    """A grid of images: each row is one image, followed by samples of the learned augmentation."""
     if run.samples is None:
         return empty_figure("No images were kept.")
     images = _images(run.samples)[:MOST_IMAGES, : 1 + MOST_VERSIONS]
@@ -109,7 +112,7 @@ def _images(samples: Pictures) -> np.ndarray:
 
 
 def flow_figure(run: RunRecord) -> Figure:
-    """Where each sampled transform moves the points of the first image: from an arrow's foot to its head."""
+    """Arrows that show how each sampled transform moves the points of the first image."""
     if run.samples is None or not run.samples.matrices:
         return empty_figure("Not all transforms are known to be affine: no flow.")
     matrices = run.samples.matrices[:MOST_FLOWS]
@@ -137,7 +140,7 @@ def flow_figure(run: RunRecord) -> Figure:
 
 
 def flow(matrix: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Points of a grid on [−1, 1]², (25, 2), and where content that lies there moves to.
+    """Points of a grid on [−1, 1]², (25, 2), and the points to which a transform moves them.
 
     The matrix maps output to input coordinates, so content moves by its inverse.
     """
@@ -148,7 +151,7 @@ def flow(matrix: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def correlation_figure(run: RunRecord) -> Figure:
-    """The learned correlation of the transforms' coefficients as a map with its numbers."""
+    """The learned correlation matrix of the transforms' coefficients."""
     if not run.correlation:
         return empty_figure("No correlation was learned.")
     names = [short(plain_name(symmetry.name), LABEL) for symmetry in run.symmetries]
@@ -168,6 +171,57 @@ def correlation_figure(run: RunRecord) -> Figure:
         panel.grid(False)
         panel.spines[:].set_visible(False)
     return figure
+
+
+def architecture_figure(run: RunRecord) -> Figure:
+    """A bar per layer, from input to output, divided by the relative effective parameters of its paths."""
+    if not run.layers:
+        return empty_figure("The network has no relaxed layers.")
+    colors = _path_colors(run.layers)
+    with style():
+        figure = Figure(figsize=(WIDTH, 1.15 + 0.27 * len(run.layers)), layout="constrained")
+        panel = figure.subplots()
+        shares = [{path.name: path.relative for path in layer.paths} for layer in run.layers]
+        divided_bars(panel, layer_names(run), shares, colors)
+        panel.set_xlabel("% of the layer's γ/P")
+        panel.xaxis.label.set_color(INK)
+        handles = [Patch(color=color) for color in colors.values()]
+        labels = [short(name, 12) for name in colors]
+        figure.legend(handles, labels, loc="outside upper left", ncols=3, handlelength=1.0)
+    return figure
+
+
+def divided_bars(
+    panel: Axes, names: Sequence[str], layers: Sequence[Mapping[str, float]], colors: Mapping[str, str]
+) -> None:
+    """Draw a bar per layer, from input to output, divided by the fractions of its paths.
+
+    Arguments:
+        panel: The axes to draw on.
+        names: The label of each layer.
+        layers: The fraction of each path of each layer, by the path's name.
+        colors: The color of each path.
+    """
+    for place, shares in enumerate(layers):
+        left = 0.0
+        for path, share in shares.items():
+            width = 100 * share
+            panel.barh(place, width, left=left, height=0.7, color=colors[path])
+            if share >= LEAST_SHARE:
+                center = left + width / 2
+                panel.text(center, place, f"{width:.0f}", ha="center", va="center", fontsize=7.5, color="white")
+            left += width
+    panel.set_yticks(range(len(layers)), names)
+    panel.set(xlim=(0, 100), ylim=(len(layers) - 0.4, -0.6))
+    panel.tick_params(axis="y", length=0)
+    panel.grid(False, axis="y")
+
+
+def _path_colors(layers: Sequence[Layer]) -> dict[str, str]:
+    """A color per path, in order of appearance."""
+    names = list(dict.fromkeys(path.name for layer in layers for path in layer.paths))
+    order = [*KNOWN, *(name for name in names if name not in KNOWN)]
+    return {name: COLORS[order.index(name) % len(COLORS)] for name in names}
 
 
 def comparison_figure(runs: Sequence[RunRecord]) -> Figure:
@@ -195,7 +249,7 @@ def comparison_figure(runs: Sequence[RunRecord]) -> Figure:
 
 
 def empty_figure(sentence: str) -> Figure:
-    """A figure that says why there is nothing to see."""
+    """A figure with one sentence, for a record without the numbers that would be drawn."""
     with style():
         figure = Figure(figsize=(WIDTH, 0.6))
         figure.text(0.02, 0.5, sentence, va="center", color=MUTED)

@@ -1,4 +1,4 @@
-"""One run as one HTML page that needs nothing else: no script, no network, no other file."""
+"""The report of a run: one HTML file without scripts, links or other files."""
 
 import json
 from collections.abc import Sequence
@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from .._files import write_text
 from ..records import Metrics, RunRecord
 from ..records.words import OFF, THRESHOLD, flat_settings, layer_names, path_precision, plain_name, strength, summary
-from .architecture import architecture_figure
 from .curves import burn_in, evidence_figure, precisions_figure, trajectories_figure
-from .figures import correlation_figure, flow_figure, pictures_figure, widths_figure
+from .figures import architecture_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
 from .svg import svg
 
 TERMS = {
@@ -26,7 +25,7 @@ TERMS = {
 
 
 class Drawing(NamedTuple):
-    """A figure of the page: its SVG, what it shows, and how to read it."""
+    """A figure of the page: its SVG, its label and its caption."""
 
     name: str
     svg: Markup
@@ -35,7 +34,12 @@ class Drawing(NamedTuple):
 
 
 def write_page(run: RunRecord, path: Path) -> None:
-    """One page into one file, atomically."""
+    """Write the report of a run to an HTML file, atomically.
+
+    Arguments:
+        run: The record of the run.
+        path: The file.
+    """
     write_text(path, page(run))
 
 
@@ -69,27 +73,25 @@ def page(run: RunRecord) -> str:
 
 
 def _figures(run: RunRecord) -> dict[str, Drawing]:
-    """The figures for which the run has numbers, by name."""
+    """The figures that the record has numbers for, by name."""
     drawn: list[Drawing] = []
     if run.symmetries:
         bars = "Learned widths, one bar per transform" + (", ◆ the true amount" if run.true_widths else "") + "."
         drawn.append(_drawing("widths", widths_figure(run), bars))
     if run.layers:
-        caption = "The learned architecture, from input to output: which path carries how much of each layer."
+        caption = "The learned architecture, from input to output: the fraction of each path in each layer."
         drawn.append(_drawing("architecture", architecture_figure(run), caption))
     if run.history and run.symmetries:
-        shaded = f" The first {burn_in(run)} epochs (shaded) train the weights alone." if burn_in(run) else ""
+        shaded = f" The first {burn_in(run)} epochs (shaded) train the weights only." if burn_in(run) else ""
         drawn.append(_drawing("trajectories", trajectories_figure(run), "Widths after each epoch." + shaded))
     if run.history and run.history[-1].precisions:
-        caption = "Prior precision of each group of weights: a trail from the first epoch, a dot at the last."
+        caption = "Prior precision of each group of weights: a line from the first epoch, a dot at the last."
         drawn.append(_drawing("precisions", precisions_figure(run), caption))
     if run.samples is not None:
-        caption = "Images as they are, then as the learned distribution transforms them: the labels stay the same."
+        caption = "Images, followed by samples of the learned augmentation: the labels stay the same."
         drawn.append(_drawing("pictures", pictures_figure(run), caption))
         if run.samples.matrices:
-            caption = (
-                "Where each sampled transform moves the points of the first image, from the arrow's foot to its head."
-            )
+            caption = "How each sampled transform moves the points of the first image, along the arrows."
             drawn.append(_drawing("flow", flow_figure(run), caption))
     if any(epoch.evidence or epoch.judged for epoch in run.history):
         caption = (
@@ -97,7 +99,7 @@ def _figures(run: RunRecord) -> dict[str, Drawing]:
         )
         drawn.append(_drawing("evidence", evidence_figure(run), caption))
     if run.correlation:
-        caption = "Correlation of the transforms' coefficients: far from 0 means that they happen together."
+        caption = "Correlation of the transforms' coefficients: far from 0, they occur together."
         drawn.append(_drawing("correlation", correlation_figure(run), caption))
     return {drawing.name: drawing for drawing in drawn}
 
@@ -135,7 +137,7 @@ def _tested(run: RunRecord) -> list[dict[str, Any]]:
 
 
 def _best(test: Metrics | None, tests: Sequence[Metrics]) -> set[str]:
-    """Metrics in which no other is better; none where there is nothing to compare with."""
+    """Metrics in which no other is better; empty if there is no other."""
     if test is None or len(tests) < 2:
         return set()
     best = {"nll"} if test.nll <= min(other.nll for other in tests) else set()
@@ -147,7 +149,7 @@ def _best(test: Metrics | None, tests: Sequence[Metrics]) -> set[str]:
 
 
 def _words(value: Any) -> str:
-    """A setting as one reads it: text bare, anything else as JSON."""
+    """A setting as text: strings without quotes, anything else as JSON."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Figures as SVG text that stands inside a page: the same numbers give the same bytes."""
+"""Figures as SVG text for a page: the same numbers give the same bytes."""
 
 import re
 import warnings
@@ -9,7 +9,7 @@ from io import StringIO
 import matplotlib.style
 from matplotlib.figure import Figure
 
-# Okabe and Ito's colors, which people with any kind of color vision can tell apart; yellow is too faint for a line.
+# Okabe and Ito's colors, which are distinct for any kind of color vision; yellow is too faint for a line.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B3A8E", "#7F7F7F")
 INK, MUTED, PALE = "#1b1f24", "#5c6570", "#a9b8c4"
 
@@ -48,33 +48,33 @@ SETTINGS = {
 
 
 def style() -> AbstractContextManager[None]:
-    """The settings that every figure is made and drawn with; those of the user come back afterwards."""
+    """The matplotlib settings of every figure, as a context; the user's are restored afterwards."""
     return matplotlib.style.context(SETTINGS, after_reset=True)
 
 
 def svg(figure: Figure, name: str = "figure") -> str:
-    """A figure as one `<svg>` element, without the head of a file, a date or anything to fetch.
+    """A figure as one `<svg>` element, without a file header, a date or links.
 
     Arguments:
-        figure: What `figures` returns.
-        name: What its inner identifiers start with, so that many figures can share a page.
+        figure: The figure.
+        name: The prefix of its identifiers, so that several figures can share a page.
     """
     text = StringIO()
     with style(), warnings.catch_warnings():
-        # The browser has letters that the font of the layout lacks.
+        # The browser has glyphs that matplotlib's font does not.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     whole = text.getvalue()
     body = whole[whole.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>\s*", "", body, count=1, flags=re.DOTALL)
-    # Text never holds a bare < or >, so these are the tags alone.
+    # Text never has a bare < or >, so these are the tags only.
     return re.sub(r"<[^>]+>", partial(_with_own_names, name, {}), body)
 
 
 def _with_own_names(name: str, numbers: dict[str, str], tag: re.Match[str]) -> str:
     text = tag.group()
     if text.startswith("<image"):
-        return re.sub(r' id="[^"]*"', "", text)  # a hash of the pixels: equal pictures would share it
+        return re.sub(r' id="[^"]*"', "", text)  # a hash of the pixels, which equal images would share
     return re.sub(
         r'(\bid="|href="#|url\(#)([^")]+)',
         lambda found: f"{found[1]}{name}-{_numbered(found[2], numbers)}",
@@ -83,7 +83,7 @@ def _with_own_names(name: str, numbers: dict[str, str], tag: re.Match[str]) -> s
 
 
 def _numbered(identifier: str, numbers: dict[str, str]) -> str:
-    """An identifier; one that is a hash by its place among them, since layouts differ beyond the digits that show."""
+    """An identifier; a hash is replaced by its number, because layouts differ in digits that are not shown."""
     if not re.fullmatch(r"[A-Za-z][0-9a-f]{10}", identifier):
         return identifier
     return numbers.setdefault(identifier, f"{identifier[0]}{len(numbers) + 1}")

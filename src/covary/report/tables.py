@@ -1,6 +1,7 @@
-"""Tables of a run for the terminal; their text is shown as it is, never read as markup."""
+"""Tables of runs for the terminal, whose text is never read as markup, and the comparison of several runs."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -8,13 +9,14 @@ from rich.text import Text
 
 from ..records import Metrics, RunRecord
 from ..records.words import layer_names, path_precision, plain_name, strength
-from .comparison import comparability, comparison
 
 NOTHING = "–"
+# Settings that determine the data of a run: evidences of different data cannot be compared.
+DATA_SETTINGS = ("data", "num_train", "symmetrize", "task")
 
 
 def symmetries_table(run: RunRecord) -> Table:
-    """What was learned: name, width, unit, what it means, how much that is."""
+    """The learned transforms: name, width, unit, meaning, amount."""
     shape = run.samples.shape if run.samples is not None else None
     rows = [
         [plain_name(s.name), f"{s.width:.3g}", s.unit, s.meaning, strength(s, shape), _true(run, s.name)]
@@ -24,23 +26,23 @@ def symmetries_table(run: RunRecord) -> Table:
 
 
 def layers_table(run: RunRecord) -> Table:
-    """What each relaxed layer became: a row per path, the learned one marked, with the layer's errors at its first."""
+    """The relaxed layers: a row per path, the learned one marked, with the layer's errors in its first row."""
     turned = any(layer.turn_error is not None for layer in run.layers)
     rows = []
     for name, layer in zip(layer_names(run), run.layers, strict=True):
         errors = [_error(layer.shift_error), *([_error(layer.turn_error)] if turned else [])]
         for path in layer.paths:
-            mark = " ◀" if path.name == layer.learned else " (off)" if path.off else ""
+            mark = " ◀" if path.name == layer.learned else " (inactive)" if path.off else ""
             numbers = [f"{100 * path.relative:.2f}", f"{path.effective:.1f}", str(path.num_params)]
             amounts = [path_precision(path.precisions), f"{path.weight_norm:.2g}"]
             rows.append([name, path.name + mark, *numbers, *amounts, *errors])
-            name, errors = "", [""] * len(errors)  # said once for a layer
+            name, errors = "", [""] * len(errors)  # once per layer
     heads = ["layer", "path", ">share %", ">γ", ">P", ">precision", ">norm", ">shift error"]
     return _table([*heads, ">turn error"] if turned else heads, rows)
 
 
 def pruning_table(run: RunRecord) -> Table:
-    """What taking switched-off paths out has changed: before and after."""
+    """The network before and after pruning."""
     rows: list[list[str]] = []
     if run.pruned is not None:
         done, before, after = run.pruned, run.pruned.evidence_before, run.pruned.evidence
@@ -51,14 +53,14 @@ def pruning_table(run: RunRecord) -> Table:
             ["test accuracy %", *accuracies],
             ["largest change of an output", NOTHING, f"{done.max_change:.2g}"],
             ["mean change", NOTHING, f"{done.mean_change:.2g}"],
-            ["paths taken out", NOTHING, ", ".join(done.removed) or "none"],
-            ["paths made stationary", NOTHING, ", ".join(done.replaced) or "none"],
+            ["removed paths", NOTHING, ", ".join(done.removed) or "none"],
+            ["paths replaced by stationary ones", NOTHING, ", ".join(done.replaced) or "none"],
         ]
     return _table(["pruned", ">before", "after"], rows)
 
 
 def run_text(run: RunRecord) -> str:
-    """The tables of what was learned as plain text, for `print`."""
+    """The tables of learned transforms and layers as plain text."""
     console = Console(width=120, color_system=None, force_terminal=False)
     with console.capture() as captured:
         if run.symmetries or not run.layers:
@@ -69,7 +71,7 @@ def run_text(run: RunRecord) -> str:
 
 
 def evidence_table(run: RunRecord) -> Table:
-    """The log evidence of the kept state and its three terms, per datum and in total."""
+    """The log evidence of the selected state and its three terms, per datum and in total."""
     rows = []
     if run.evidence is not None:
         for name in ("log_likelihood", "log_prior", "log_volume", "log_evidence"):
@@ -79,14 +81,65 @@ def evidence_table(run: RunRecord) -> Table:
 
 
 def metrics_table(run: RunRecord) -> Table:
-    """Test metrics of the learned network and of the baselines, where they were run."""
+    """Test metrics of the learned network and of the baselines."""
     tested = [("learned", run.test, run.seconds), *((b.name, b.test, b.seconds) for b in run.baselines)]
     rows = [[name, *_metrics(test), f"{seconds:.0f}"] for name, test, seconds in tested]
     return _table(["network", ">accuracy %", ">nll", ">ece", ">test data", ">samples", ">seconds"], rows)
 
 
+def comparison(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
+    """One row per run, the highest log evidence first, those without an evidence last.
+
+    `log_bayes_factor` is the log evidence minus that of the best: 0 for the best, negative for all others.
+    """
+    order = sorted(runs, key=lambda run: (run.evidence is None, -run.evidence.log_evidence if run.evidence else 0.0))
+    best = order[0].evidence.log_evidence if order and order[0].evidence else 0.0
+    rows = []
+    for number, run in enumerate(order, 1):
+        known = run.evidence
+        rows.append(
+            {
+                "rank": number if known else None,
+                "title": run.title,
+                "log_evidence": known and known.log_evidence,
+                "log_bayes_factor": known and known.log_evidence - best,
+                "log_likelihood": known and known.log_likelihood,
+                "log_prior": known and known.log_prior,
+                "log_volume": known and known.log_volume,
+                "num_data": known and known.num_data,
+                "curvature": known and known.curvature,
+                "accuracy": run.test and run.test.accuracy,
+                "complete": run.complete,
+            }
+        )
+    return rows
+
+
+def comparability(runs: Sequence[RunRecord]) -> list[str]:
+    """Reasons why the evidences of these runs cannot be compared, one sentence each; empty if they can."""
+    warnings = [f"'{run.title}' has no evidence and is listed last." for run in runs if run.evidence is None]
+    warnings += [f"'{run.title}' is incomplete: its evidence may rise." for run in runs if not run.complete]
+    known = [run.evidence for run in runs if run.evidence is not None]
+    differing = {
+        "are of different numbers of data": {str(evidence.num_data) for evidence in known},
+        "use different curvatures": {evidence.curvature for evidence in known},
+        "use different probes": {evidence.columns for evidence in known},
+        "are in different parametrizations": {run.config.get("parametrization", "Cartesian") for run in runs},
+    }
+    # the seed draws the images of `num_train`, the transforms of `symmetrize`, and the quadrants of a task
+    made = ("symmetrize", "task")
+    drawn = any(run.config.get("num_train") or any(run.config.get(s, "none") != "none" for s in made) for run in runs)
+    for setting in (*DATA_SETTINGS, "seed") if drawn else DATA_SETTINGS:
+        differing[f"have different data, by the setting {setting}"] = {repr(run.config.get(setting)) for run in runs}
+    for difference, found in differing.items():
+        if len(found) > 1:
+            listed = ", ".join(sorted(found))
+            warnings.append(f"The runs {difference} ({listed}): their evidences cannot be compared.")
+    return warnings
+
+
 def comparison_table(runs: Sequence[RunRecord]) -> RenderableType:
-    """Runs ranked by log evidence, after a sentence for each reason why the order may mean nothing."""
+    """Runs ranked by log evidence, after one sentence for each reason why they cannot be compared."""
     rows = []
     for row in comparison(runs):
         nats = [
@@ -104,7 +157,7 @@ def comparison_table(runs: Sequence[RunRecord]) -> RenderableType:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table whose columns stand to the right where their head starts with ">"."""
+    """A table; columns whose head starts with ">" are right-aligned."""
     table = Table()
     for head in heads:
         table.add_column(head.removeprefix(">"), justify="right" if head.startswith(">") else "left", overflow="fold")

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from ...records import Study
-from ...report.architecture import KNOWN, divided_bars
+from ...report.figures import KNOWN, divided_bars
 from ...report.svg import COLORS, INK, MUTED, PALE, style
 
 METHODS = {"MAP": PALE, "evidence": MUTED}  # grays: colors are for paths

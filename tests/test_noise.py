@@ -100,11 +100,11 @@ def test_float32_is_truncated_float64():
 @pytest.mark.parametrize("other", ["index", "seed", "stream", "position"])
 def test_neighbors_are_uncorrelated(other):
     index, num = torch.arange(40000), 40000
-    first = uniform(1, index, (2,), stream=Stream.SKETCH, dtype=torch.float64)
+    first = uniform(1, index, (2,), stream=Stream.CURVATURE, dtype=torch.float64)
     second = {
-        "index": uniform(1, index + 1, (2,), stream=Stream.SKETCH, dtype=torch.float64)[:, 0],
-        "seed": uniform(2, index, (2,), stream=Stream.SKETCH, dtype=torch.float64)[:, 0],
-        "stream": uniform(1, index, (2,), stream=Stream.SKETCH_SECOND, dtype=torch.float64)[:, 0],
+        "index": uniform(1, index + 1, (2,), stream=Stream.CURVATURE, dtype=torch.float64)[:, 0],
+        "seed": uniform(2, index, (2,), stream=Stream.CURVATURE, dtype=torch.float64)[:, 0],
+        "stream": uniform(1, index, (2,), stream=Stream.CURVATURE_SECOND, dtype=torch.float64)[:, 0],
         "position": first[:, 1],
     }[other]
     assert abs(torch.corrcoef(torch.stack([first[:, 0], second]))[0, 1]) < 4 / num**0.5

@@ -23,8 +23,8 @@ class Stream(IntEnum):
 
     GENERAL = 0
     AUGMENTATION = 1  # transforms of a datum
-    SKETCH = 2  # signs of random probes of Λ^½, for the factors
-    SKETCH_SECOND = 3  # the same for the second pass, independent of the first
+    CURVATURE = 2  # signs of random probes of Λ^½, for the factors
+    CURVATURE_SECOND = 3  # the same for the second pass, independent of the first
     SHUFFLE = 4  # order of data within an epoch
     SUBSET = 5  # the M of N data that a hyper step sees
     POSTERIOR = 6  # samples of weights

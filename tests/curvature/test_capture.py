@@ -1,4 +1,4 @@
-"""Captured passes: any control flow, nothing left behind, mistakes found."""
+"""Captured passes: any control flow, no side effects on the network, errors for mistakes."""
 
 import gc
 
@@ -18,7 +18,7 @@ from oracles.curvature import ggn, loss_of
 
 
 def traces(network: nn.Module) -> list[object]:
-    """Everything that a capture could leave on a network."""
+    """The state of a network that a capture could change."""
     found: list[object] = []
     for name, module in network.named_modules():
         found += [(name, sorted(module.__dict__)), (name, len(module._forward_hooks), len(module._backward_hooks))]
@@ -27,7 +27,7 @@ def traces(network: nn.Module) -> list[object]:
 
 
 @pytest.mark.parametrize("case", ["encoder layer", "cross attention", "tied embedding", "conv2d grouped"])
-def test_nothing_is_left_on_the_network(case):
+def test_the_network_is_unchanged(case):
     network, x = CASES[case].make(3)
     before = traces(network)
     logdet = kfac(network, (x, targets("categorical", 3))).logdet(1.0)
@@ -35,7 +35,7 @@ def test_nothing_is_left_on_the_network(case):
     assert traces(network) == before
 
 
-def test_nothing_is_left_when_the_forward_fails():
+def test_the_network_is_unchanged_when_the_forward_fails():
     network, _ = CASES["encoder layer"].make(3)
     before = traces(network)
     with pytest.raises(RuntimeError):
@@ -75,7 +75,7 @@ def test_graphs_are_freed_without_the_garbage_collector():
         gc.enable()
 
 
-def test_two_networks_in_one_process_do_not_meet():
+def test_two_networks_in_one_process_are_independent():
     first, x = CASES["conv2d"].make(3, seed=0)
     second, _ = CASES["conv2d"].make(3, seed=1)
     y = targets("categorical", 3)
@@ -132,7 +132,7 @@ class Positions(nn.Module):
         return self.head((x + torch.tanh(self.table(torch.arange(self.length)))).flatten(1))
 
 
-@pytest.mark.parametrize("num_data", [2, 3, 4])  # also where the number of positions is the number of data
+@pytest.mark.parametrize("num_data", [2, 3, 4])  # also if there are as many positions as data
 def test_a_layer_called_once_for_the_whole_batch_is_refused(num_data):
     with pytest.raises(ShapeError, match="expand an input that is shared by the batch"):
         kfac(Positions(3), (torch.randn(num_data, 3, 4), targets("categorical", num_data)))
@@ -164,7 +164,7 @@ def test_a_weight_used_outside_its_module_is_refused():
         diag(Functional(), (torch.randint(0, NUM_OUTPUTS, (3, 2)), targets("categorical", 3)))
 
 
-def test_outputs_of_the_wrong_shape_are_named():
+def test_outputs_of_a_wrong_shape_are_refused():
     with pytest.raises(ShapeError, match=r"outputs of shape \(1, 2, 4\).*Flatten the outputs"):
         kfac(nn.Linear(4, 4), (torch.randn(3, 2, 4), targets("categorical", 3)))
 
@@ -174,12 +174,12 @@ def test_an_empty_batch_is_refused():
         kfac(nn.Linear(4, 3), (torch.randn(0, 4), torch.zeros(0, dtype=torch.long)))
 
 
-def test_inference_mode_is_refused_with_the_way_out():
+def test_inference_mode_is_refused():
     with torch.inference_mode(), pytest.raises(CaptureError, match="inference_mode"):
         kfac(nn.Linear(4, 3), (torch.randn(2, 4), targets("categorical", 2)))
 
 
-def test_results_carry_a_graph_only_where_grad_mode_is_on():
+def test_results_have_a_graph_only_in_grad_mode():
     network, x = CASES["conv2d"].make(2)
     batch = (x, targets("categorical", 2))
     assert kfac(network, batch).logdet(1.0).requires_grad
@@ -207,8 +207,8 @@ def test_an_averaged_network_equals_the_explicit_loop():
     torch.testing.assert_close(ours, ggn(Loop(), x, loss_of("categorical", y)), rtol=1e-9, atol=1e-12)
 
 
-def test_a_gradient_that_vanishes_by_symmetry_is_no_mistake():
-    """A bias of the keys moves all scores alike: its gradient is rounding error, on both sides of the check."""
+def test_a_gradient_that_vanishes_by_symmetry_is_accepted():
+    """A bias of the keys shifts all scores equally: its gradient is rounding error, on both sides of the check."""
 
     class Scores(nn.Module):
         def __init__(self) -> None:

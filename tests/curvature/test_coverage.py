@@ -1,4 +1,4 @@
-"""The coverage table, and what is refused with a reason."""
+"""The coverage table, and errors for layers that are not covered."""
 
 import pytest
 import torch
@@ -42,7 +42,7 @@ def test_large_exact_blocks_are_diagonal():
     assert type(block).__name__ == "Diagonal"
 
 
-def test_a_parameter_without_rule_is_named_with_remedies():
+def test_a_parameter_without_rule_is_refused():
     network = nn.Sequential(nn.Linear(4, 4), nn.PReLU(), nn.Linear(4, 2))
     assert [row.name for row in coverage(network).uncovered] == ["1.weight"]
     with pytest.raises(UnsupportedLayerError, match=r"'1.weight' of module '1' \(PReLU\).*register_rule.*exclude"):
@@ -56,33 +56,33 @@ def test_a_frozen_parameter_needs_no_rule():
     assert "1.weight" not in blocks.blocks
 
 
-def test_weights_left_out_by_name_need_no_rule():
+def test_excluded_weights_need_no_rule():
     network = nn.Sequential(nn.Linear(4, 4), nn.PReLU(), nn.Linear(4, 2))
     names = covary.Prior(network, exclude="1.*").names
     blocks = kfac(covary.Model(network).restricted(names), (torch.randn(2, 4), LABELS))
     assert list(blocks.blocks) == ["0.weight", "0.bias", "2.weight", "2.bias"]
 
 
-def test_an_unknown_weight_is_named():
+def test_an_unknown_weight_is_refused():
     with pytest.raises(UnsupportedLayerError, match="got 'w'.*weight, bias"):
         coverage(nn.Linear(4, 2), ["w"])
 
 
-def test_batch_norm_in_training_mode_is_refused_with_the_reason():
+def test_batch_norm_in_training_mode_is_refused():
     network = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
     with pytest.raises(UnsupportedLayerError, match=r"Module '1' \(BatchNorm1d\) uses statistics"):
         kfac(network, (torch.randn(2, 4), LABELS))
     kfac(network.eval(), (torch.randn(2, 4), LABELS))
 
 
-def test_dropout_in_training_mode_is_refused_with_the_reason():
+def test_dropout_in_training_mode_is_refused():
     network = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 2))
     with pytest.raises(UnsupportedLayerError, match=r"Module '1' \(Dropout\) draws from the global random state"):
         kfac(network, (torch.randn(2, 4), LABELS))
     kfac(network.eval(), (torch.randn(2, 4), LABELS))
 
 
-def test_a_subclass_with_a_forward_of_its_own_has_no_rule():
+def test_a_subclass_with_its_own_forward_has_no_rule():
     class Doubled(nn.Linear):
         def forward(self, input: torch.Tensor) -> torch.Tensor:
             return 2 * super().forward(input)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cases import CASES, targets
-from covary.curvature import diag, jacobian
+from covary.curvature import capture, diag
 from oracles.curvature import ggn, loss_of
 
 
@@ -22,6 +22,6 @@ def test_diag_does_not_depend_on_how_the_data_are_cut(case, monkeypatch):
     network, x = CASES[case].make(5)
     y = targets("categorical", 5)
     whole = diag(network, (x, y)).diagonal()
-    monkeypatch.setattr(jacobian, "CHUNK_ENTRIES", 1)
+    monkeypatch.setattr(capture, "CHUNK_ENTRIES", 1)
     one_by_one = diag(network, (x, y)).diagonal()
     torch.testing.assert_close(one_by_one, whole, rtol=1e-12, atol=1e-14)

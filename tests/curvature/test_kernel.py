@@ -1,4 +1,4 @@
-"""The tangent kernel against the Jacobian by autograd, in both forms, and as the dual of the full curvature."""
+"""The tangent kernel against the Jacobian by autograd, computed in both ways, and as the dual of the full curvature."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ import covary
 from cases import CASES, NUM_OUTPUTS, TiedEmbedding, targets
 from covary.curvature import full
 from covary.curvature import kernel as tangents
-from covary.curvature.capture import capture
+from covary.curvature.capture import Captured, capture
 from covary.curvature.kernel import RowSizes, rows_are_cheaper, tangent_kernel
 from covary.curvature.passes import root_probes
 from covary.priors import weights_of
@@ -76,7 +76,7 @@ def test_samples_of_an_averaged_network_are_rows(form, monkeypatch):
 
 
 class TwoTables(nn.Module):
-    """One table read twice, with a position that has no gradient."""
+    """One table used twice, with a position that has no gradient."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def test_tables_that_are_used_twice(build, form, monkeypatch):
 
 
 @pytest.mark.parametrize("form", ["rows", "columns"])
-def test_a_bounded_number_of_rows_at_once_changes_nothing(form, monkeypatch):
+def test_chunks_of_rows_give_the_same_kernel(form, monkeypatch):
     network, x = CASES["conv2d grouped"].make(5)
     shifts = random_shifts(network, "layerwise")
     force(monkeypatch, form)
@@ -109,7 +109,7 @@ def test_a_bounded_number_of_rows_at_once_changes_nothing(form, monkeypatch):
 
 @pytest.mark.parametrize("form", ["rows", "columns"])
 def test_both_forms_have_the_derivative_of_the_full_curvature(form, monkeypatch):
-    """∂ log|I + K| = ∂ log|H + δ| in a width and the precision, though rows are made anew for the derivative."""
+    """∂ log|I + K| = ∂ log|H + δ| in a width and the precision, although rows are recomputed for the derivative."""
     force(monkeypatch, form)
     network, x = averaged(), torch.randn(4, 2)
     weights, (width,) = weights_of(network), network.augment.parameters()
@@ -126,7 +126,7 @@ def test_both_forms_have_the_derivative_of_the_full_curvature(form, monkeypatch)
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
 
 
-def test_fewer_columns_are_fewer_rows():
+def test_fewer_probes_are_fewer_rows():
     network, x = CASES["linear"].make(NUM_DATA)
     shifts = random_shifts(network, "layerwise")
     with torch.no_grad():
@@ -137,8 +137,8 @@ def test_fewer_columns_are_fewer_rows():
     torch.testing.assert_close(kernel, brute_force(network, x, shifts)[rows, rows], rtol=1e-10, atol=1e-12)
 
 
-def test_nothing_as_long_as_the_weight_is_formed_where_rows_are_cheaper(monkeypatch):
-    monkeypatch.setattr(tangents, "weight_vjp", lambda *arguments: pytest.fail("columns were formed"))
+def test_no_tensor_of_the_size_of_the_weight_if_rows_are_cheaper(monkeypatch):
+    monkeypatch.setattr(Captured, "vjp", lambda *arguments: pytest.fail("products were formed"))
     network = nn.Linear(200, 100, bias=False)
     captured = capture(network, torch.randn(4, 200), weights_of(network))
     tangent_kernel(captured, [torch.randn(4, 100)], {"weight": torch.tensor(1.0)})

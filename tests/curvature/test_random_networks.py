@@ -1,4 +1,4 @@
-"""Curvature of networks nobody chose: random layers, options, shapes, likelihoods and averages against brute force.
+"""Curvature of random networks: random layers, options, shapes, likelihoods and averages against brute force.
 
 Each test is made for every layer in turn, so that none depends on luck to be drawn; what stands before and after it,
 its options and the data are drawn. The oracle of KFAC is its definition: ``a`` is what a layer answers when its weight
@@ -28,10 +28,10 @@ from oracles.curvature import ggn, loss_of, matrix_root, output_hessian
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
 
 
-def examples(share: int) -> settings:
-    """A part of the examples of the profile: the tests are repeated for every layer."""
+def examples(divisor: int) -> settings:
+    """A fraction of the examples of the profile: the tests are repeated for every layer."""
     return settings(
-        max_examples=max(1, settings().max_examples // share),
+        max_examples=max(1, settings().max_examples // divisor),
         suppress_health_check=[HealthCheck.too_slow],
         phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),  # to explain a failure takes minutes
     )
@@ -72,7 +72,7 @@ class SelfAttention(nn.Module):
 
 
 class Readout(nn.Module):
-    """Three fixed random mixtures of everything: each position counts differently, and no weight is spent on it."""
+    """Three fixed random mixtures of everything: each position has another weight, without parameters."""
 
     def __init__(self, num_features: int) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Readout(nn.Module):
 
 
 class Jitter(nn.Module):
-    """Copies with normal noise on every entry."""
+    """Augmentation samples with normal noise on every entry."""
 
     names, hyperparameters = ("jitter",), ("widths",)
 
@@ -106,7 +106,7 @@ class Indices(nn.Module):
 
 
 class Relabel(nn.Module):
-    """Copies of a sequence of indices with each moved by a random number, cyclically."""
+    """Augmentation samples of a sequence of indices, each shifted cyclically by a random number."""
 
     names, widths = ("relabel",), torch.ones(1)
 
@@ -213,7 +213,7 @@ def repeated_convolution(draw: st.DrawFn, shape: Shape) -> nn.Module:
 
 
 def group_norm(draw: st.DrawFn, shape: Shape) -> nn.Module:
-    assume(math.prod(shape) > 1)  # one number has no variance, and torch refuses it
+    assume(math.prod(shape) > 1)  # one number has no variance, which torch does not allow
     groups = draw(divisors(shape[0])) if math.prod(shape[1:]) > 1 else 1
     return nn.GroupNorm(groups, shape[0])
 
@@ -250,7 +250,7 @@ def widest_padding(mode: str, size: int) -> int:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of data: its shapes, and the layers that may stand around the one that is tested."""
+    """A kind of data: its shapes, and the layers that may surround the tested one."""
 
     shapes: st.SearchStrategy[Shape]
     others: tuple[Layer, ...]
@@ -392,11 +392,11 @@ class Rows:
     g: Tensor
 
     def weights_of_a(self, traced: bool) -> Tensor:
-        """How often each row a counts, (R, Q)."""
+        """The weight of each row a, (R, Q)."""
         return self.g.square().sum((0, 3)) if traced else torch.ones(self.a.shape[:2])
 
     def weights_of_g(self, traced: bool) -> Tensor:
-        """How often each row g counts, (R, Q)."""
+        """The weight of each row g, (R, Q)."""
         return self.a.square().sum(2) if traced else torch.ones(self.a.shape[:2])
 
     def reduced(self) -> "Rows":
@@ -406,7 +406,7 @@ class Rows:
 def kfac_by_definition(
     problem: Problem, approx: str, index: Tensor, seed: int, traced: bool = False
 ) -> dict[str, Tensor]:
-    """The Kronecker product of every weight matrix that is multiplied with something, dense; plain or traced."""
+    """The Kronecker product of every weight matrix, dense; plain or traced."""
     layers = {f"{name}.weight": layer for name, layer in problem.network.named_modules() if multiplies(layer)}
     products: dict[str, Tensor] = {}
     data = [rows_of_datum(problem, n, layers, index, seed) for n in range(problem.num_data)]
@@ -416,7 +416,7 @@ def kfac_by_definition(
         g_factor = sum(torch.einsum("rq,crqg,crqh->qgh", r.weights_of_g(traced), r.g, r.g) for r in rows)
         factors = (a_factor, g_factor) if rows_are_inputs(layer) else (g_factor, a_factor)
         counts = [a.trace() for a in a_factor] if traced else [sum(len(r.a) for r in rows)] * len(a_factor)
-        # without curvature, such as behind units that are off, the product is zero whatever the count
+        # without curvature, such as behind inactive units, the product is zero for any count
         pairs = zip(*(factor.contiguous() for factor in factors), counts, strict=True)
         blocks = [torch.kron(left, right) / (count or 1) for left, right, count in pairs]
         products[name] = torch.block_diag(*blocks)
@@ -432,7 +432,7 @@ def rows_are_inputs(layer: nn.Module) -> bool:
 
 
 def rows_of_datum(problem: Problem, n: int, layers: dict[str, nn.Module], index: Tensor, seed: int) -> dict[str, Rows]:
-    """The rows of datum n, which goes through the network alone, so that nothing of other data can enter."""
+    """The rows of datum n, which is passed through the network alone, independent of other data."""
     calls: list[tuple[str, Tensor, Tensor]] = []
 
     def note(name: str) -> Callable:
@@ -451,7 +451,7 @@ def rows_of_datum(problem: Problem, n: int, layers: dict[str, nn.Module], index:
     root = matrix_root(output_hessian(problem.loss(datum), outputs.detach()).squeeze(0, 2))
     probes = [probe for _, _, probe in calls]
     pulled = [torch.autograd.grad(root_row @ outputs[0], probes, retain_graph=True) for root_row in root]
-    gradients = [torch.stack(parts) for parts in zip(*pulled, strict=True)]  # for each call (C, S, ...)
+    gradients = [torch.stack(calls) for calls in zip(*pulled, strict=True)]  # for each call (C, S, ...)
     found = [(name, rows_of_call(layers[name], x, g)) for (name, x, _), g in zip(calls, gradients, strict=True)]
     return {name: joined([rows for called, rows in found if called == name]) for name in layers}
 
@@ -463,7 +463,7 @@ def joined(calls: list[Rows]) -> Rows:
 def rows_of_call(layer: nn.Module, x: Tensor, gradient: Tensor) -> Rows:
     """The rows of one call: x has its samples (S, ...), gradient its outputs and samples (C, S, ...)."""
     groups = getattr(layer, "groups", 1)
-    g = gradient.sum(1)  # the mean over samples is part of the network: each gradient carries 1/S
+    g = gradient.sum(1)  # the mean over samples is part of the network: each gradient contains 1/S
     if isinstance(layer, tuple(TRANSPOSED.values())):
         return Rows(by_group(x.mean(0, keepdim=True), groups)[0], transposed_gradients(layer, x.shape[1:], g))
     answers = weight_answers(layer, x, groups).mean(0)
@@ -493,14 +493,14 @@ def one_hot_layer(layer: nn.Module, groups: int, column: int) -> Callable[[Tenso
 
 
 def weight_answers(layer: nn.Module, x: Tensor, groups: int) -> Tensor:
-    """a (S, R, Q, D): what the layer answers to weights that pick one entry of a."""
+    """a (S, R, Q, D): the outputs of the layer for weights that select one entry of a."""
     num_columns = len(layer.weight) if isinstance(layer, nn.Embedding) else layer.weight[0].numel()
     answers = [channels_first(layer, one_hot_layer(layer, groups, d)(x)) for d in range(num_columns)]
     return torch.stack([by_group(answer, groups)[..., 0] for answer in answers], -1)
 
 
 def transposed_gradients(layer: nn.Module, shape: Shape, gradient: Tensor) -> Tensor:
-    """g (C, R, Q, G): how much of the gradient an input of one at position r reaches through one entry of a row."""
+    """g (C, R, Q, G): the gradient with respect to one entry of a row, for an input of one at position r."""
     channels, space = shape[0], shape[1:]
     positions = torch.eye(math.prod(space)).view(-1, 1, *space).expand(-1, channels, *space)
     columns = []
@@ -511,7 +511,7 @@ def transposed_gradients(layer: nn.Module, shape: Shape, gradient: Tensor) -> Te
 
 
 def assert_same(ours: Tensor, expected: Tensor, label: str, largest: Tensor) -> None:
-    """Equality up to rounding; what is far below the largest entry of the whole curvature has only its digits."""
+    """Equality up to rounding, relative to the largest entry of the whole curvature."""
     torch.testing.assert_close(ours, expected, rtol=1e-8, atol=1e-11 * float(largest), msg=lambda m: f"{label}: {m}")
 
 
@@ -524,10 +524,10 @@ def assert_positive(block: Kron, exact: Tensor, name: str) -> None:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-@examples(share=6)
+@examples(divisor=6)
 @given(data=st.data())
 @torch.no_grad()
-def test_whatever_is_exact_is_the_brute_force_ggn(layer, data):
+def test_exact_blocks_are_those_of_the_brute_force_ggn(layer, data):
     problem = data.draw(problems(layer))
     batch = problem.x, problem.y
     expected = ggn(problem.network, problem.x, problem.loss(), problem.weights)
@@ -546,7 +546,7 @@ def test_whatever_is_exact_is_the_brute_force_ggn(layer, data):
 
 
 @pytest.mark.parametrize("layer", KRON_LAYERS)
-@examples(share=4)
+@examples(divisor=4)
 @given(data=st.data(), approx=st.sampled_from(("expand", "reduce")), seed=st.integers(0, 9), traced=st.booleans())
 def test_kfac_is_its_definition(layer, data, approx, seed, traced):
     problem = data.draw(problems(layer))
@@ -565,10 +565,10 @@ def test_kfac_is_its_definition(layer, data, approx, seed, traced):
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-@examples(share=8)
+@examples(divisor=8)
 @given(data=st.data(), curvature=st.sampled_from((full, diag, kfac, tkfac)))
 @torch.no_grad()
-def test_parts_of_the_data_in_any_order_add_up(layer, data, curvature):
+def test_chunks_of_the_data_in_any_order_add_up(layer, data, curvature):
     problem = data.draw(problems(layer, min_data=2))
     order = torch.tensor(data.draw(st.permutations(range(problem.num_data))))
     cut = data.draw(st.integers(1, problem.num_data - 1))
@@ -576,7 +576,7 @@ def test_parts_of_the_data_in_any_order_add_up(layer, data, curvature):
     whole = curvature(model, (problem.x, problem.y)).to_dense()
     first, second = (curvature(model, (problem.x[rows], problem.y[rows], rows)) for rows in (order[:cut], order[cut:]))
     assert_same(first.accumulate(second).to_dense(), whole, curvature.__name__, whole.max())
-    # the control: the bias of the last layer has an exact block, to which every datum adds something
+    # the control: the bias of the last layer has an exact block, to which every datum contributes
     assert first.to_dense()[-1, -1] < whole[-1, -1]
 
 
@@ -598,7 +598,7 @@ class FourLinear(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Tokens that attend to as many tokens as are left; `attention` is exchanged by the test."""
+    """Tokens that attend to the remaining tokens; `attention` is replaced by the test."""
 
     def __init__(self, attention: nn.Module, num_queries: int, key_size: int, num_outputs: int) -> None:
         super().__init__()
@@ -626,7 +626,7 @@ def write_out(fused: CrossAttention) -> CrossAttention:
     return written
 
 
-@examples(share=3)
+@examples(divisor=3)
 @given(
     heads=st.sampled_from((1, 2, 4)),
     num_queries=st.integers(1, 3),

@@ -1,4 +1,4 @@
-"""Curvature of an average whose samples do not count the same."""
+"""Curvature of an average over samples with unequal weights."""
 
 import pytest
 import torch
@@ -50,7 +50,7 @@ def test_kfac_of_a_deep_linear_network_is_exact_under_unequal_weights():
     blocks = dict(zip(names, diagonal_blocks(oracle, [ours[n].size for n in names]), strict=True))
     for name, dense in blocks.items():
         torch.testing.assert_close(ours[name].to_dense(), dense, rtol=1e-9, atol=1e-12)
-    # The control: the plain mean of the inputs makes another block.
+    # The control: the plain mean of the inputs gives another block.
     captured = capture(network, x, dict(weights_of(network)))
     factors = captured.factors["network.1.weight"][0].factors
     plain, weighted = (factors.averaged_inputs(w)[:, 0, 0] for w in (None, captured.sample_weights))
@@ -58,7 +58,7 @@ def test_kfac_of_a_deep_linear_network_is_exact_under_unequal_weights():
 
 
 @pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
-def test_two_passes_equal_one_graph_also_in_the_logits(curvature):
+def test_two_passes_equal_one_graph_in_the_logits_too(curvature):
     torch.manual_seed(0)
     inner = nn.Sequential(nn.Conv2d(1, 2, 2), nn.Tanh(), nn.Flatten(), nn.Linear(8, NUM_OUTPUTS))
     augment = Composed(FiniteGroup("flips", PROBABILITIES), Affine2d(("rotation",), initial_width=0.3))
@@ -106,7 +106,7 @@ def test_folded_rows_share_the_weights_of_their_datum():
             torch.testing.assert_close(ours[n, f], expected)
 
 
-def test_lookups_are_weighted_too():
+def test_lookups_with_weights():
     index, weights = torch.tensor([[[0], [2]], [[1], [1]]]), torch.tensor([[0.3, 0.7], [0.4, 0.6]])
     average = LookupFactors(index, 3, torch.float64).averaged_inputs(weights)[:, 0, 0]
     torch.testing.assert_close(average, torch.tensor([[0.3, 0.0, 0.7], [0.0, 1.0, 0.0]]))

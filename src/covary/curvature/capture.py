@@ -8,10 +8,10 @@ declares), batch-major: row n·S + s is sample s of datum n.
 As everywhere in torch, results are differentiable unless they are computed under `torch.no_grad()`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import torch
@@ -28,6 +28,7 @@ from .jacobian_factors import JacobianFactors
 from .rules import attend, rule_for
 
 RuleFunction = Callable[[Any, Tensor], Mapping[str, JacobianFactors]]
+CHUNK_ENTRIES = 2**24  # entries of the largest block of vector–Jacobian products in memory
 
 
 class Call(NamedTuple):
@@ -109,6 +110,19 @@ class Captured:
         filled = [probe.new_zeros(shape) if g is None else g for g, shape in zip(gradients, self.shapes, strict=True)]
         return [_split(g, self.num_samples, fold) for g, fold in zip(filled, self.folds, strict=True)]
 
+    def vjp(self, name: str, gradients: Sequence[Tensor], rows: slice) -> Float[Tensor, "n P"]:
+        r"""The products :math:`\hat J_n^\top v` of the data in `rows` for the weight `name`, summed over its calls.
+
+        Arguments:
+            name: The weight's name.
+            gradients: The gradients of one probe at each call, as returned by `pull`.
+            rows: The data.
+        """
+        products = [factors.vjp(gradients[call], rows) for call, factors in self.factors[name]]
+        if not products:
+            return self.outputs.new_zeros(rows.stop - rows.start, self.weights[name].numel())
+        return reduce(torch.add, products)
+
 
 def capture(
     network: nn.Module,
@@ -146,6 +160,13 @@ def capture(
     edges, shapes = [call.edge for call in calls], [call.shape for call in calls]
     samples = num_samples, num_sets, sample_weights
     return Captured(outputs, *samples, weights, structures, factors, edges, shapes, folds, differentiable)
+
+
+def row_slices(num_data: int, num_params: int) -> Iterator[slice]:
+    """Consecutive slices of the data whose products have a bounded number of entries."""
+    step = max(1, CHUNK_ENTRIES // max(1, num_params))
+    for start in range(0, num_data, step):
+        yield slice(start, min(start + step, num_data))
 
 
 def _forward(

@@ -10,8 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..linalg import AbstractPSD, Dense, Diagonal
-from .capture import Captured
-from .jacobian import row_slices, weight_vjp
+from .capture import Captured, row_slices
 from .rows import called
 
 FULL = "all weights"  # the name of the one block of a full GGN
@@ -56,7 +55,7 @@ def dense_block(captured: Captured, names: Sequence[str], gradients: Sequence[Te
     num_params = sum(captured.weights[name].numel() for name in names)
     matrix: Tensor | None = None
     for rows in row_slices(len(captured.outputs), num_params):
-        columns = torch.cat([weight_vjp(captured, name, gradients, rows) for name in names], 1)
+        columns = torch.cat([captured.vjp(name, gradients, rows) for name in names], 1)
         part = columns.T @ columns
         matrix = part if matrix is None else matrix + part
     assert matrix is not None, "a batch has at least one datum"
@@ -67,7 +66,7 @@ def diagonal_block(captured: Captured, name: str, gradients: Sequence[Tensor]) -
     """The sum over data of one probe's squared Jacobian products for one weight."""
     values: Tensor | None = None
     for rows in row_slices(len(captured.outputs), captured.weights[name].numel()):
-        part = weight_vjp(captured, name, gradients, rows).square().sum(0)
+        part = captured.vjp(name, gradients, rows).square().sum(0)
         values = part if values is None else values + part
     assert values is not None, "a batch has at least one datum"
     return Diagonal(values, name=name)

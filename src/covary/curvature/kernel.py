@@ -19,8 +19,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from .capture import CallFactors, Captured
-from .jacobian import row_slices, weight_vjp
+from .capture import CallFactors, Captured, row_slices
 from .jacobian_factors import DirectVJP, LookupFactors, OuterFactors
 
 Gradients = Sequence[Sequence[Tensor]]  # K probes, each with the gradient at every call's output
@@ -118,7 +117,7 @@ def _weight_kernel(captured: Captured, name: str, gradients: Gradients, shift: T
 def _by_products(captured: Captured, name: str, gradients: Gradients, shift: Tensor) -> Float[Tensor, "KN KN"]:
     r"""The Gram matrix of explicit products :math:`\hat J^\top v`."""
     everything = slice(0, len(captured.outputs))
-    jacobian = torch.cat([weight_vjp(captured, name, probe, everything) for probe in gradients])
+    jacobian = torch.cat([captured.vjp(name, probe, everything) for probe in gradients])
     if shift.ndim == 0:
         return (jacobian @ jacobian.T) / shift
     scaled = jacobian * shift.rsqrt()

@@ -22,7 +22,6 @@ from ..noise import Stream, rademacher
 from .capture import Captured, capture
 from .coverage import require_coverage
 from .exact import FULL, accumulate
-from .jacobian import weight_vjp
 from .registry import BlocksFunction, Curvature
 
 ROWS_AT_ONCE = 2048  # rows of the inner batch in one chunk
@@ -98,7 +97,7 @@ def captured_batch(model: Model, weights: Mapping[str, nn.Parameter], batch: Ind
 
 
 def draw_probes(
-    model: Model, captured: Captured, batch: IndexedBatch, probes: Probes, seed: int, stream: int = Stream.SKETCH
+    model: Model, captured: Captured, batch: IndexedBatch, probes: Probes, seed: int, stream: int = Stream.CURVATURE
 ) -> Iterator[Float[Tensor, "N C"]]:
     """The probes of a chunk; the signs of random ones are a function of (seed, stream, identity)."""
     signs = None
@@ -176,7 +175,7 @@ def check_jacobian_factors(network: nn.Module, x: Tensor, weights: Mapping[str, 
             }
             largest = max((float(gradient.norm()) for gradient in expected.values()), default=0.0)
             for name, theirs in expected.items():
-                ours = weight_vjp(captured, name, gradients, slice(0, num_data)).sum(0)
+                ours = captured.vjp(name, gradients, slice(0, num_data)).sum(0)
                 _require_equal(name, ours, theirs, largest)
 
 

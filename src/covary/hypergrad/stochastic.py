@@ -166,7 +166,7 @@ def chosen_probes(
 
 def draw_outputs(captured: Captured, batch: IndexedBatch, seed: int) -> Int[Tensor, " M"]:
     """One output for each datum, uniform, a function of (seed, identity)."""
-    noise = uniform(seed, batch.identity, stream=Stream.SKETCH, dtype=torch.float64)
+    noise = uniform(seed, batch.identity, stream=Stream.CURVATURE, dtype=torch.float64)
     return (captured.outputs.shape[1] * noise).long()
 
 

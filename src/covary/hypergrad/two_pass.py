@@ -127,7 +127,7 @@ def model_gradient(
         seed: The seed of this pass.
     """
     parameters = model_hyperparameters(model)
-    curvature, stream = cotangents.curvature, Stream.SKETCH if share_probes else Stream.SKETCH_SECOND
+    curvature, stream = cotangents.curvature, Stream.CURVATURE if share_probes else Stream.CURVATURE_SECOND
     total, num_read = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}, 0
     for captured, batch in captured_chunks(model, batches, seed):
         part = curvature.blocks(captured, draw_probes(model, captured, batch, curvature.probes, seed, stream))

@@ -23,7 +23,6 @@ from torch import Tensor
 from ..batches import as_batches
 from ..curvature.capture import Captured, capture
 from ..curvature.exact import FULL
-from ..curvature.jacobian import weight_vjp
 from ..curvature.jacobian_factors import OuterFactors
 from ..curvature.passes import ROWS_AT_ONCE
 from ..linalg import AbstractPSD, Block, Dense, Diagonal, Kron
@@ -204,7 +203,7 @@ def _pair(
         return _rows_pair(captured, name, gradients, block, shift)
     names = captured.weights if name == FULL else (name,)
     everything = slice(0, len(captured.outputs))
-    per_output = [torch.cat([weight_vjp(captured, n, g, everything) for n in names], 1) for g in gradients]
+    per_output = [torch.cat([captured.vjp(n, g, everything) for n in names], 1) for g in gradients]
     columns = torch.stack(per_output, 1)
     return Pair(block.solve(columns, shift), columns)
 

@@ -21,7 +21,7 @@ MASKS = {
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("mask", MASKS)
-def test_the_steps_give_what_the_fused_function_gives(mask, bias, batch_first):
+def test_the_steps_equal_the_fused_function(mask, bias, batch_first):
     torch.manual_seed(0)
     module = nn.MultiheadAttention(4, 2, batch_first=batch_first, bias=bias)
     x = torch.randn((3, 4, 4) if batch_first else (4, 3, 4))

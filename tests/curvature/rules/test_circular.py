@@ -39,13 +39,13 @@ def test_products_are_those_of_all_patches(kernel_size: tuple[int, int], space: 
     torch.testing.assert_close(circular_gram(features, kernel_size), gram_of_patches(features, kernel_size), **EXACT)
 
 
-def test_patches_that_end_at_the_border_have_other_products() -> None:
+def test_patches_with_zero_padding_have_other_products() -> None:
     features = images(3, 1, 2, 5, 5)
     rows = functional.unfold(functional.pad(features[:, 0], (1, 1, 1, 1)), 3).transpose(1, 2).flatten(0, 1)
     assert not torch.allclose(circular_gram(features, (3, 3))[0], rows.T @ rows, rtol=0.05)
 
 
-def test_products_can_be_differentiated() -> None:
+def test_products_are_differentiable() -> None:
     features = images(2, 1, 2, 3, 3).requires_grad_()
     weights = images(1, 18, 18)
     slopes = [
@@ -79,7 +79,7 @@ LONG = {
 
 @pytest.mark.parametrize("options", [{}, {"group_approx": "expand"}, {"common_gradients": True}], ids=str)
 @pytest.mark.parametrize("name", [*SHORT, *LONG])
-def test_factors_do_not_depend_on_the_way(name: str, options: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shortcut_gives_the_same_factors(name: str, options: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     network = nn.Sequential((SHORT | LONG)[name](), nn.Tanh(), nn.Flatten(), nn.LazyLinear(2))
     batch = images(5, 4, 4, 4), torch.zeros(5, dtype=torch.long)
@@ -101,7 +101,7 @@ def test_factors_do_not_depend_on_the_way(name: str, options: dict, monkeypatch:
 
 
 def test_few_data_keep_their_rows() -> None:
-    """Fewer rows than entries of a patch: the rows are the shorter way then."""
+    """With fewer rows than entries of a patch the rows are faster."""
     torch.manual_seed(0)
     network = nn.Sequential(Conv(4, 3), nn.Flatten(), nn.Linear(12, 2))
     with torch.no_grad():

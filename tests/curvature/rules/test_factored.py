@@ -1,4 +1,4 @@
-"""Dense and factored layers in the curvature: exact where they must be, with one block per channel."""
+"""Curvature of dense and factored layers: exact cases, and one block per channel."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ def deep(activation: type[nn.Module] = nn.Tanh) -> nn.Module:
 
 
 def block_diagonal(matrix: torch.Tensor, block: Kron) -> torch.Tensor:
-    """The part of a dense block that one Kronecker product per channel keeps."""
+    """The diagonal blocks of a dense matrix, one per channel."""
     num_blocks = max(len(t) if t.ndim == 3 else 1 for t in block.tensors)
     return torch.block_diag(*diagonal_blocks(matrix, [len(matrix) // num_blocks] * num_blocks))
 
@@ -133,7 +133,7 @@ def unequal(seed: int) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("name", ["0.read.weight", "0.write.weight"])
-def test_own_gradient_factors_are_much_closer_to_the_truth_than_common_ones(name):
+def test_separate_gradient_factors_are_much_closer_to_the_exact_blocks_than_common_ones(name):
     """Relative errors against the exact blocks, over the seeds: 0.57–0.77 against 2.4–5.0, 0.15–0.28 against 1.0."""
     for seed in range(3):
         network, x, y = unequal(seed)
@@ -147,7 +147,7 @@ def test_own_gradient_factors_are_much_closer_to_the_truth_than_common_ones(name
         assert errors[0] < 0.5 * errors[1]
 
 
-def test_a_convolution_of_covary_has_the_rule_of_torch():
+def test_covarys_convolution_has_the_rule_of_torchs():
     network = nn.Sequential(Conv(2, 3), nn.Tanh(), Conv(3, 2), nn.Flatten(), nn.Linear(18, NUM_OUTPUTS))
     x, y = torch.randn(3, *IN), targets("categorical", 3)
     ours = full(network, (x, y)).to_dense()

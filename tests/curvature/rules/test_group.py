@@ -1,4 +1,4 @@
-"""Curvature of group convolutions: exact columns everywhere, Kronecker factors where they must be exact."""
+"""Curvature of group convolutions: exact products, and the cases in which Kronecker factors are exact."""
 
 import pytest
 import torch
@@ -55,7 +55,7 @@ def test_full_is_the_hessian_of_the_linearized_loss(name, factorization, generat
     torch.testing.assert_close(ours, ggn(network, x, loss_of("categorical", y)), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("side", [2, 3])  # an even side takes the other way through the layer
+@pytest.mark.parametrize("side", [2, 3])  # the layer treats even sides differently
 def test_full_of_an_averaged_network(side, generator):
     inner, (x, y) = network_over(P4, "full", generator, side), batch(2, generator)
     network = covary.Averaged(inner, FiniteGroup("flips", 0.2), 4)
@@ -110,7 +110,7 @@ def test_kfac_is_exact_for_one_datum_one_element_and_one_position(factorization,
     oracle = blocks_of(ggn(network, x, loss_of("categorical", y)), ours)
     for name, block in ours.blocks.items():
         exact = oracle[name]
-        if block.tensors[0].ndim == 3:  # channel by channel: blocks are exact, what is between them is left out
+        if block.tensors[0].ndim == 3:  # channel by channel: blocks are exact, entries between them are omitted
             exact = torch.block_diag(*diagonal_blocks(exact, [len(exact) // 2] * 2))
         torch.testing.assert_close(block.to_dense(), exact, rtol=1e-9, atol=1e-12)
 
@@ -125,7 +125,7 @@ def linear_network(factorization, pooled, generator):
     ("factorization", "approx"), [("full", "reduce"), ("pointwise", "reduce"), ("pointwise", "expand")]
 )
 def test_kfac_of_a_deep_linear_network_is_exact(factorization, approx, generator):
-    """Reduce where outputs are means over the group, expand where every slice is an output."""
+    """Reduce if outputs are means over the group, expand if every slice is an output."""
     network = linear_network(factorization, approx == "reduce", generator)
     x = torch.randn(5, 12, 1, 1, generator=generator)
     y = network(x).detach()
@@ -161,7 +161,7 @@ def test_factors_of_batches_add_up(generator):
 
 
 def test_curvature_is_differentiable_in_the_weights(generator):
-    """What the hyper-gradient needs: derivatives of the factors, through the layer's own backward pass."""
+    """The hyper-gradient needs derivatives of the factors, through the layer's backward pass."""
     network, (x, y) = network_over(P4, "full", generator), batch(2, generator)
     weight = network[0].stages.kernel.weight
     kfac(network, (x, y)).trace().backward()

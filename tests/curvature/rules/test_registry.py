@@ -1,4 +1,4 @@
-"""A user's own rule: the example of the documentation, right and wrong."""
+"""Rules of users: the example of the documentation, and a wrong rule."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ def _own_table(monkeypatch):
 
 
 def prelu(module: nn.PReLU, inputs: Tensor) -> dict[str, DirectVJP]:
-    """One slope for all features: its derivative is the negative part of the input."""
+    """One coefficient for all features: its derivative is the negative part of the input."""
     del module
     return {"weight": DirectVJP(lambda gradient: (gradient * inputs.clamp(max=0)).flatten(1).sum(1, keepdim=True))}
 
@@ -44,7 +44,7 @@ def test_a_wrong_rule_is_found_before_it_is_used():
 
 
 class Mixer(nn.Module):
-    """A weight over features, shared by two halves of the input that are the same layer's rows."""
+    """A weight over features, shared by two halves of the input, which are the rows of the layer."""
 
     def __init__(self) -> None:
         super().__init__()

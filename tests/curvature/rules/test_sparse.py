@@ -1,4 +1,4 @@
-"""Sparse layers in the curvature: values by projected factors, anchors and length-scales exactly."""
+"""Curvature of sparse layers: projected factors of values, exact blocks of anchors and length-scales."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def deep(length_scale: str = "weight", activation: type[nn.Module] = nn.Tanh) ->
         nn.Flatten(),
         nn.Linear(8, NUM_OUTPUTS),
     )
-    with torch.no_grad():  # off the symmetric starting points, where slopes cancel
+    with torch.no_grad():  # away from the symmetric initial points, where derivatives cancel
         for name, parameter in network.named_parameters():
             parameter.add_((0.2 if name.endswith(("omega", "offsets")) else 0.5) * torch.randn(parameter.shape))
     return network
@@ -111,7 +111,7 @@ def test_kfac_of_a_deep_linear_network_is_exact(num_samples):
 
 @pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_gradient_of_a_length_scale(curvature):
-    """Two passes, one graph and central differences agree on what the evidence says about ω."""
+    """Two passes, one graph and central differences give the same gradient in ω."""
     network, likelihood = deep("hyperparameter"), covary.Categorical()
     prior = covary.Prior(network, precision=0.7)
     data = (torch.randn(5, *IN), targets("categorical", 5))

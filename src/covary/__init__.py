@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         posterior,
     )
     from .batches import as_batches
-    from .config import FitConfig
+    from .config import EvalConfig, FitConfig, HyperConfig, WeightConfig
     from .curvature import Curvature
     from .evidence import EvidenceTerms, conditional_log_evidence, effective_parameters, log_evidence
     from .layer_summary import prune, summarize_layers
@@ -40,21 +40,26 @@ if TYPE_CHECKING:
     from .networks import Averaged
     from .posterior import Laplace
     from .priors import Prior
-    from .training import Run, fit
+    from .training import Callback, Checkpoints, Run, fit
 
 __version__ = "0.1.0"
 __all__ = [
     "Averaged",
     "Bernoulli",
+    "Callback",
     "Categorical",
+    "Checkpoints",
     "Curvature",
+    "EvalConfig",
     "EvidenceTerms",
     "FitConfig",
     "Gaussian",
+    "HyperConfig",
     "Laplace",
     "Model",
     "Prior",
     "Run",
+    "WeightConfig",
     "as_batches",
     "augment",
     "conditional_log_evidence",
@@ -80,8 +85,8 @@ __all__ = [
 # Module -> the names that it provides here; what is in `__all__` and not in this table is a module itself.
 _PROVIDES = {
     "batches": ("as_batches",),
-    "config": ("FitConfig",),
     "curvature": ("Curvature",),
+    "config": ("EvalConfig", "FitConfig", "HyperConfig", "WeightConfig"),
     "evidence": ("EvidenceTerms", "conditional_log_evidence", "effective_parameters", "log_evidence"),
     "layer_summary": ("prune", "summarize_layers"),
     "likelihoods": ("Bernoulli", "Categorical", "Gaussian"),
@@ -89,7 +94,7 @@ _PROVIDES = {
     "networks": ("Averaged",),
     "posterior": ("Laplace",),
     "priors": ("Prior",),
-    "training": ("Run", "fit"),
+    "training": ("Callback", "Checkpoints", "Run", "fit"),
 }
 _HOMES = {name: module for module, names in _PROVIDES.items() for name in names}
 

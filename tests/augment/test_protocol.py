@@ -110,7 +110,7 @@ def lit(num_data, generator, *, labels_tell_light=False):
 
 def fit_light(augment, data, config=LIT, **options):
     network = mlp(48, 10, 2, generator=torch.Generator().manual_seed(0))
-    return covary.fit(covary.Averaged(network, augment, 8), data, config=config, **options)
+    return covary.fit(covary.Averaged(network, augment, 8), data, config, **({"callbacks": ()} | options))
 
 
 def test_brightness_grows_where_labels_ignore_it(color_jitter, generator, tmp_path):
@@ -122,8 +122,6 @@ def test_brightness_grows_where_labels_ignore_it(color_jitter, generator, tmp_pa
     record = json.loads((folder / "augment.json").read_text())
     assert (record["kind"], record["names"]) == ("custom", ["brightness", "contrast", "saturation"])
     assert record["widths"] == [symmetry.width for symmetry in run.symmetries]
-    page = (folder / "report.html").read_text()
-    assert "brightness" in page
     assert f"±{run.symmetries[0].width:.3g} gray levels" in page
 
 
@@ -136,10 +134,9 @@ def test_a_resumed_run_equals_the_uninterrupted_one(color_jitter, generator, tmp
             raise Stop
 
     data, config = lit(20, generator), LIT.replace(epochs=5, hyper={"burn_in": 1})
-    checkpointed = {"checkpoint_dir": tmp_path, "checkpoint_every": 1}
     with pytest.raises(Stop):
-        fit_light(color_jitter(), data, config, callbacks=[stop], **checkpointed)
-    resumed = fit_light(color_jitter(), data, config, resume=True, **checkpointed)
+        fit_light(color_jitter(), data, config, callbacks=[stop], checkpoints=covary.Checkpoints(tmp_path, every=1))
+    resumed = fit_light(color_jitter(), data, config, checkpoints=covary.Checkpoints(tmp_path, every=1, resume=True))
     one, two = everything(resumed), everything(fit_light(color_jitter(), data, config))
     assert one.keys() == two.keys()
     assert all(torch.equal(one[name], two[name]) for name in one)

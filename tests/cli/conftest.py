@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from cli.outcomes import Outcome
-from covary import cli
-from covary.training import run as result
+from covary import cli, report
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +73,7 @@ def quick(images) -> tuple[str, ...]:
 @pytest.fixture
 def undrawn(monkeypatch) -> None:
     """Runs without the figures of their report, which take most of the time of a small one."""
-    monkeypatch.setattr(result, "write_page", lambda record, path: path.write_text(record.title))
+    monkeypatch.setattr(report, "write_page", lambda record, path: path.write_text(record.title))
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from covary.curvature import kfac
 from covary.errors import DataError
 from covary.hypergrad import direct, two_pass
 from covary.linalg import Kron
-from covary.models import Model
 
 SIZE, CLASSES = 6, 3
 
@@ -79,7 +78,7 @@ def test_without_scatter_sets_change_nothing(images):
     x, y = images
     torch.testing.assert_close(one(x), two(x), rtol=1e-12, atol=1e-12)
     prior = Prior(one)
-    terms = [log_evidence(Model(averaged, prior=prior), (x, y)).log_evidence for averaged in (one, two)]
+    terms = [log_evidence(covary.Model(averaged, prior=prior), (x, y)).log_evidence for averaged in (one, two)]
     torch.testing.assert_close(terms[0], terms[1], rtol=1e-10, atol=0.0)
 
 
@@ -89,8 +88,8 @@ def test_two_pass_is_the_gradient_of_everything_at_once():
     data = torch.randn(12, 2, generator=generator), torch.arange(12) % CLASSES
     averaged = Averaged(network(image=False), Rotation2d(0.7), 4, num_sets=2)
     prior = Prior(averaged)
-    ours = two_pass(Model(averaged, prior=prior), data, "kron", share_probes=True, seed=5)
-    theirs = direct(Model(averaged, prior=prior), data, seed=5)
+    ours = two_pass(covary.Model(averaged, prior=prior), data, "kron", share_probes=True, seed=5)
+    theirs = direct(covary.Model(averaged, prior=prior), data, seed=5)
     assert ours.keys() == theirs.keys()
     for name, gradient in theirs.items():
         torch.testing.assert_close(ours[name], gradient, rtol=1e-9, atol=1e-9)

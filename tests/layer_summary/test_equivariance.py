@@ -115,7 +115,7 @@ def test_a_run_with_a_layer_that_makes_images_larger_is_read_out():
     shapes = (1, 2, 2), (2, 4, 4)
     layer = Relaxed({"fc": Dense(*shapes), "f-fc": FactoredDense(*shapes)})
     network = nn.Sequential(layer, nn.ReLU(), nn.Flatten(), nn.Linear(32, 2))
-    run = covary.fit(network, noise(side=2), config=PLAIN.replace(epochs=1, hyper={"burn_in": 0}))
+    run = covary.fit(network, noise(side=2), PLAIN.replace(epochs=1, hyper={"burn_in": 0}), callbacks=())
     assert run.record.layers[0].shift_error is None
 
 

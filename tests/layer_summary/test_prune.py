@@ -226,7 +226,7 @@ def test_a_trained_network_loses_a_path_and_no_accuracy():
         hyper={"burn_in": 2, "num_prior_steps": 10, "prior_lr": 1.0, "prior_lr_min": 0.05},
         evaluation={"num_evaluations": 1},
     )
-    run = covary.fit(relaxed_pair(6, 8), train, test=test, config=settings)
+    run = covary.fit(relaxed_pair(6, 8), train, settings, test=test, callbacks=())
     found = prune(covary.Model(run.network, run.likelihood, run.prior), train)
     assert found.removed == ("0.fc",)
     assert run.record.layers[0].shift_error < 0.05, "a layer that became a convolution"

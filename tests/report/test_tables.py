@@ -6,13 +6,13 @@ import io
 import pytest
 from rich.console import Console
 
+from covary.records.tables import run_text
 from covary.report.tables import (
     comparison_table,
     evidence_table,
     layers_table,
     metrics_table,
     pruning_table,
-    run_text,
     symmetries_table,
 )
 from report.runs import SPARSE, evidence, full_run, layers_run

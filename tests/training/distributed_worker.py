@@ -18,7 +18,7 @@ if __name__ == "__main__":
     config = settings.replace(hyper={"estimator": estimator, "num_data": int(block)})
     # the minibatches that a width would take with "kernel" are each process's own
     network = averaged() if estimator == "two_pass" else averaged().network
-    run = covary.fit(network, points(23), config=config, test=points(5, 2))
+    run = covary.fit(network, points(23), config, test=points(5, 2), callbacks=())
     numbers = [run.record.evidence.log_evidence, run.record.history[0].evidence.log_evidence]
     numbers += [epoch.log_likelihood for epoch in run.record.history]
     if dist.get_rank() == 0:

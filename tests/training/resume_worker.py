@@ -28,7 +28,12 @@ def session(folder: Path, out: Path, log: Path) -> None:
         passes.rademacher = logged(lines, "sketch", passes.rademacher)
         network.augment.sample_noise = logged(lines, "noise", network.augment.sample_noise)
         run = covary.fit(
-            network, points(), config=config, checkpoint_dir=folder, checkpoint_every=1, resume=True, test=points(10, 7)
+            network,
+            points(),
+            config,
+            test=points(10, 7),
+            checkpoints=covary.Checkpoints(folder, every=1, resume=True),
+            callbacks=(),
         )
     widths = torch.tensor([list(epoch.widths.values()) for epoch in run.record.history])
     numbers = torch.tensor([run.record.evidence.log_evidence, run.record.test.nll, run.record.test.accuracy])

@@ -18,15 +18,16 @@ from safetensors.torch import load_file, save_file
 
 import covary
 from covary.errors import DataError, Interrupted, StructureError
-from covary.training.checkpoint import CHECKSUM, HEADER, VERSION, checkpoints
+from covary.training.checkpoint import CHECKSUM, HEADER, VERSION, checkpoint_files
 from training.resume_worker import EPOCHS, session
 from training_models import QUICK, averaged, everything, points
 
 CONFIG = QUICK.replace(epochs=6)
 
 
-def fit(folder: Path | None = None, config=CONFIG, **options) -> covary.Run:
-    return covary.fit(averaged(), points(), config=config, checkpoint_dir=folder, checkpoint_every=1, **options)
+def fit(folder: Path | None = None, config=CONFIG, *, train=None, resume=False, callbacks=()) -> covary.Run:
+    checkpoints = None if folder is None else covary.Checkpoints(folder, every=1, resume=resume)
+    return covary.fit(averaged(), train or points(), config, checkpoints=checkpoints, callbacks=callbacks)
 
 
 def assert_same(first: covary.Run, second: covary.Run) -> None:
@@ -64,7 +65,9 @@ def test_rates_relative_to_sizes_are_those_of_the_runs_own_start(tmp_path, follo
     )
     with pytest.raises(Stop):
         fit(tmp_path, config, callbacks=[stop_after(3)])
-    other = covary.fit(averaged(seed=1), points(), config=config, checkpoint_dir=tmp_path, resume=True)
+    other = covary.fit(
+        averaged(seed=1), points(), config, checkpoints=covary.Checkpoints(tmp_path, resume=True), callbacks=()
+    )
     assert_same(other, fit(None, config))
 
 
@@ -102,7 +105,7 @@ def start(tmp_path, monkeypatch):
 
 
 def newest_epoch(folder: Path) -> int:
-    found = checkpoints(folder)
+    found = checkpoint_files(folder)
     return int(found[0].name.split("-")[1]) if found else 0
 
 
@@ -177,16 +180,17 @@ def test_a_step_within_an_epoch_is_resumed(tmp_path):
         return x
 
     with pytest.raises(Interrupted):
-        fit(tmp_path, train_transform=transform)
-    assert checkpoints(tmp_path)[0].name == "checkpoint-000001-000001.safetensors"
-    assert_same(fit(tmp_path, resume=True, train_transform=lambda x, index, seed: x), fit(None))
+        fit(tmp_path, train=covary.data.Augmented(points(), transform))
+    assert checkpoint_files(tmp_path)[0].name == "checkpoint-000001-000001.safetensors"
+    same = covary.data.Augmented(points(), lambda x, index, seed: x)
+    assert_same(fit(tmp_path, resume=True, train=same), fit(None))
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "header", "empty", "text"])
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, damage):
     with pytest.raises(Stop):
         fit(tmp_path, callbacks=[stop_after(4)])
-    newest, before = checkpoints(tmp_path)
+    newest, before = checkpoint_files(tmp_path)
     content = bytearray(newest.read_bytes())
     if damage == "cut":
         newest.write_bytes(content[: len(content) // 2])
@@ -210,7 +214,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, damage):
 def test_a_header_that_is_no_record_is_passed_over_as_damage_is(tmp_path, text):
     with pytest.raises(Stop):
         fit(tmp_path, callbacks=[stop_after(4)])
-    newest = checkpoints(tmp_path)[0]
+    newest = checkpoint_files(tmp_path)[0]
     save_file({}, newest, {HEADER: text, CHECKSUM: hashlib.sha256(text.encode()).hexdigest()})
     with pytest.warns(UserWarning, match=f"{newest.name} is damaged.*trying the one before"):
         assert fit(tmp_path, resume=True).record.history[-1].epoch == CONFIG.epochs
@@ -219,7 +223,7 @@ def test_a_header_that_is_no_record_is_passed_over_as_damage_is(tmp_path, text):
 def test_where_every_checkpoint_is_damaged_nothing_is_begun_anew_in_silence(tmp_path):
     with pytest.raises(Stop):
         fit(tmp_path, callbacks=[stop_after(3)])
-    for path in checkpoints(tmp_path):
+    for path in checkpoint_files(tmp_path):
         path.write_bytes(b"")
     with pytest.warns(UserWarning, match="passed over"), pytest.raises(DataError, match="No checkpoint"):
         fit(tmp_path, resume=True)
@@ -227,7 +231,7 @@ def test_where_every_checkpoint_is_damaged_nothing_is_begun_anew_in_silence(tmp_
 
 def test_two_checkpoints_are_kept_and_no_stray_file(tmp_path):
     fit(tmp_path)
-    assert len(list(tmp_path.iterdir())) == len(checkpoints(tmp_path)) == 2
+    assert len(list(tmp_path.iterdir())) == len(checkpoint_files(tmp_path)) == 2
 
 
 @pytest.mark.parametrize(
@@ -245,7 +249,7 @@ def test_other_numbers_of_samples_are_refused(tmp_path):
     with pytest.raises(Stop):
         fit(tmp_path, callbacks=[stop_after(2)])
     with pytest.raises(StructureError, match="num_samples"):
-        covary.fit(averaged(7), points(), config=CONFIG, checkpoint_dir=tmp_path, resume=True)
+        covary.fit(averaged(7), points(), CONFIG, checkpoints=covary.Checkpoints(tmp_path, resume=True), callbacks=())
 
 
 def test_what_is_learned_must_be_the_same(tmp_path):
@@ -254,7 +258,7 @@ def test_what_is_learned_must_be_the_same(tmp_path):
     frozen = averaged()
     frozen.augment.requires_grad_(False)
     with pytest.raises(StructureError, match="hyperparameters"):
-        covary.fit(frozen, points(), config=CONFIG, checkpoint_dir=tmp_path, resume=True)
+        covary.fit(frozen, points(), CONFIG, checkpoints=covary.Checkpoints(tmp_path, resume=True), callbacks=())
 
 
 def test_told_to_end_in_the_last_epoch_it_does_not_go_on(tmp_path):
@@ -272,7 +276,9 @@ def test_other_data_are_refused(tmp_path):
     with pytest.raises(Stop):
         fit(tmp_path, callbacks=[stop_after(2)])
     with pytest.raises(StructureError, match="data"):
-        covary.fit(averaged(), points(seed=5), config=CONFIG, checkpoint_dir=tmp_path, resume=True)
+        covary.fit(
+            averaged(), points(seed=5), CONFIG, checkpoints=covary.Checkpoints(tmp_path, resume=True), callbacks=()
+        )
 
 
 def test_a_folder_with_checkpoints_is_not_overwritten(tmp_path):
@@ -282,16 +288,11 @@ def test_a_folder_with_checkpoints_is_not_overwritten(tmp_path):
         fit(tmp_path)
 
 
-def test_resume_needs_a_folder():
-    with pytest.raises(StructureError, match="checkpoint_dir"):
-        fit(None, resume=True)
-
-
 def test_a_checkpoint_with_foreign_tensors_is_an_error(tmp_path):
     """The right header on the wrong tensors: refused, whatever the checksum says."""
     with pytest.raises(Stop):
         fit(tmp_path, callbacks=[stop_after(1)])
-    (path,) = checkpoints(tmp_path)
+    (path,) = checkpoint_files(tmp_path)
     with safe_open(path, framework="pt") as file:
         metadata = file.metadata()
     tensors = {"now/network/other": torch.zeros(3)}

@@ -110,7 +110,7 @@ def test_training_follows_the_prior_step_by_step(monkeypatch):
     monkeypatch.setattr("covary.training.loop.weight_step", record)
     network = averaged()
     config = FOLLOWING.replace(weights={"lr_min": 0.0}, hyper={"prior_lr": 0.5})
-    covary.fit(network, points(), prior=covary.Prior(network, precision=30.0), config=config)
+    covary.fit(covary.Model(network, prior=covary.Prior(network, precision=30.0)), points(), config, callbacks=())
     assert len(shares) == 12
     for row in shares:
         assert row == pytest.approx([row[0]] * len(row), rel=1e-9)
@@ -118,10 +118,16 @@ def test_training_follows_the_prior_step_by_step(monkeypatch):
     assert seen[0] != seen[-1]
 
 
-def test_a_fit_that_is_refused_leaves_weights_as_they_were():
-    """Else the next one would take what is left of them for their size."""
+def test_a_fit_that_is_refused_leaves_weights_as_they_were(tmp_path):
+    """Else the next one would take what remains of them for their size."""
     network = averaged()
+    (tmp_path / "checkpoint-000001-000000.safetensors").touch()
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    with pytest.raises(CovaryError, match="resume needs checkpoint_dir"):
-        covary.fit(network, points(), prior=covary.Prior(network, precision=1e4), config=FOLLOWING, resume=True)
+    with pytest.raises(CovaryError, match="checkpoints of another run"):
+        covary.fit(
+            covary.Model(network, prior=covary.Prior(network, precision=1e4)),
+            points(),
+            FOLLOWING,
+            checkpoints=covary.Checkpoints(tmp_path),
+        )
     assert all(torch.equal(before[name], tensor) for name, tensor in network.state_dict().items())

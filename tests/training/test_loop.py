@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import covary
+from covary.config import FitConfig
 from covary.data.tasks import rotated_arcs
 from covary.errors import DataError, StructureError
 from covary.records import read_run
@@ -23,7 +24,7 @@ WORKER = Path(__file__).parent / "distributed_worker.py"
 
 def test_fit_returns_the_trained_modules_and_a_record():
     network = averaged()
-    run = covary.fit(network, points(), config=QUICK, test=points(10, 3))
+    run = covary.fit(network, points(), QUICK, test=points(10, 3), callbacks=())
     assert run.network is network
     assert not network.training
     assert [epoch.epoch for epoch in run.record.history] == [1, 2, 3, 4]
@@ -43,7 +44,7 @@ def test_the_state_that_is_left_is_the_best_judged_one():
         evaluation={"num_evaluations": 4},
         weights={"lr": 1.0},
     )
-    run = covary.fit(averaged(), points(), config=config)
+    run = covary.fit(averaged(), points(), config, callbacks=())
     judged = [epoch for epoch in run.record.history if epoch.judged]
     best = max(judged, key=lambda epoch: epoch.judged.log_evidence)
     assert best.epoch < 8, "the run must have gone astray for this to test anything"
@@ -62,7 +63,9 @@ def test_rotation_is_learned_where_labels_ignore_it():
         hyper={"burn_in": 50, "every": 2, "probes": "exact", "num_prior_steps": 1, "augment_lr_min": 0.002},
         evaluation={"num_evaluations": 1},
     )
-    run = covary.fit(averaged, (arcs[0], arcs[1]), prior=covary.Prior(averaged, "scalar", 0.3), config=config)
+    run = covary.fit(
+        covary.Model(averaged, prior=covary.Prior(averaged, "scalar", 0.3)), (arcs[0], arcs[1]), config, callbacks=()
+    )
     assert run.symmetries[0].width == pytest.approx(math.radians(60), rel=0.3)
 
 
@@ -71,7 +74,7 @@ def test_a_frozen_augmentation_stays_and_the_prior_is_learned():
     network.augment.requires_grad_(False)
     prior = covary.Prior(network)
     before = prior.precision.detach().clone()
-    run = covary.fit(network, points(), prior=prior, config=QUICK)
+    run = covary.fit(covary.Model(network, prior=prior), points(), QUICK, callbacks=())
     assert run.symmetries[0].width == pytest.approx(0.3)
     assert not torch.equal(prior.precision, before)
 
@@ -80,7 +83,7 @@ def test_nothing_to_learn_is_plain_training():
     network = averaged()
     network.augment.requires_grad_(False)
     prior = covary.Prior(network).requires_grad_(False)
-    run = covary.fit(network, points(), prior=prior, config=QUICK)
+    run = covary.fit(covary.Model(network, prior=prior), points(), QUICK, callbacks=())
     assert all(epoch.evidence is None for epoch in run.record.history)
     assert run.evidence is not None
 
@@ -89,7 +92,7 @@ def test_a_plain_network_and_a_gaussian_likelihood():
     x, _ = points()
     y = x.sum(1, keepdim=True)
     network = covary.networks.mlp(2, 4, 1)
-    run = covary.fit(network, (x, y), likelihood=covary.Gaussian(0.5), config=QUICK, test=(x, y))
+    run = covary.fit(covary.Model(network, covary.Gaussian(0.5)), (x, y), QUICK, test=(x, y), callbacks=())
     assert run.symmetries == []
     assert run.record.test.accuracy is None
     assert float(run.likelihood.sigma_noise.detach()) != 0.5
@@ -97,14 +100,14 @@ def test_a_plain_network_and_a_gaussian_likelihood():
 
 def test_datasets_and_tensors_agree_bit_for_bit():
     x, y = points()
-    one = covary.fit(averaged(), (x, y), config=QUICK)
-    two = covary.fit(averaged(), TensorDataset(x, y), config=QUICK)
+    one = covary.fit(averaged(), (x, y), QUICK, callbacks=())
+    two = covary.fit(averaged(), TensorDataset(x, y), QUICK, callbacks=())
     assert all(torch.equal(a, b) for a, b in zip(everything(one).values(), everything(two).values(), strict=True))
 
 
 def test_batches_of_their_own_can_be_trained_on():
     loader = DataLoader(TensorDataset(*points()), batch_size=8)
-    run = covary.fit(averaged(), loader, config=QUICK.replace(hyper={"num_data": None}))
+    run = covary.fit(averaged(), loader, QUICK.replace(hyper={"num_data": None}), callbacks=())
     assert run.evidence.num_data == 24
 
 
@@ -116,9 +119,9 @@ def with_dropout() -> covary.Averaged:
 @pytest.mark.parametrize("model", [averaged, with_dropout])
 def test_the_global_seed_does_not_matter(model):
     torch.manual_seed(1)
-    one = covary.fit(model(), points(), config=QUICK)
+    one = covary.fit(model(), points(), QUICK, callbacks=())
     torch.manual_seed(2)
-    two = covary.fit(model(), points(), config=QUICK)
+    two = covary.fit(model(), points(), QUICK, callbacks=())
     assert all(torch.equal(a, b) for a, b in zip(everything(one).values(), everything(two).values(), strict=True))
 
 
@@ -131,8 +134,8 @@ def test_train_transform_reaches_weight_steps_alone():
         return torch.zeros_like(x)
 
     config = QUICK.replace(epochs=1, hyper={"burn_in": 0}, evaluation={"num_evaluations": 0})
-    spoiled = covary.fit(averaged(), points(), config=config, train_transform=spoil)
-    plain = covary.fit(averaged(), points(), config=config)
+    spoiled = covary.fit(averaged(), covary.data.Augmented(points(), spoil), config, callbacks=())
+    plain = covary.fit(averaged(), points(), config, callbacks=())
     assert len(seen) == 3, "one call per batch of weights, none for the hyper step"
     assert sorted(i for indices, _ in seen for i in indices) == list(range(24))
     assert spoiled.record.history[0].log_likelihood != plain.record.history[0].log_likelihood
@@ -141,10 +144,10 @@ def test_train_transform_reaches_weight_steps_alone():
 
 
 def test_save_writes_everything_and_the_record_is_the_run(tmp_path):
-    run = covary.fit(averaged(), points(), config=QUICK)
+    run = covary.fit(averaged(), points(), QUICK, callbacks=())
     folder = run.save(tmp_path / "first")
     assert len({path.stat().st_mode for path in folder.iterdir()}) == 1, "readable by whom the others are"
-    assert {path.name for path in folder.iterdir()} == {"run.json", "model.safetensors", "augment.json", "report.html"}
+    assert {path.name for path in folder.iterdir()} == {"run.json", "model.safetensors", "augment.json"}
     assert read_run(folder) == run.record
 
 
@@ -159,21 +162,23 @@ def test_save_writes_everything_and_the_record_is_the_run(tmp_path):
 def test_bad_data_are_refused_before_work(data, word):
     x, y = torch.tensor(data[0]).reshape(-1, 2), torch.tensor(data[1], dtype=torch.long)
     with pytest.raises(DataError, match=word):
-        covary.fit(averaged(), (x, y), config=QUICK)
+        covary.fit(averaged(), (x, y), QUICK, callbacks=())
 
 
 def test_nan_in_the_last_batch_is_found_before_work():
     x, y = points()
     x[-1, 0] = float("nan")
     with pytest.raises(DataError, match="datum 23"):
-        covary.fit(averaged(), (x, y), config=QUICK)
+        covary.fit(averaged(), (x, y), QUICK, callbacks=())
 
 
 def test_the_rate_falls_once_also_where_batches_have_a_size_of_their_own(monkeypatch):
     rates = []
     monkeypatch.setattr(loop, "set_rates", lambda optimizer, progress, share: rates.append(progress))
     loader = DataLoader(TensorDataset(*points()), batch_size=3)
-    covary.fit(averaged(), loader, config=QUICK.replace(hyper={"num_data": None}, evaluation={"num_evaluations": 0}))
+    covary.fit(
+        averaged(), loader, QUICK.replace(hyper={"num_data": None}, evaluation={"num_evaluations": 0}), callbacks=()
+    )
     assert len(rates) == 4 * 8
     assert rates == sorted(rates)
     assert rates[-1] == pytest.approx(1 - 1 / 32)
@@ -183,7 +188,10 @@ def test_rates_rise_over_the_warm_up(monkeypatch):
     shares = []
     monkeypatch.setattr(loop, "set_rates", lambda optimizer, progress, share: shares.append(share))
     covary.fit(
-        averaged(), points(), config=QUICK.replace(weights={"warmup_epochs": 2}, evaluation={"num_evaluations": 0})
+        averaged(),
+        points(),
+        QUICK.replace(weights={"warmup_epochs": 2}, evaluation={"num_evaluations": 0}),
+        callbacks=(),
     )
     assert shares == pytest.approx([*(number / 6 for number in range(1, 7)), *([1.0] * 6)])
 
@@ -191,7 +199,10 @@ def test_rates_rise_over_the_warm_up(monkeypatch):
 def test_a_warm_up_that_never_ends_is_told():
     with pytest.warns(UserWarning, match="never reached their learning rate"):
         run = covary.fit(
-            averaged(), points(), config=QUICK.replace(weights={"warmup_epochs": 4}, evaluation={"num_evaluations": 0})
+            averaged(),
+            points(),
+            QUICK.replace(weights={"warmup_epochs": 4}, evaluation={"num_evaluations": 0}),
+            callbacks=(),
         )
     assert "warm-up has 4 epochs of 4" in run.record.notes[0]
 
@@ -202,10 +213,10 @@ def test_layers_are_read_out_where_something_was_learned(learns):
     prior = covary.Prior(network).requires_grad_(learns)
     x, y = noise()
     run = covary.fit(
-        network,
+        covary.Model(network, prior=prior),
         (x.float(), y),
-        prior=prior,
-        config=QUICK.replace(hyper={"num_data": None}, evaluation={"num_evaluations": 0}),
+        QUICK.replace(hyper={"num_data": None}, evaluation={"num_evaluations": 0}),
+        callbacks=(),
     )
     assert bool(run.layers) is learns
 
@@ -213,7 +224,9 @@ def test_layers_are_read_out_where_something_was_learned(learns):
 def test_images_of_sorted_data_are_shown_from_all_classes(generator):
     x, y = torch.rand(40, 1, 4, 4, generator=generator), torch.arange(40) // 20
     network = covary.Averaged(covary.networks.mlp(16, 3, 2, generator=generator), covary.augment.Affine2d(), 2)
-    run = covary.fit(network, (x, y), config=QUICK.replace(epochs=1, weights={"batch_size": 10}, hyper={"burn_in": 0}))
+    run = covary.fit(
+        network, (x, y), QUICK.replace(epochs=1, weights={"batch_size": 10}, hyper={"burn_in": 0}), callbacks=()
+    )
     assert set(run.record.samples.labels) == {"0", "1"}
 
 
@@ -229,7 +242,9 @@ def test_images_of_sorted_data_are_shown_from_all_classes(generator):
 def test_coverage_is_that_of_the_judged_evidence_and_of_the_weights_in_it(settings, structures):
     network = averaged()
     prior = covary.Prior(network, exclude=["network.1.bias"])
-    run = covary.fit(network, points(), prior=prior, config=QUICK.replace(hyper={"probes": "exact"}, **settings))
+    run = covary.fit(
+        covary.Model(network, prior=prior), points(), QUICK.replace(hyper={"probes": "exact"}, **settings), callbacks=()
+    )
     assert [row.structure for row in run.record.coverage] == structures
     assert [row.name for row in run.record.coverage] == list(prior.weights(network))
 
@@ -237,44 +252,63 @@ def test_coverage_is_that_of_the_judged_evidence_and_of_the_weights_in_it(settin
 def test_a_loader_that_shuffles_pairs_is_refused_and_one_with_identities_is_not():
     x, y = points()
     with pytest.raises(DataError, match="shuffles"):
-        covary.fit(averaged(), DataLoader(TensorDataset(x, y), batch_size=8, shuffle=True), config=QUICK)
+        covary.fit(averaged(), DataLoader(TensorDataset(x, y), batch_size=8, shuffle=True), QUICK, callbacks=())
     loader = DataLoader(TensorDataset(x, y, torch.arange(24)), batch_size=8, shuffle=True)
-    covary.fit(averaged(), loader, config=QUICK.replace(epochs=2, hyper={"num_data": None}))
+    covary.fit(averaged(), loader, QUICK.replace(epochs=2, hyper={"num_data": None}), callbacks=())
 
 
 def test_a_run_without_a_hyper_step_says_so():
     with pytest.warns(UserWarning, match="No hyper step"):
-        run = covary.fit(averaged(), points(), config=QUICK.replace(epochs=2, hyper={"burn_in": 5}))
+        run = covary.fit(averaged(), points(), QUICK.replace(epochs=2, hyper={"burn_in": 5}), callbacks=())
     assert "burn_in" in run.record.notes[0]
 
 
+def test_choices_that_exclude_each_other_are_refused_before_work():
+    network = averaged()
+    with pytest.raises(StructureError, match="diagonal prior"):
+        covary.fit(covary.Model(network, prior=covary.Prior(network, "diagonal")), points(), QUICK, callbacks=())
+    with pytest.raises(StructureError, match="'every' to be at least 1, got 0"):
+        covary.Checkpoints("folder", every=0)
+
+
 @pytest.mark.parametrize(
-    ("prior", "changes", "word"),
+    ("name", "message"),
     [
-        ("diagonal", {}, "diagonal prior"),
-        ("layerwise", {"checkpoint_every": 0}, "checkpoint_every"),
+        ("lr", "'lr' is 'weights.lr' or 'hyper.lr' of the settings. Pass config=FitConfig"),
+        ("epoch", "Unknown setting 'epoch'. Did you mean 'epochs'?"),
+        ("prior", "Pass covary.Model(network, likelihood, prior)"),
     ],
 )
-def test_choices_that_exclude_each_other_are_refused_before_work(prior, changes, word):
+def test_a_setting_of_another_name_says_where_it_belongs(name, message):
+    with pytest.raises(StructureError) as caught:
+        covary.fit(averaged(), points(), **{name: 1})
+    assert message in str(caught.value)
+
+
+def test_settings_are_those_of_the_config_or_of_the_kind_of_network():
     network = averaged()
-    with pytest.raises(StructureError, match=word):
-        covary.fit(network, points(), prior=covary.Prior(network, prior), config=QUICK, **changes)
+    assert loop._settings(network, None, {"epochs": 3}) == FitConfig(epochs=3)
+    assert loop._settings(network, QUICK, {"seed": 3}) == QUICK.replace(seed=3)
+    relaxed = covary.networks.build("relaxed:f-fc+conv:1", (1, 8, 8), 2, 0)
+    assert loop._settings(relaxed, None, {}) == FitConfig.preset("layers")
 
 
 def test_a_rate_of_zero_stays_zero():
-    run = covary.fit(averaged(), points(), config=QUICK.replace(hyper={"augment_lr": 0.0}))
+    run = covary.fit(averaged(), points(), QUICK.replace(hyper={"augment_lr": 0.0}), callbacks=())
     assert run.symmetries[0].width == pytest.approx(0.3)
 
 
 def test_a_stream_has_no_parts_to_choose():
     loader = DataLoader(TensorDataset(*points()), batch_size=8)
     with pytest.raises(DataError, match="iterable of batches"):
-        covary.fit(averaged(), loader, config=QUICK)
+        covary.fit(averaged(), loader, QUICK, callbacks=())
 
 
 def test_a_prior_of_another_network_is_refused():
     with pytest.raises(StructureError, match="another network"):
-        covary.fit(averaged(), points(), prior=covary.Prior(covary.networks.mlp(2, 7, 2)), config=QUICK)
+        covary.fit(
+            covary.Model(averaged(), prior=covary.Prior(covary.networks.mlp(2, 7, 2))), points(), QUICK, callbacks=()
+        )
 
 
 def run_group(size: int, out: Path, estimator: str, block: int) -> dict[str, torch.Tensor]:
@@ -313,8 +347,8 @@ def test_a_diagonal_prior_is_refused_by_the_kernel_estimator_before_work():
     network = averaged()
     with pytest.raises(StructureError, match="kept by weight"):
         covary.fit(
-            network,
+            covary.Model(network, prior=covary.Prior(network, "diagonal")),
             points(),
-            prior=covary.Prior(network, "diagonal"),
-            config=QUICK.replace(curvature="diag", hyper={"estimator": "kernel"}),
+            QUICK.replace(curvature="diag", hyper={"estimator": "kernel"}),
+            callbacks=(),
         )

@@ -253,12 +253,15 @@ def _from_file(path: Path | None) -> dict[str, Any]:
 
 
 def _perform(config: ExperimentConfig, out: Path, resume: bool, as_json: bool) -> None:
+    from .. import report
     from ..experiments import discover
     from ..training import is_first, process_group
+    from .progress import progress_bars
 
     with process_group():
-        record = discover(config, out, resume=resume)
+        record = discover(config, out, resume=resume, callbacks=progress_bars)
         if is_first():
+            report.write_page(record, out / "report.html")
             _print_run(record, out, as_json)
 
 

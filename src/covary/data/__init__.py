@@ -4,6 +4,7 @@ A `Dataset` has images of shape (N, C, H, W), float32, in [0, 1] if they are rea
 int64.
 """
 
+from .augmented import Augmented
 from .dataset import Dataset, limited
 from .download import fetch
 from .sets import listing, load
@@ -12,6 +13,7 @@ from .transforms import channel_moments, flips_and_shifts, in_quadrants, resized
 
 __all__ = [
     "NAMES",
+    "Augmented",
     "Dataset",
     "channel_moments",
     "fetch",

@@ -1,6 +1,6 @@
 """The pieces of an experiment: data with a known symmetry, networks that learn it, and baselines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -20,35 +20,45 @@ from ..data import (
     symmetrize,
     true_widths,
 )
+from ..data.augmented import Augmented
 from ..data.transforms import QUADRANT_SIDE
 from ..errors import StructureError
 from ..layers import initialize_equivariant
 from ..likelihoods import Categorical
+from ..models import Model
 from ..networks import Averaged, Standardized
 from ..networks import build as build_network
 from ..priors import Prior, hyperparameters_of
 from ..records import Baseline
-from ..training import Run, fit
+from ..training import Callback, Checkpoints, Run, fit
 from ..training.augerino import AUGERINO_DECAY, AUGERINO_RATE
 from .augmentations import build as build_augmentation
 
 
+def silent(name: str) -> Sequence[Callback]:
+    """No callbacks."""
+    del name
+    return ()
+
+
 class Session(NamedTuple):
-    """Where a run keeps its checkpoints, and whether it goes on from them.
+    """Where a run writes checkpoints, whether it resumes from them, and what reports its progress.
 
     Arguments:
-        folder: The folder, or None for a run that keeps none.
-        resume: Whether to go on from the newest.
-        every: How many epochs lie between two.
+        folder: The folder, or None for a run that writes none.
+        resume: Whether to continue from the newest.
+        every: Epochs from one to the next.
+        callbacks: From the name of a fit, "learn" or a baseline, to its callbacks.
     """
 
     folder: Path | None = None
     resume: bool = False
     every: int = 5
+    callbacks: Callable[[str], Sequence[Callback]] = silent
 
-    def part(self, name: str) -> "Session":
-        """The session of one part of the run."""
-        return self if self.folder is None else self._replace(folder=self.folder / name)
+    def checkpoints(self, name: str) -> Checkpoints | None:
+        """The checkpoints of one fit of the run."""
+        return None if self.folder is None else Checkpoints(self.folder / name, self.every, self.resume)
 
 
 ALONE = Session()
@@ -191,19 +201,14 @@ def _prior(config: ExperimentConfig, network: nn.Module) -> Prior:
 
 def _fitted(name: str, start: Start, config: ExperimentConfig, task: Task, session: Session) -> Run:
     network, prior, settings = start
-    part = session.part(name)
+    train = task.dataset.train
     return fit(
-        network,
-        task.dataset.train,
-        likelihood=Categorical(),
-        prior=prior,
-        config=settings,
+        Model(network, Categorical(), prior),
+        Augmented(train, flips_and_shifts) if config.train_augment == "flips+shifts" else train,
+        settings,
         test=task.dataset.test if len(task.dataset.x_test) else None,
-        train_transform=flips_and_shifts if config.train_augment == "flips+shifts" else None,
-        checkpoint_dir=part.folder,
-        checkpoint_every=part.every,
-        resume=part.resume and part.folder is not None,
-        title=name,
+        checkpoints=session.checkpoints(name),
+        callbacks=session.callbacks(name),
     )
 
 

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -20,17 +20,25 @@ from ..models import Model
 from ..priors import mean_precisions
 from ..records import Pictures, Pruning, RunRecord, read_run
 from ..records.words import flat_settings
-from ..training import Run, checkpoints, is_first, measure
+from ..training import Callback, Run, is_first, measure
+from ..training.checkpoint import checkpoint_files
 from ..training.schedule import JUDGE, seed_for
 from ..training.steps import evidence_record, hyper_network
-from .build import Session, Task, check_baselines, learn, model, prepared, run_baseline
+from .build import Session, Task, check_baselines, learn, model, prepared, run_baseline, silent
 from .resources import require_memory
 
 CHECKPOINTS, SETTINGS = "checkpoints", "settings.json"
 
 
-def discover(config: ExperimentConfig, out: Path, *, resume: bool = False, checkpoint_every: int = 5) -> RunRecord:
-    """The record of a run, whose folder `out` then holds `run.json`, the network, the augmentation and the report.
+def discover(
+    config: ExperimentConfig,
+    out: Path,
+    *,
+    resume: bool = False,
+    checkpoint_every: int = 5,
+    callbacks: Callable[[str], Sequence[Callback]] = silent,
+) -> RunRecord:
+    """Return the record of a run; the folder `out` then has `run.json`, the network and the augmentation.
 
     Where the settings ask for a pruning, the simpler network lies there too, as `pruned.safetensors`.
 
@@ -38,10 +46,11 @@ def discover(config: ExperimentConfig, out: Path, *, resume: bool = False, check
         config: The settings.
         out: The folder. A complete run there is replaced; an unfinished one is refused unless it is resumed.
         resume: Whether to go on with the run there. A complete one is returned as it is.
-        checkpoint_every: How many epochs lie between two checkpoints.
+        checkpoint_every: Epochs from one checkpoint to the next.
+        callbacks: From the name of a fit, "learn" or a baseline, to its callbacks.
     """
     folder = out / CHECKPOINTS
-    unfinished = any(checkpoints(part) for part in folder.glob("*"))
+    unfinished = any(checkpoint_files(part) for part in folder.glob("*"))
     if unfinished and not resume:
         raise StructureError(f"{out} holds an unfinished run. Pass --resume to go on with it, or another folder.")
     if resume and not unfinished and (complete := _complete(config, out)) is not None:
@@ -51,7 +60,7 @@ def discover(config: ExperimentConfig, out: Path, *, resume: bool = False, check
     check_baselines(config, task)
     _check_prune(config, task)
     _keep_settings(config, folder, unfinished)
-    session = Session(folder, resume, checkpoint_every)
+    session = Session(folder, resume, checkpoint_every, callbacks)
     learned = learn(config, task, session)
     record = replace(
         learned.record,

@@ -17,7 +17,7 @@ from .figures import (
 from .page import page, write_page
 from .progress import FitProgress
 from .svg import svg
-from .tables import comparability, comparison, run_text
+from .tables import comparability, comparison
 
 __all__ = [
     "FitProgress",
@@ -31,7 +31,6 @@ __all__ = [
     "page",
     "pictures_figure",
     "precisions_figure",
-    "run_text",
     "summary",
     "svg",
     "trajectories_figure",

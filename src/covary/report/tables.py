@@ -3,42 +3,25 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ..records import Metrics, RunRecord
-from ..records.words import layer_names, path_precision, plain_name, strength
+from ..records.tables import ABSENT, layer_rows, symmetry_rows
 
-NOTHING = "–"
 # Settings that determine the data of a run: evidences of different data cannot be compared.
 DATA_SETTINGS = ("data", "num_train", "symmetrize", "task")
 
 
 def symmetries_table(run: RunRecord) -> Table:
     """The learned transforms: name, width, unit, meaning, amount."""
-    shape = run.samples.shape if run.samples is not None else None
-    rows = [
-        [plain_name(s.name), f"{s.width:.3g}", s.unit, s.meaning, strength(s, shape), _true(run, s.name)]
-        for s in run.symmetries
-    ]
-    return _table(["transform", ">width", "unit", "meaning", "amount", ">true"], rows)
+    return _table(*symmetry_rows(run))
 
 
 def layers_table(run: RunRecord) -> Table:
     """The relaxed layers: a row per path, the learned one marked, with the layer's errors in its first row."""
-    turned = any(layer.turn_error is not None for layer in run.layers)
-    rows = []
-    for name, layer in zip(layer_names(run), run.layers, strict=True):
-        errors = [_error(layer.shift_error), *([_error(layer.turn_error)] if turned else [])]
-        for path in layer.paths:
-            mark = " ◀" if path.name == layer.learned else " (inactive)" if path.off else ""
-            numbers = [f"{100 * path.relative:.2f}", f"{path.effective:.1f}", str(path.num_params)]
-            amounts = [path_precision(path.precisions), f"{path.weight_norm:.2g}"]
-            rows.append([name, path.name + mark, *numbers, *amounts, *errors])
-            name, errors = "", [""] * len(errors)  # once per layer
-    heads = ["layer", "path", ">share %", ">γ", ">P", ">precision", ">norm", ">shift error"]
-    return _table([*heads, ">turn error"] if turned else heads, rows)
+    return _table(*layer_rows(run))
 
 
 def pruning_table(run: RunRecord) -> Table:
@@ -46,28 +29,17 @@ def pruning_table(run: RunRecord) -> Table:
     rows: list[list[str]] = []
     if run.pruned is not None:
         done, before, after = run.pruned, run.pruned.evidence_before, run.pruned.evidence
-        accuracies = [_percent(test.accuracy) if test else NOTHING for test in (run.test, done.test)]
+        accuracies = [_percent(test.accuracy) if test else ABSENT for test in (run.test, done.test)]
         rows = [
             ["parameters", f"{done.num_params_before:,}", f"{done.num_params:,}"],
             ["log evidence per datum", *(f"{e.log_evidence / max(e.num_data, 1):.4f}" for e in (before, after))],
             ["test accuracy %", *accuracies],
-            ["largest change of an output", NOTHING, f"{done.max_change:.2g}"],
-            ["mean change", NOTHING, f"{done.mean_change:.2g}"],
-            ["removed paths", NOTHING, ", ".join(done.removed) or "none"],
-            ["paths replaced by stationary ones", NOTHING, ", ".join(done.replaced) or "none"],
+            ["largest change of an output", ABSENT, f"{done.max_change:.2g}"],
+            ["mean change", ABSENT, f"{done.mean_change:.2g}"],
+            ["removed paths", ABSENT, ", ".join(done.removed) or "none"],
+            ["paths replaced by stationary ones", ABSENT, ", ".join(done.replaced) or "none"],
         ]
     return _table(["pruned", ">before", "after"], rows)
-
-
-def run_text(run: RunRecord) -> str:
-    """The tables of learned transforms and layers as plain text."""
-    console = Console(width=120, color_system=None, force_terminal=False)
-    with console.capture() as captured:
-        if run.symmetries or not run.layers:
-            console.print(symmetries_table(run))
-        if run.layers:
-            console.print(layers_table(run))
-    return captured.get().rstrip("\n")
 
 
 def evidence_table(run: RunRecord) -> Table:
@@ -149,7 +121,7 @@ def comparison_table(runs: Sequence[RunRecord]) -> RenderableType:
             row["log_prior"],
             row["log_volume"],
         ]
-        shown = [NOTHING if value is None else f"{value:.1f}" for value in nats]
+        shown = [ABSENT if value is None else f"{value:.1f}" for value in nats]
         rows.append([_or_dash(row["rank"]), row["title"], *shown, _percent(row["accuracy"])])
     heads = [">rank", "run", ">log evidence", ">log Bayes factor", ">log-likelihood", ">log-prior", ">log-volume"]
     warnings = [Text(sentence, style="yellow") for sentence in comparability(runs)]
@@ -168,22 +140,14 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 def _metrics(test: Metrics | None) -> list[str]:
     if test is None:
-        return [NOTHING] * 5
-    ece = NOTHING if test.ece is None else f"{test.ece:.4f}"
+        return [ABSENT] * 5
+    ece = ABSENT if test.ece is None else f"{test.ece:.4f}"
     return [_percent(test.accuracy), f"{test.nll:.4f}", ece, str(test.num_data), str(test.num_samples)]
 
 
-def _error(error: float | None) -> str:
-    return NOTHING if error is None else f"{error:.2g}"
-
-
-def _true(run: RunRecord, name: str) -> str:
-    return f"{run.true_widths[name]:.3g}" if name in run.true_widths else NOTHING
-
-
 def _percent(share: float | None) -> str:
-    return NOTHING if share is None else f"{100 * share:.2f}"
+    return ABSENT if share is None else f"{100 * share:.2f}"
 
 
 def _or_dash(value: object) -> str:
-    return NOTHING if value is None else str(value)
+    return ABSENT if value is None else str(value)

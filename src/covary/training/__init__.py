@@ -5,8 +5,9 @@ the mathematics lies in `evidence` and `hypergrad`.
 """
 
 from ..distributed import is_first, process_group
-from .checkpoint import checkpoints
+from .callbacks import Callback
+from .checkpoint import Checkpoints
 from .loop import fit
 from .run import Run, measure, versions
 
-__all__ = ["Run", "checkpoints", "fit", "is_first", "measure", "process_group", "versions"]
+__all__ = ["Callback", "Checkpoints", "Run", "fit", "is_first", "measure", "process_group", "versions"]

@@ -9,6 +9,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,35 @@ VERSION = 3
 RATES = ("first", "final", "size")  # what a group of weights keeps of the run's start
 HEADER, CHECKSUM = "covary_checkpoint", "sha256"
 KEPT = 2
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where `fit` writes checkpoints, how often, and whether it resumes from them.
+
+    Arguments:
+        folder: The folder, made if it is missing.
+        every: Epochs from one checkpoint to the next.
+        resume: Whether to continue from the newest one, if there is one.
+
+    Example:
+        >>> covary.Checkpoints("runs/digits", every=2, resume=True).every
+        2
+    """
+
+    folder: str | Path
+    every: int = 5
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise `StructureError` if `every` is below 1."""
+        if self.every < 1:
+            raise StructureError(f"Expected 'every' to be at least 1, got {self.every}.")
+
+    @property
+    def path(self) -> Path:
+        """The folder as a path."""
+        return Path(self.folder)
 
 
 def write_checkpoint(state: FitState, folder: Path, fingerprint: Mapping[str, Any], seconds: float) -> Path:
@@ -54,12 +84,12 @@ def write_checkpoint(state: FitState, folder: Path, fingerprint: Mapping[str, An
     text = json.dumps(header)
     path = folder / f"checkpoint-{state.epoch:06d}-{state.step:06d}.safetensors"
     write_whole(path, save(tensors, {HEADER: text, CHECKSUM: _checksum(tensors, text)}))
-    for old in checkpoints(folder)[KEPT:]:
+    for old in checkpoint_files(folder)[KEPT:]:
         old.unlink(missing_ok=True)
     return path
 
 
-def checkpoints(folder: Path) -> list[Path]:
+def checkpoint_files(folder: Path) -> list[Path]:
     """The checkpoints in a folder, newest first."""
     return sorted(folder.glob("checkpoint-*.safetensors"), reverse=True)
 
@@ -74,7 +104,7 @@ def load_newest(state: FitState, folder: Path, fingerprint: Mapping[str, Any]) -
         folder: The folder.
         fingerprint: As when it was written; a difference is an error that names it.
     """
-    found = checkpoints(folder)
+    found = checkpoint_files(folder)
     for path in found:
         try:
             header, tensors = _read(path)

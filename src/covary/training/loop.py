@@ -4,11 +4,10 @@ import signal
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
@@ -19,101 +18,96 @@ from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, read_th
 from ..config import FitConfig
 from ..curvature.passes import check_model
 from ..curvature.registry import Curvature, CurvatureName, check_curvature
+from ..data.augmented import Augmented
 from ..distributed import all_sum_number, is_first, own, own_part, place, require_alike
 from ..errors import Interrupted, StructureError
 from ..hypergrad.partition import check_per_weight
-from ..likelihoods import Categorical, Likelihood
+from ..layer_summary import relaxed_layers
+from ..models import Model, as_model
 from ..noise import Stream, permutation
 from ..priors import Prior
 from ..records import Epoch
 from ..records.words import flat_settings
-from ..report import FitProgress
-from .checkpoint import checkpoints, load_newest, write_checkpoint
+from .callbacks import Callback, ProgressPrinter, as_callbacks
+from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkpoint
 from .learning_rates import follow, set_rates, start_within
 from .run import Run, described, epoch_record
 from .schedule import WEIGHTS, is_hyper_epoch, is_judged_epoch, seed_for, warmth
 from .state import Best, FitState, initial_state, restore, snapshot
 from .steps import hyper_step, judge, weight_step
 
-Callback = Callable[[Epoch], None]
-TrainTransform = Callable[[Tensor, Tensor, int], Tensor]  # (x, index, seed) -> x, for weight steps alone
-
 
 @dataclass(frozen=True)
 class Job:
-    """What stays the same during a fit: data, settings, and where checkpoints go."""
+    """What stays the same during a fit: data, settings, callbacks, and where checkpoints are written."""
 
     batches: Batches
     num_data: int
     config: FitConfig
-    train_transform: TrainTransform | None
-    folder: Path | None
-    checkpoint_every: int
+    transform: Callable[[Tensor, Tensor, int], Tensor] | None
+    checkpoints: Checkpoints | None
+    callbacks: list[Callback]
     fingerprint: dict[str, Any]
     started: float = field(default_factory=time.monotonic)
 
 
 def fit(
-    network: nn.Module,
-    train: Data,
-    *,
-    likelihood: Likelihood | None = None,
-    prior: Prior | None = None,
-    epochs: int | None = None,
+    model: nn.Module | Model,
+    train: Data | Augmented,
     config: FitConfig | None = None,
+    *,
     test: Data | None = None,
-    train_transform: TrainTransform | None = None,
-    callbacks: Sequence[Callback] = (),
-    checkpoint_dir: str | Path | None = None,
-    checkpoint_every: int = 5,
-    resume: bool = False,
-    title: str = "fit",
+    checkpoints: Checkpoints | None = None,
+    callbacks: Sequence[Callback | Callable[[Epoch], None]] | None = None,
+    **settings: Any,
 ) -> Run:
-    r"""The network trained together with its hyperparameters: weights on the log joint, the rest on the evidence.
+    r"""Train a network together with its hyperparameters: weights on the log joint, the rest on the evidence.
 
-    Each epoch is a pass of weight steps; after the burn-in a hyper step follows it. The state with the best evidence,
-    judged under common noise, is the one that the network is left in. Everything random is a
-    function of (seed, epoch, index), so a run that is killed and resumed ends bit for bit where it would have ended.
-    Under an initialized `torch.distributed` process group all processes pass the same data, and each reads its shard.
+    Each epoch is a pass of weight steps; after the burn-in a hyper step follows. The state with the best evidence,
+    evaluated under common noise, is the one that is kept. Everything random is a function of (seed, epoch, index), so
+    a run that is killed and resumed ends bit for bit as it would have ended. With an initialized `torch.distributed`
+    process group all processes pass the same data, and each reads its shard.
 
     Arguments:
-        network: The network, `Averaged` or plain; trained in place, and left in evaluation mode.
-        train: A pair of tensors, a `Dataset`, or an iterable of batches that can be read more than once.
-        likelihood: The likelihood; `Categorical()` by default.
-        prior: The prior; `Prior(network)`, one precision per tensor, by default.
-        epochs: How many epochs, if other than the settings say.
-        config: Every other setting.
-        test: Data to measure the trained network on; nothing is learned or chosen by them.
-        train_transform: A map (x, index, seed) -> x for weight steps alone; the evidence sees the data as they are.
-        callbacks: Functions that receive the record of each epoch.
-        checkpoint_dir: Where checkpoints go, every `checkpoint_every` epochs and when the process is told to end
-            (SIGTERM, Ctrl-C); the last one is left when the run is complete.
-        checkpoint_every: How many epochs lie between two checkpoints.
-        resume: Whether to go on from the newest checkpoint there, if there is one.
-        title: What the progress bar says.
+        model: A network, `Averaged` or plain, or a `Model` with likelihood and prior of your choice; trained in place,
+            and in evaluation mode afterwards.
+        train: A pair of tensors, a `Dataset`, or an iterable of batches that can be read more than once; in
+            `covary.data.Augmented` for a transform that only weight steps see.
+        config: The settings; by default the preset "layers" for a network with relaxed layers, else "images".
+        test: Data to evaluate the trained network on; nothing is learned or selected by them.
+        checkpoints: Where and how often to write checkpoints, and whether to resume from them; also written on SIGTERM
+            and Ctrl-C. None writes none.
+        callbacks: `Callback` objects, or functions of the record of each epoch. None prints progress to standard error;
+            () is silent.
+        settings: Top-level settings that differ from `config`: `epochs`, `seed`, `curvature`.
+
+    Example:
+        >>> x = torch.randn(20, 2)
+        >>> network = covary.Averaged(covary.networks.mlp(2, 4, 2), covary.augment.Rotation2d(), num_samples=2)
+        >>> run = covary.fit(network, (x, (x.norm(dim=1) > 1).long()), epochs=6, callbacks=())
+        >>> [symmetry.name for symmetry in run.symmetries]
+        ['rotation']
     """
-    config = _with_epochs(config or FitConfig(), epochs)
-    likelihood = Categorical() if likelihood is None else likelihood
-    prior = Prior(network) if prior is None else prior
+    model = as_model(model)
+    network, config = model.network, _settings(model.network, config, settings)
+    transform, train = (train.transform, train.data) if isinstance(train, Augmented) else (None, train)
     batches = as_batches(train, config.weights.batch_size)
-    _check(batches, prior, config, checkpoint_every)
-    state = initial_state(network, likelihood, prior, config)
+    _check(batches, model.prior, config)
+    state = initial_state(network, model.likelihood, model.prior, config)
     network.eval()
-    check_model(state.model, batches)
+    check_model(model, batches)
     data = read_through(batches)
-    folder = None if checkpoint_dir is None else Path(checkpoint_dir)
-    job = Job(
-        batches, data.num_data, config, train_transform, folder, checkpoint_every, _fingerprint(state, data, config)
-    )
-    if not _resumed(state, job, resume) and config.weights.prior_scaled_lr:
-        start_within(state.model, prior)  # after every check: a fit that is refused leaves weights alone
+    shown = as_callbacks(([ProgressPrinter()] if is_first() else []) if callbacks is None else callbacks)
+    job = Job(batches, data.num_data, config, transform, checkpoints, shown, _fingerprint(state, data, config))
+    if not _resumed(state, job) and config.weights.prior_scaled_lr:
+        start_within(model, model.prior)  # after every check: a refused fit changes no weights
     require_alike((_checksum(state), state.epoch, state.step, data), "weights, progress and data")
-    with _progress(config, title) as progress, _told_to_end(folder) as told:
+    with _reported(job), _told_to_end(checkpoints) as told:
         while state.epoch < config.epochs:
-            _weight_steps(state, job, progress, told)
+            _weight_steps(state, job, told)
             record = _end_of_epoch(state, job)
-            for show in callbacks if progress is None else (progress.show, *callbacks):
-                show(record)
+            for callback in job.callbacks:
+                callback.on_epoch(record)
         _stop_if_told(state, job, told)
     if state.best is not None:
         restore(state, state.best.tensors)
@@ -121,8 +115,25 @@ def fit(
     return described(state, job.batches, config, test, _seconds(state, job))
 
 
-def _check(batches: Batches, prior: Prior, config: FitConfig, checkpoint_every: int) -> None:
-    """Nothing, or what would stop the run after its burn-in, said before it begins."""
+def _settings(network: nn.Module, config: FitConfig | None, settings: Mapping[str, Any]) -> FitConfig:
+    """The settings of a fit, or an error that says where a setting of another name belongs."""
+    if config is None:
+        config = FitConfig.preset("layers" if relaxed_layers(network) else "images")
+    known = config.as_dict()
+    for name in settings:
+        if name in ("likelihood", "prior"):
+            raise StructureError(f"fit has no argument '{name}'. Pass covary.Model(network, likelihood, prior).")
+        groups = [group for group in known if isinstance(known[group], dict) and name in known[group]]
+        if groups:
+            where = " or ".join(f"'{group}.{name}'" for group in groups)
+            raise StructureError(
+                f"'{name}' is {where} of the settings. Pass config=FitConfig().replace({groups[0]}={{'{name}': ...}})."
+            )
+    return config.replace(**settings)
+
+
+def _check(batches: Batches, prior: Prior, config: FitConfig) -> None:
+    """Raise an error before the first step for what would stop the run after its burn-in."""
     own_part(batches)  # shards need data that can be read one by one
     if config.hyper.num_data is not None or config.hyper.estimator in ("stochastic", "kernel"):
         batches.at(torch.arange(1))  # so does a choice of M among them
@@ -139,12 +150,10 @@ def _check(batches: Batches, prior: Prior, config: FitConfig, checkpoint_every: 
     if config.hyper.estimator == "two_pass" or config.evaluation.num_evaluations:
         curvature = Curvature(cast(CurvatureName, config.curvature), config.evaluation.probes)
         check_curvature(curvature, prior)
-    if checkpoint_every < 1:
-        raise StructureError(f"checkpoint_every must be at least 1; {checkpoint_every} came.")
 
 
-def _weight_steps(state: FitState, job: Job, progress: FitProgress | None, told: list[int]) -> None:
-    """The weight steps that are left of the epoch under way; ends the fit, with a checkpoint, where that was asked."""
+def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:
+    """Take the remaining weight steps of the current epoch; end the fit, with a checkpoint, on a signal."""
     config = job.config
     state.network.train()
     for batch, size in _parts(state, job):
@@ -157,8 +166,8 @@ def _weight_steps(state: FitState, job: Job, progress: FitProgress | None, told:
         if config.hyper.estimator == "augerino" and state.hyper_optimizer is not None:
             set_rates(state.hyper_optimizer, progressed)
         weight_step(state, batch, size, job.num_data, config)
-        if progress is not None:
-            progress.advance(config.epochs * progressed)
+        for callback in job.callbacks:
+            callback.on_step(config.epochs * progressed)
     _stop_if_told(state, job, told)
     state.network.eval()
 
@@ -176,7 +185,8 @@ def _end_of_epoch(state: FitState, job: Job) -> Epoch:
         state.best = Best(state.epoch, judged, snapshot(state))
     record = epoch_record(state, log_likelihood, evidence, judged, best, _seconds(state, job))
     state.history.append(record)
-    if state.epoch % job.checkpoint_every == 0 or state.epoch == config.epochs:
+    every = 1 if job.checkpoints is None else job.checkpoints.every
+    if state.epoch % every == 0 or state.epoch == config.epochs:
         _save(state, job)
     return record
 
@@ -195,49 +205,61 @@ def _parts(state: FitState, job: Job) -> Iterator[tuple[IndexedBatch, int]]:
 
 
 def _transformed(batch: IndexedBatch, job: Job, seed: int) -> IndexedBatch:
-    if job.train_transform is None or not len(batch.x):
+    if job.transform is None or not len(batch.x):
         return batch
-    return batch._replace(x=job.train_transform(batch.x, batch.identity, seed))
+    return batch._replace(x=job.transform(batch.x, batch.identity, seed))
 
 
-def _resumed(state: FitState, job: Job, resume: bool) -> bool:
-    """Whether the state was set to the newest checkpoint, as where a run is resumed that has one."""
-    if job.folder is None:
-        if resume:
-            raise StructureError("resume needs checkpoint_dir, the folder that the checkpoints are in.")
+def _resumed(state: FitState, job: Job) -> bool:
+    """Whether the state was set to the newest checkpoint: there is one, and the fit is to be resumed."""
+    if job.checkpoints is None:
         return False
-    if resume:
-        return load_newest(state, job.folder, job.fingerprint) is not None
-    if checkpoints(job.folder):
+    if job.checkpoints.resume:
+        return load_newest(state, job.checkpoints.path, job.fingerprint) is not None
+    if checkpoint_files(job.checkpoints.path):
         raise StructureError(
-            f"{job.folder} holds the checkpoints of a run. Pass resume to go on with it, or name another folder."
+            f"'{job.checkpoints.folder}' has the checkpoints of another run. Pass resume=True to continue it, or "
+            "choose another folder."
         )
     return False
 
 
 def _save(state: FitState, job: Job) -> None:
-    if job.folder is not None and is_first():
-        write_checkpoint(state, job.folder, job.fingerprint, _seconds(state, job))
+    if job.checkpoints is not None and is_first():
+        write_checkpoint(state, job.checkpoints.path, job.fingerprint, _seconds(state, job))
+
+
+@contextmanager
+def _reported(job: Job) -> Iterator[None]:
+    """Call the callbacks at the start, and at the end whatever happens."""
+    for callback in job.callbacks:
+        callback.on_fit_start(job.config)
+    try:
+        yield
+    finally:
+        for callback in job.callbacks:
+            callback.on_fit_end()
 
 
 def _stop_if_told(state: FitState, job: Job, told: list[int]) -> None:
-    """Nothing, or the end of the fit with a checkpoint; processes agree on it, so that none waits for another."""
-    if job.folder is None or not all_sum_number(len(told)):
+    """Write a checkpoint and raise `Interrupted` on a signal; processes agree, so that none waits for another."""
+    if job.checkpoints is None or not all_sum_number(len(told)):
         return
     _save(state, job)
     all_sum_number(0)  # no process leaves before the first has written
     epoch = min(state.epoch + 1, job.config.epochs)
     raise Interrupted(
-        f"Told to end in epoch {epoch} of {job.config.epochs}; the state is in {job.folder}. Resume to go on.",
+        f"Stopped by a signal in epoch {epoch} of {job.config.epochs}; the state is in '{job.checkpoints.folder}'. "
+        "Resume to continue.",
         told[0] if told else signal.SIGTERM,
     )
 
 
 @contextmanager
-def _told_to_end(folder: Path | None) -> Iterator[list[int]]:
+def _told_to_end(checkpoints: Checkpoints | None) -> Iterator[list[int]]:
     """The signals (SIGTERM, Ctrl-C) that told the process to end: a second one ends it at once."""
     told: list[int] = []
-    if folder is None or threading.current_thread() is not threading.main_thread():
+    if checkpoints is None or threading.current_thread() is not threading.main_thread():
         yield told
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -255,14 +277,6 @@ def _told_to_end(folder: Path | None) -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _progress(config: FitConfig, title: str) -> AbstractContextManager[FitProgress | None]:
-    return FitProgress(config.epochs, title) if is_first() else nullcontext()
-
-
-def _with_epochs(config: FitConfig, epochs: int | None) -> FitConfig:
-    return config if epochs is None else config.replace(epochs=epochs)
 
 
 def _fingerprint(state: FitState, data: Contents, config: FitConfig) -> dict[str, Any]:

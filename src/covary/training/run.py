@@ -26,8 +26,8 @@ from ..likelihoods import Likelihood
 from ..posterior import ece
 from ..priors import Prior, mean_precisions
 from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry, write_run
+from ..records.tables import run_text
 from ..records.words import meaning
-from ..report import run_text, write_page
 from .pictures import NUM_PICTURES, pictures_of
 from .schedule import JUDGE, SAMPLES, TEST, seed_for
 from .state import FitState, tensors_of
@@ -68,9 +68,9 @@ class Run:
         return self.record.layers
 
     def save(self, folder: str | Path) -> Path:
-        """The folder with `run.json`, `model.safetensors`, `augment.json` and `report.html`.
+        """Return the folder, with `run.json`, `model.safetensors` and, with an augmentation, `augment.json` in it.
 
-        What a run before it left there, and this one does not have, is removed: an augmentation, a simpler network.
+        Files of an earlier run there that this one does not have are removed: an augmentation, a pruned network.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,6 @@ class Run:
         if self.record.pruned is None:
             (folder / PRUNED).unlink(missing_ok=True)
         write_run(self.record, folder / "run.json")
-        write_page(self.record, folder / "report.html")
         return folder
 
     def __str__(self) -> str:

@@ -14,7 +14,6 @@ from covary.geometry import (
     kfac_metric,
     network_chart,
 )
-from covary.models import Model
 from oracles import curvature as oracle
 
 X = normal(0, 9, 3)
@@ -50,7 +49,7 @@ def test_fisher_is_the_ggn_of_the_engine_and_of_the_linearized_loss(network, the
     outputs = flat_outputs(network, X)
     found = fisher_metric(outputs, likelihood).matrix(theta)
     torch.testing.assert_close(found, oracle.ggn(network, X, loss))
-    torch.testing.assert_close(found, curvature.full(Model(network, likelihood), (X, y)).to_dense())
+    torch.testing.assert_close(found, curvature.full(covary.Model(network, likelihood), (X, y)).to_dense())
     torch.testing.assert_close(found, ggn_metric(outputs, loss).matrix(theta))
 
 
@@ -80,7 +79,7 @@ def test_the_metrics_are_taken_at_theta_not_at_the_networks_own_weights(network,
         torch.testing.assert_close(metric.matrix(theta), old)
         assert not torch.allclose(metric.matrix(2 * theta), old)
     torch.testing.assert_close(
-        metrics[1].matrix(2 * theta), curvature.kfac(Model(network, likelihood), (X, y)).to_dense().detach()
+        metrics[1].matrix(2 * theta), curvature.kfac(covary.Model(network, likelihood), (X, y)).to_dense().detach()
     )
 
 
@@ -110,8 +109,8 @@ def test_kfac_transforms_by_itself_where_a_layers_inputs_and_outputs_are_mixed()
     theta = flatten(dict(network.named_parameters())).detach()
     likelihood = Gaussian(0.7)
     pulled_back = kfac_metric(network, likelihood, (X, y)).to(chart).matrix(chart.forward(theta))
-    torch.testing.assert_close(curvature.kfac(Model(same, likelihood), (X, y)).to_dense().detach(), pulled_back)
-    diagonal = torch.diag(curvature.diag(Model(network, likelihood), (X, y)).diagonal().detach())
+    torch.testing.assert_close(curvature.kfac(covary.Model(same, likelihood), (X, y)).to_dense().detach(), pulled_back)
+    diagonal = torch.diag(curvature.diag(covary.Model(network, likelihood), (X, y)).diagonal().detach())
     back = chart.inverted().jacobian(chart.forward(theta))
-    by_itself = curvature.diag(Model(same, likelihood), (X, y)).to_dense().detach()
+    by_itself = curvature.diag(covary.Model(same, likelihood), (X, y)).to_dense().detach()
     assert not torch.allclose(by_itself, back.T @ diagonal @ back, rtol=1e-2, atol=1e-2)

@@ -12,7 +12,6 @@ from torch import nn
 from covary.curvature import full
 from covary.data.tasks import rotated_arcs
 from covary.likelihoods import Categorical
-from covary.models import Model
 from covary.networks import mlp
 from covary.records import Study
 from covary.reproduce.paper1.toy import _claims, toy
@@ -70,14 +69,14 @@ def test_weighted_log_likelihood_is_the_mean_over_samples(network, points):
 
 def test_weighted_curvature_is_that_of_data_of_weight_one_in_s(network, points):
     many = rotated_samples(points, NUM_SAMPLES, seed=2)
-    found = full(Model(network, WeightedCategorical(NUM_SAMPLES)), tuple(many)).to_dense()
+    found = full(covary.Model(network, WeightedCategorical(NUM_SAMPLES)), tuple(many)).to_dense()
     whole = loss_of("categorical", many.y)
     torch.testing.assert_close(found, ggn(network, many.x, lambda f: whole(f) / NUM_SAMPLES))
 
 
 def test_weighted_curvature_is_not_that_of_averaged_logits(network, points):
     many = rotated_samples(points, NUM_SAMPLES, seed=2)
-    weighted = full(Model(network, WeightedCategorical(NUM_SAMPLES)), tuple(many)).to_dense().detach()
+    weighted = full(covary.Model(network, WeightedCategorical(NUM_SAMPLES)), tuple(many)).to_dense().detach()
     averaged = full(_MeanOfSamples(network), (many.x.view(10, -1), points.y)).to_dense().detach()
     assert float((weighted - averaged).norm()) > 0.01 * float(weighted.norm())
 

@@ -129,7 +129,7 @@ def _trained(chosen: Scale, seed: int) -> _Model:
     augment = Affine2d(tuple(WIDTHS), initial_width=WIDTHS).float().requires_grad_(False)
     averaged = Averaged(network, augment, 4)
     prior = Prior(averaged)
-    fit(averaged, (data.x_train, data.y_train), prior=prior, config=chosen.fit.replace(seed=seed), title="sampling")
+    fit(Model(averaged, prior=prior), (data.x_train, data.y_train), chosen.fit, seed=seed, callbacks=())
     x, y = data.x_test[: chosen.num_data].double(), data.y_test[: chosen.num_data]
     return _Model(network.double(), prior.double(), x, y)
 

@@ -24,6 +24,7 @@ from ...augment import Rotation2d
 from ...config import FitConfig
 from ...data.tasks import ARC_DEGREES, Points, polar_coordinates, rotated_arcs
 from ...likelihoods import Categorical, Likelihood
+from ...models import Model
 from ...networks import Averaged, mlp
 from ...priors import Prior
 from ...training import fit
@@ -110,7 +111,7 @@ def train(panel: str, num_samples: int, precision: float, config: FitConfig) -> 
     data = data._replace(x=coordinates(data.x))
     prior = Prior(network, structure="scalar", precision=precision)
     settings = config.replace(curvature="kron" if panel == KFAC else "full", weights={"batch_size": len(data.x)})
-    run = fit(network, tuple(data), likelihood=likelihood, prior=prior, config=settings, title=panel)
+    run = fit(Model(network, likelihood, prior), tuple(data), settings, callbacks=())
     widths = [math.degrees(epoch.widths["rotation"]) for epoch in run.record.history if epoch.widths]
     double = data._replace(x=data.x.double())
     return Trained(network.double(), likelihood, prior.double(), double, coordinates, widths)

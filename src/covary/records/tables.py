@@ -1,0 +1,61 @@
+"""Tables of a run as rows of words, and as plain text."""
+
+from collections.abc import Sequence
+
+from . import RunRecord
+from .words import layer_names, path_precision, plain_name, strength
+
+ABSENT = "–"
+Rows = tuple[list[str], list[list[str]]]  # heads, where ">" means that the column is aligned to the right, and cells
+
+
+def run_text(run: RunRecord) -> str:
+    """The tables of what was learned as plain text, for `print`."""
+    symmetries = [text_table(*symmetry_rows(run))] if run.symmetries or not run.layers else []
+    return "\n\n".join([*symmetries, text_table(*layer_rows(run))] if run.layers else symmetries)
+
+
+def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as plain text, its columns aligned."""
+    cells = [[head.removeprefix(">") for head in heads], *rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
+    sides = [
+        (str.rjust if head.startswith(">") else str.ljust, width) for head, width in zip(heads, widths, strict=True)
+    ]
+    aligned = [[justify(cell, width) for cell, (justify, width) in zip(row, sides, strict=True)] for row in cells]
+    rule = ["─" * width for width in widths]
+    return "\n".join("  ".join(row).rstrip() for row in [aligned[0], rule, *aligned[1:]])
+
+
+def symmetry_rows(run: RunRecord) -> Rows:
+    """What was learned: name, width, unit, meaning, amount and, where it is known, the true width."""
+    shape = run.samples.shape if run.samples is not None else None
+    rows = [
+        [plain_name(s.name), f"{s.width:.3g}", s.unit, s.meaning, strength(s, shape), _true(run, s.name)]
+        for s in run.symmetries
+    ]
+    return ["transform", ">width", "unit", "meaning", "amount", ">true"], rows
+
+
+def layer_rows(run: RunRecord) -> Rows:
+    """What each relaxed layer became: a row per path, the learned one marked, with the layer's errors at its first."""
+    turned = any(layer.turn_error is not None for layer in run.layers)
+    rows = []
+    for name, layer in zip(layer_names(run), run.layers, strict=True):
+        errors = [_error(layer.shift_error), *([_error(layer.turn_error)] if turned else [])]
+        for path in layer.paths:
+            mark = " ◀" if path.name == layer.learned else " (inactive)" if path.off else ""
+            numbers = [f"{100 * path.relative:.2f}", f"{path.effective:.1f}", str(path.num_params)]
+            amounts = [path_precision(path.precisions), f"{path.weight_norm:.2g}"]
+            rows.append([name, path.name + mark, *numbers, *amounts, *errors])
+            name, errors = "", [""] * len(errors)  # once for a layer
+    heads = ["layer", "path", ">share %", ">γ", ">P", ">precision", ">norm", ">shift error"]
+    return [*heads, ">turn error"] if turned else heads, rows
+
+
+def _error(error: float | None) -> str:
+    return ABSENT if error is None else f"{error:.2g}"
+
+
+def _true(run: RunRecord, name: str) -> str:
+    return f"{run.true_widths[name]:.3g}" if name in run.true_widths else ABSENT

@@ -1,0 +1,79 @@
+"""Callbacks hear of a fit as it runs; without any, progress is printed as plain text."""
+
+import io
+
+import pytest
+
+import covary
+from covary.training.callbacks import ProgressPrinter
+from training_models import QUICK, averaged, points
+
+
+class Recorded(covary.Callback):
+    def __init__(self):
+        self.calls = []
+
+    def on_fit_start(self, config):
+        self.calls.append(("start", config.epochs))
+
+    def on_step(self, epochs):
+        self.calls.append(("step", round(epochs, 3)))
+
+    def on_epoch(self, epoch):
+        self.calls.append(("epoch", epoch.epoch))
+
+    def on_fit_end(self):
+        self.calls.append(("end",))
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def printed(file, epochs=4):
+    covary.fit(averaged(), points(), QUICK, epochs=epochs, callbacks=[ProgressPrinter(file)])
+    return file.getvalue()
+
+
+def test_callbacks_hear_of_start_steps_epochs_and_end():
+    recorded, epochs = Recorded(), []
+    run = covary.fit(averaged(), points(), QUICK, epochs=2, callbacks=[recorded, epochs.append, covary.Callback()])
+    steps = [[("step", round(epoch + step / 3, 3)) for step in range(3)] for epoch in range(2)]
+    assert recorded.calls == [("start", 2), *steps[0], ("epoch", 1), *steps[1], ("epoch", 2), ("end",)]
+    assert epochs == run.record.history
+
+
+def test_the_end_is_heard_of_after_an_error():
+    def fail(epoch):
+        raise RuntimeError
+
+    recorded = Recorded()
+    with pytest.raises(RuntimeError):
+        covary.fit(averaged(), points(), QUICK, callbacks=[recorded, fail])
+    assert recorded.calls[-1] == ("end",)
+
+
+def test_a_log_has_about_ten_lines_with_evidence_and_time_left():
+    lines = printed(io.StringIO(), epochs=25).splitlines()
+    assert 10 <= len(lines) <= 14
+    assert lines[0].startswith("epoch 1 of 25, log-likelihood ")
+    assert lines[1].startswith("epoch 2 of 25, log evidence ")
+    assert "rotation " in lines[1]
+    assert lines[1].endswith(" left")
+    assert lines[-1].startswith("epoch 25 of 25")
+    assert "left" not in lines[-1]
+
+
+def test_a_terminal_has_one_line_that_is_rewritten():
+    text = printed(Terminal())
+    assert text.count("\n") == 1
+    assert text.endswith("\n")
+    assert "\repoch 4 of 4, log evidence " in text
+
+
+def test_without_callbacks_progress_is_printed_and_with_none_it_is_not(capsys):
+    covary.fit(averaged(), points(), QUICK)
+    assert "epoch 4 of 4" in capsys.readouterr().err
+    covary.fit(averaged(), points(), QUICK, callbacks=())
+    assert capsys.readouterr() == ("", "")

@@ -1,4 +1,4 @@
-"""Every workload gives rows with the figures that machines read, measured on something small."""
+"""Every benchmark gives rows with the same keys, measured on something small."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from covary.benchmarks.measure import Memory
 from covary.benchmarks.scaling_figure import scaling_figure
 from covary.benchmarks.workloads import mlp_workload
 
-KEYS = {"workload", "columns", "seconds", "ratio", "peak_mb"}
+KEYS = {"workload", "probes", "seconds", "ratio", "peak_mb"}
 
 
 def small(*_):
@@ -38,21 +38,21 @@ def test_curvature_rows():
     assert len(rows) == 6
     assert all(row.keys() >= KEYS for row in rows)
     assert [row["ratio"] for row in rows if row["pass"] == "training"] == [1.0, 1.0]
-    assert all(("logdet_bias" in row) == (row["columns"] == 1) for row in rows)
+    assert all(("logdet_bias" in row) == (row["probes"] == 1) for row in rows)
 
 
-def test_evidence_rows_carry_the_bias_beside_each_sketched_time():
+def test_evidence_rows_have_the_bias_of_one_probe():
     rows = evidence_file.measure_evidence(1, lambda message, done: None)
     assert {row["workload"] for row in rows} == {"W1", "W2", "W2'"}
     assert all(row.keys() >= KEYS | {"peak_share"} for row in rows)
-    assert all(("logdet_bias" in row) == (row["columns"] == 1) for row in rows)
+    assert all(("logdet_bias" in row) == (row["probes"] == 1) for row in rows)
 
 
 def test_scaling_rows_cover_every_size():
     rows = scaling_file.measure_scaling(1, lambda message, done: None)
     assert {(row["axis"], row["size"]) for row in rows} == {("N", 4), ("N", 6), ("C", 2), ("C", 12)}
-    assert {row["pass"] for row in rows} == {"training", "one sketch", "exact", "stochastic bound"}
-    assert all(("gradient_bias" in row) == (row["pass"] == "one sketch") for row in rows)
+    assert {row["pass"] for row in rows} == {"training", "one probe", "exact", "stochastic bound"}
+    assert all(("gradient_bias" in row) == (row["pass"] == "one probe") for row in rows)
 
 
 def test_scaling_rows_can_be_drawn(tmp_path):
@@ -64,7 +64,7 @@ def test_scaling_rows_can_be_drawn(tmp_path):
     assert (tmp_path / "scaling.svg").stat().st_size > 1000
 
 
-def test_progress_rises_from_nothing_to_everything():
+def test_progress_rises_from_0_to_1():
     seen = []
     curvature_file.measure_curvature(1, lambda message, done: seen.append(done))
     assert seen[0] == 0.0
@@ -72,7 +72,7 @@ def test_progress_rises_from_nothing_to_everything():
     assert seen[-1] == 1.0
 
 
-def test_peer_rows_measure_everyone_against_us():
+def test_peer_rows_are_relative_to_covary():
     rows = peers_file.measure_peers(1, lambda message, done: None)
     assert all(row.keys() >= KEYS for row in rows)
     assert all(row["ratio"] == 1.0 for row in rows if row["pass"] == "covary")

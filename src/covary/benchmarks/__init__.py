@@ -1,7 +1,7 @@
-"""How long does it take, and how much memory?
+"""Time and memory of covary, as `covary bench` measures them.
 
-One workload per file, each a function of the number of repeats that returns rows: what `covary bench` runs. Ratios are
-taken between passes that alternate in one process; memory is measured for each pass in a process of its own.
+One benchmark per file, each a function of the number of repeats that returns rows. Ratios are taken between passes that
+alternate in one process; memory is measured for each pass in a process of its own.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """A hyper step against a training pass: log Z and its gradient in six affine widths and all prior precisions.
 
 All N data in both passes. W1: MLP 784-1000-10 tanh, 1,000 MNIST images, S = 31. W2: CNN 16-32-64, 500 images, S = 11.
-W2': LeNet, the same. Beside each sketched time stands the bias of its log-determinant and of its gradient; the last row
-of a workload is the share of the machine's matrix-multiply peak, measured in the same run, that a hyper step reaches.
+W2': LeNet, the same. Rows with one probe have the bias of its log-determinant and of its gradient; `peak_share` is the
+fraction of the machine's matrix-multiply peak, measured in the same run, that a pass reaches.
 """
 
 import math
@@ -14,18 +14,17 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from .._types import Probes, Progress
-from ..batches import as_batches
 from ..curvature import Curvature
 from ..hypergrad import HyperGradient, two_pass
-from .measure import Pass, alternate, peak_memory, portion
+from .measure import Pass, alternate, bench_row, peak_memory, portion
 from .workloads import Workload, build_workload, training_pass
 
 NAMES = ("W1", "W2", "W2'")
-PASSES: dict[str, Probes | None] = {"training": None, "hyper step, one sketch": 1, "hyper step, exact": "exact"}
+PASSES: dict[str, Probes | None] = {"training": None, "hyper step, one probe": 1, "hyper step, exact": "exact"}
 
 
 def measure_evidence(repeats: int, progress: Progress) -> list[dict[str, Any]]:
-    """Rows of the training pass and of the hyper step with one sketch and with exact columns, for each workload."""
+    """Rows of the training pass and of the hyper step with one probe and with exact ones, for each workload."""
     rows = []
     peak = _matmul_peak()
     for number, workload_name in enumerate(NAMES):
@@ -33,19 +32,11 @@ def measure_evidence(repeats: int, progress: Progress) -> list[dict[str, Any]]:
         build = partial(build_passes, workload_name)
         seconds = alternate(build(), repeats, here)
         workload = build_workload(workload_name)
-        for name, columns in PASSES.items():
+        for name, probes in PASSES.items():
             here(f"{workload_name}: memory and bias of {name}", 1.0)
-            memory = peak_memory(build, name)
-            row: dict[str, Any] = {
-                "workload": workload_name,
-                "pass": name,
-                "columns": columns,
-                "seconds": seconds[name],
-                "ratio": seconds[name] / seconds["training"],
-                "peak_mb": memory.peak_mb,
-                "peak_share": _flops(build()[name]) / seconds[name] / peak,
-            }
-            rows.append(row | (sketch_bias(workload) if columns == 1 else {}))
+            row = bench_row(workload_name, name, probes, seconds, peak_memory(build, name))
+            row["peak_share"] = _flops(build()[name]) / seconds[name] / peak
+            rows.append(row | (probe_bias(workload) if probes == 1 else {}))
     return rows
 
 
@@ -53,30 +44,29 @@ def build_passes(name: str) -> dict[str, Pass]:
     """The passes over the same data, network and batches."""
     workload = build_workload(name)
     return {
-        name: partial(training_pass, workload) if columns is None else partial(hyper_step, workload, columns)
-        for name, columns in PASSES.items()
+        name: partial(training_pass, workload) if probes is None else partial(hyper_step, workload, probes)
+        for name, probes in PASSES.items()
     }
 
 
-def hyper_step(workload: Workload, columns: Probes, seed: int = 0) -> HyperGradient:
+def hyper_step(workload: Workload, probes: Probes, seed: int = 0) -> HyperGradient:
     """Log Z and its gradient with respect to every hyperparameter."""
-    images = as_batches((workload.x, workload.y), workload.batch_size)
-    return two_pass(workload.model, images, Curvature(probes=columns), seed=seed)
+    return two_pass(workload.model, workload.batches, Curvature(probes=probes), seed=seed)
 
 
-def sketch_bias(workload: Workload) -> dict[str, Any]:
-    """The relative change by one sketch of log|H + δ| − log|δ|, and of the gradient along its exact direction."""
-    exact, sketch = hyper_step(workload, "exact"), hyper_step(workload, 1)
-    truth, estimate = _flat(exact), _flat(sketch)
+def probe_bias(workload: Workload) -> dict[str, Any]:
+    """The relative errors of log|H + δ| − log|δ| with one probe, and of the gradient along its exact direction."""
+    exact, one = hyper_step(workload, "exact"), hyper_step(workload, 1)
+    truth, estimate = _flat(exact), _flat(one)
     return {
-        "logdet_bias": float(_log_ratio(workload, sketch) / _log_ratio(workload, exact) - 1),
+        "logdet_bias": float(_log_ratio(workload, one) / _log_ratio(workload, exact) - 1),
         "gradient_bias": float((estimate @ truth) / (truth @ truth) - 1),
     }
 
 
 def _log_ratio(workload: Workload, gradient: HyperGradient) -> torch.Tensor:
     """log|H + δ| where δ = 1."""
-    return workload.prior.num_params * math.log(2 * math.pi) - 2 * gradient.terms.log_volume
+    return workload.model.prior.num_params * math.log(2 * math.pi) - 2 * gradient.terms.log_volume
 
 
 def _flat(gradient: HyperGradient) -> torch.Tensor:

@@ -1,12 +1,11 @@
 """A hyper step against a training pass for the relaxed networks of paper 2: log Z and all prior precisions.
 
 All N data in both passes, digits in random colors, 3 × 32 × 32, in the same batches: CONV and F-FC+CONV at α = 10,
-F-FC+CONV+GCONV at α = 2. `reach` is the ratio that each pass has to stay below; `growth_mb` is how far its memory
-exceeds that of the training pass, and `growth_reach_mb` what that has to stay below. The last rows compare
-`FactoredDense` with sums over all axes written by hand.
+F-FC+CONV+GCONV at α = 2. `reach` is the largest ratio that each pass may have; `growth_mb` is its memory beyond that of
+the training pass, and `growth_reach_mb` the largest that this may be. The last rows compare `FactoredDense` with sums
+over all axes written by hand.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,14 +16,12 @@ from torch import Tensor, nn
 
 from .. import data
 from .._types import Probes, Progress
-from ..batches import as_batches
-from ..curvature import Curvature
-from ..hypergrad import HyperGradient, two_pass
 from ..layers import FactoredDense
 from ..models import Model
 from ..networks import relaxed_network
-from ..priors import Prior
-from .measure import Pass, alternate, peak_memory, portion
+from .evidence import hyper_step, probe_bias
+from .measure import Pass, alternate, bench_row, peak_memory, portion
+from .workloads import Workload, training_pass
 
 IMAGE = (3, 32, 32)
 # Shapes of the layers of F-FC at α = 10, in and out.
@@ -42,7 +39,7 @@ FACTORED_REACH = 1.5
 
 
 class Setting(NamedTuple):
-    """A network, its data, and the bars of its hyper steps: ratios by pass, and of one sketch the growth of memory."""
+    """A network, its data, and the bars of its hyper steps: ratios by pass, and memory growth with one probe."""
 
     variant: str
     alpha: int
@@ -52,23 +49,13 @@ class Setting(NamedTuple):
     growth_reach_mb: float | None = None
 
 
-PASSES: dict[str, Probes | None] = {"training": None, "hyper step, one sketch": 1, "hyper step, exact": "exact"}
+PASSES: dict[str, Probes | None] = {"training": None, "hyper step, one probe": 1, "hyper step, exact": "exact"}
 SETTINGS = (
-    Setting("conv", 10, 256, 256, {"hyper step, one sketch": 2.2, "hyper step, exact": 8}),
-    Setting("f-fc+conv", 10, 256, 256, {"hyper step, one sketch": 5, "hyper step, exact": 14}, 1536),
-    Setting("f-fc+conv", 10, 2000, 250, {"hyper step, one sketch": 3}, 1536),
-    Setting("f-fc+conv+gconv", 2, 256, 256, {"hyper step, one sketch": 4}),
+    Setting("conv", 10, 256, 256, {"hyper step, one probe": 2.2, "hyper step, exact": 8}),
+    Setting("f-fc+conv", 10, 256, 256, {"hyper step, one probe": 5, "hyper step, exact": 14}, 1536),
+    Setting("f-fc+conv", 10, 2000, 250, {"hyper step, one probe": 3}, 1536),
+    Setting("f-fc+conv+gconv", 2, 256, 256, {"hyper step, one probe": 4}),
 )
-
-
-class Task(NamedTuple):
-    """A relaxed network with its data; one prior precision per tensor to learn."""
-
-    network: nn.Module
-    prior: Prior
-    x: Tensor
-    y: Tensor
-    batch_size: int
 
 
 def measure_layers(repeats: int, progress: Progress) -> list[dict[str, Any]]:
@@ -89,68 +76,35 @@ def _hyper_rows(setting: Setting, repeats: int, progress: Progress) -> list[dict
         progress(f"{workload}: memory and bias of {name}", 1.0)
         memory = peak_memory(build, name)
         training_mb = memory.pass_mb if name == "training" else training_mb
-        row: dict[str, Any] = {
-            "workload": workload,
-            "pass": name,
-            "columns": PASSES[name],
-            "seconds": seconds[name],
-            "ratio": seconds[name] / seconds["training"],
+        one = PASSES[name] == 1
+        row = bench_row(workload, name, PASSES[name], seconds, memory) | {
             "reach": setting.reach.get(name),
-            "peak_mb": memory.peak_mb,
             "growth_mb": memory.pass_mb - training_mb,
-            "growth_reach_mb": setting.growth_reach_mb if PASSES[name] == 1 else None,
+            "growth_reach_mb": setting.growth_reach_mb if one else None,
         }
-        rows.append(row | (_sketch_bias(_task(setting)) if PASSES[name] == 1 else {}))
+        rows.append(row | (probe_bias(_workload(setting)) if one else {}))
     return rows
 
 
 def build_passes(setting: Setting) -> dict[str, Pass]:
     """The training pass and the hyper steps that have a bar, over the same data, network and batches."""
-    task = _task(setting)
-    passes: dict[str, Pass] = {"training": partial(_training_pass, task)}
+    workload = _workload(setting)
+    passes: dict[str, Pass] = {"training": partial(training_pass, workload)}
     for name in setting.reach:
-        columns = PASSES[name]
-        assert columns is not None, "only hyper steps have bars"
-        passes[name] = partial(_hyper_step, task, columns)
+        probes = PASSES[name]
+        assert probes is not None, "only hyper steps have bars"
+        passes[name] = partial(hyper_step, workload, probes)
     return passes
 
 
-def _task(setting: Setting) -> Task:
+def _workload(setting: Setting) -> Workload:
     generator = torch.Generator().manual_seed(0)
     digits = data.load("mnist-mini")
     x, y = digits.x_train[: setting.num_data], digits.y_train[: setting.num_data]
     colors = torch.rand(len(x), IMAGE[0], 1, 1, generator=generator).to(x)
     images = colors * nn.functional.pad(x, (2, 2, 2, 2))
     network = relaxed_network(setting.variant, setting.alpha, IMAGE, 10, generator=generator).to(x)
-    return Task(network, Prior(network), images, y, setting.batch_size)
-
-
-def _training_pass(task: Task) -> None:
-    """Forward and backward of the mean negative log-likelihood."""
-    weights = list(task.network.parameters())
-    for x, y in zip(task.x.split(task.batch_size), task.y.split(task.batch_size), strict=True):
-        torch.autograd.grad(nn.functional.cross_entropy(task.network(x), y), weights)
-
-
-def _hyper_step(task: Task, columns: Probes) -> HyperGradient:
-    """Log Z and its gradient with respect to every prior precision."""
-    images = as_batches((task.x, task.y), task.batch_size)
-    return two_pass(Model(task.network, prior=task.prior), images, Curvature(probes=columns))
-
-
-def _sketch_bias(task: Task) -> dict[str, Any]:
-    """The relative change by one sketch of log|H + δ| where δ = 1, and of the gradient along its exact direction."""
-    (exact, truth), (sketch, estimate) = (_logdet_and_gradient(task, columns) for columns in ("exact", 1))
-    return {
-        "logdet_bias": float(sketch / exact - 1),
-        "gradient_bias": float((estimate @ truth) / (truth @ truth) - 1),
-    }
-
-
-def _logdet_and_gradient(task: Task, columns: Probes) -> tuple[Tensor, Tensor]:
-    step = _hyper_step(task, columns)
-    (gradient,) = step.values()
-    return task.prior.num_params * math.log(2 * math.pi) - 2 * step.terms.log_volume, gradient
+    return Workload(Model(network), images, y, setting.batch_size)
 
 
 def _factored_rows(repeats: int, progress: Progress) -> list[dict[str, Any]]:
@@ -158,15 +112,8 @@ def _factored_rows(repeats: int, progress: Progress) -> list[dict[str, Any]]:
     seconds = alternate(passes, repeats, progress)
     progress("FactoredDense", 1.0)
     return [
-        {
-            "workload": "layers of F-FC, α=10, N=256",
-            "pass": name,
-            "columns": None,
-            "seconds": seconds[name],
-            "ratio": seconds[name] / seconds["by hand"],
-            "reach": FACTORED_REACH if name == "FactoredDense" else None,
-            "peak_mb": None,
-        }
+        bench_row("layers of F-FC, α=10, N=256", name, None, seconds)
+        | {"reach": FACTORED_REACH if name == "FactoredDense" else None}
         for name in passes
     ]
 

@@ -1,4 +1,4 @@
-"""Seconds and megabytes of passes: medians of alternating repeats, peaks of processes of their own."""
+"""Seconds and megabytes of passes: medians of alternating repeats, peak memory in a process per pass."""
 
 import multiprocessing
 import resource
@@ -7,27 +7,27 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .._types import Progress
+from .._types import Probes, Progress
 
 Pass = Callable[[], object]
 
 
 class Memory(NamedTuple):
-    """The peak of a process, and how far a pass raised it above what was held before."""
+    """The peak memory of a process, and by how much a pass raised it."""
 
     peak_mb: float
     pass_mb: float
 
 
 def portion(progress: Progress, number: int, total: int) -> Progress:
-    """The progress of one part among several that take about as long."""
+    """The progress of one of several stages that take about as long."""
     return lambda message, done: progress(message, (number + done) / total)
 
 
 def alternate(passes: Mapping[str, Pass], repeats: int, progress: Progress) -> dict[str, float]:
-    """The median seconds of each pass; one unmeasured round first, then the passes take turns."""
+    """The median seconds of each pass; one unmeasured round first, then the passes alternate."""
     seconds: dict[str, list[float]] = {name: [] for name in passes}
     for repeat in range(repeats + 1):
         for number, (name, run) in enumerate(passes.items()):
@@ -41,11 +41,33 @@ def alternate(passes: Mapping[str, Pass], repeats: int, progress: Progress) -> d
 
 
 def peak_memory(build: Callable[[], Mapping[str, Pass]], name: str) -> Memory:
-    """The memory of one pass, run once in a fresh process after its data and network were built there."""
+    """The memory of one pass, run once in a new process after its data and network were built there."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
         peak, before = pool.apply(_run_alone, (build, name))
     return Memory(peak, peak - before)
+
+
+def bench_row(
+    workload: str, name: str, probes: Probes | None, seconds: Mapping[str, float], memory: Memory | None = None
+) -> dict[str, Any]:
+    """One row: seconds of a pass, their ratio to the first pass, and its peak memory.
+
+    Arguments:
+        workload: What was measured.
+        name: The pass.
+        probes: The probes of its curvature; None for a pass without curvature.
+        seconds: The seconds of all passes, the one that the others are compared with first.
+        memory: The memory of the pass, if it was measured.
+    """
+    return {
+        "workload": workload,
+        "pass": name,
+        "probes": probes,
+        "seconds": seconds[name],
+        "ratio": seconds[name] / next(iter(seconds.values())),
+        "peak_mb": None if memory is None else memory.peak_mb,
+    }
 
 
 def _run_alone(build: Callable[[], Mapping[str, Pass]], name: str) -> tuple[float, float]:
@@ -57,7 +79,7 @@ def _run_alone(build: Callable[[], Mapping[str, Pass]], name: str) -> tuple[floa
 
 def _peak() -> float:
     """The largest resident size of this process so far, in MB."""
-    # getrusage would carry the parent's peak over into the child; the kernel's own mark starts anew with each program
+    # getrusage would include the parent's peak; the kernel's own mark starts at 0 in each program
     status = Path("/proc/self/status")
     if status.exists():
         mark = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))

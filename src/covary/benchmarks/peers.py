@@ -1,7 +1,7 @@
-"""Other libraries on the part of the work that they can do: KFAC of a plain network, and the value of its evidence.
+"""Other libraries on the tasks that they have: KFAC of a plain network, and the value of its evidence.
 
-Like with like: exact columns against their exact ones, one sketch against their one Monte-Carlo sample. Libraries that
-are not installed are left out. The last rows show one sketch against exact columns where there are 100 outputs.
+Exact probes are compared with their exact ones, one probe with their one Monte-Carlo sample. Libraries that are not
+installed are skipped. The last rows compare one probe with exact ones for 100 outputs.
 """
 
 import copy
@@ -19,7 +19,7 @@ from .._types import Probes, Progress
 from ..curvature import kfac
 from ..evidence import log_evidence
 from ..networks import cnn, mlp
-from .measure import Pass, alternate, portion
+from .measure import Pass, alternate, bench_row, portion
 
 
 def measure_peers(repeats: int, progress: Progress) -> list[dict[str, Any]]:
@@ -30,20 +30,10 @@ def measure_peers(repeats: int, progress: Progress) -> list[dict[str, Any]]:
         x, y = _images(num_data, 100 if workload.endswith("-100") else 10)
         for task, passes in _tasks(network, x, y).items():
             seconds = alternate(passes, repeats, portion(progress, number, len(networks)))
-            for name, value in seconds.items():
-                sketched = name == "covary" and "one" in task
-                rows.append(
-                    (_logdet_bias(network, x, y) if sketched else {})
-                    | {
-                        "workload": workload,
-                        "task": task,
-                        "pass": name,
-                        "columns": 1 if "one" in task else "exact",
-                        "seconds": value,
-                        "ratio": value / seconds["covary"],
-                        "peak_mb": None,
-                    }
-                )
+            for name in seconds:
+                probes: Probes = 1 if "one" in task else "exact"
+                row = bench_row(workload, name, probes, seconds) | {"task": task}
+                rows.append(row | (_logdet_bias(network, x, y) if name == "covary" and probes == 1 else {}))
     return rows
 
 
@@ -65,9 +55,9 @@ def _images(num_data: int, num_outputs: int) -> tuple[Tensor, Tensor]:
 def _tasks(network: nn.Module, x: Tensor, y: Tensor) -> dict[str, dict[str, Pass]]:
     if int(y.max()) >= 10:
         return {
-            "KFAC, exact against one sketch": {
+            "KFAC, exact against one probe": {
                 "covary": partial(_ours, network, x, y, 1),
-                "covary, exact columns": partial(_ours, network, x, y, "exact"),
+                "covary, exact probes": partial(_ours, network, x, y, "exact"),
             }
         }
     return {
@@ -99,7 +89,7 @@ def _ours(network: nn.Module, x: Tensor, y: Tensor, probes: Probes) -> None:
 
 @torch.no_grad()
 def _logdet_bias(network: nn.Module, x: Tensor, y: Tensor) -> dict[str, Any]:
-    """The relative change by one sketch of log|H + 1|."""
+    """The relative error of log|H + 1| with one probe."""
     one = kfac(network, (x, y), probes=1).logdet(1.0)
     return {"logdet_bias": float(one / kfac(network, (x, y)).logdet(1.0) - 1)}
 

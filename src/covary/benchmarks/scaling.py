@@ -1,7 +1,7 @@
 """How time and memory grow: with the data N, the samples S, the outputs C and the weights P.
 
-One axis at a time around an MLP with N = 500, S = 8, C = 10 and 300 hidden units, a hyper step with one sketch each;
-for C also exact columns. The stochastic bound's step stands beside, on 100 data.
+One axis at a time around an MLP with N = 500, S = 8, C = 10 and 300 hidden units, a hyper step with one probe each;
+for C also with exact ones. The stochastic bound's step is measured on 100 data.
 """
 
 from functools import partial
@@ -9,8 +9,8 @@ from typing import Any
 
 from .._types import Probes, Progress
 from ..hypergrad import stochastic
-from .evidence import hyper_step, sketch_bias
-from .measure import Pass, alternate, peak_memory, portion
+from .evidence import hyper_step, probe_bias
+from .measure import Pass, alternate, bench_row, peak_memory, portion
 from .workloads import Workload, mlp_workload, training_pass
 
 CENTER = {"N": 500, "S": 8, "C": 10, "hidden": 300}
@@ -21,8 +21,9 @@ AXES = {
     "hidden": (150, 300, 600, 1200),
 }
 MEMORY_AXES = ("N", "S")
-MOST_EXACT = 100  # outputs up to which exact columns are measured too
+MAX_EXACT = 100  # outputs up to which exact probes are measured, too
 BOUND_DATA = 100
+ONE = "one probe"
 
 
 def measure_scaling(repeats: int, progress: Progress) -> list[dict[str, Any]]:
@@ -41,32 +42,22 @@ def _rows(axis: str, size: int, repeats: int, progress: Progress) -> list[dict[s
     rows = []
     for name in passes:
         memory = peak_memory(build, name) if axis in MEMORY_AXES and name != "stochastic bound" else None
-        bias = sketch_bias(_workload(axis, size)) if name == "one sketch" and not _too_many(axis, size) else {}
-        rows.append(
-            bias
-            | {
-                "workload": f"mlp, {axis}={size}",
-                "axis": axis,
-                "size": size,
-                "pass": name,
-                "columns": {"one sketch": 1, "exact": "exact"}.get(name),
-                "seconds": seconds[name],
-                "ratio": seconds[name] / seconds["training"],
-                "peak_mb": None if memory is None else memory.peak_mb,
-            }
-        )
+        probes: Probes | None = 1 if name == ONE else "exact" if name == "exact" else None
+        row = bench_row(f"mlp, {axis}={size}", name, probes, seconds, memory)
+        bias = probe_bias(_workload(axis, size)) if name == ONE and not _too_many(axis, size) else {}
+        rows.append(row | {"axis": axis, "size": size} | bias)
     return rows
 
 
 def _too_many(axis: str, size: int) -> bool:
-    """Whether exact columns would take longer than they are worth."""
-    return axis == "C" and size > MOST_EXACT
+    """Whether exact probes would take too long."""
+    return axis == "C" and size > MAX_EXACT
 
 
 def _workload(axis: str, size: int) -> Workload:
     sizes = CENTER | {axis: size}
     workload = mlp_workload(sizes["N"], sizes["S"], sizes["C"], sizes["hidden"])
-    # S × batch is the same everywhere, so that memory shows what grows by itself
+    # S × batch is constant, so that memory shows the growth with N and S alone
     return workload._replace(batch_size=max(1, CENTER["N"] * CENTER["S"] // sizes["S"]))
 
 
@@ -74,9 +65,9 @@ def build_passes(axis: str, size: int) -> dict[str, Pass]:
     """The passes at one size of one axis."""
     workload = _workload(axis, size)
     passes: dict[str, Pass] = {"training": partial(training_pass, workload)}
-    columns: list[Probes] = [1, "exact"] if axis == "C" and not _too_many(axis, size) else [1]
-    for column in columns:
-        passes["exact" if column == "exact" else "one sketch"] = partial(hyper_step, workload, column)
+    passes[ONE] = partial(hyper_step, workload, 1)
+    if axis == "C" and not _too_many(axis, size):
+        passes["exact"] = partial(hyper_step, workload, "exact")
     passes["stochastic bound"] = partial(_bound_step, workload)
     return passes
 

@@ -1,4 +1,4 @@
-"""Pictures of the benchmark: time and memory against size."""
+"""The figure of `covary bench scaling`: time and memory against size."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,12 +7,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
-COLORS = {"training": "C0", "one sketch": "C1", "exact": "C3", "stochastic bound": "C2"}
+COLORS = {"training": "C0", "one probe": "C1", "exact": "C3", "stochastic bound": "C2"}
 AXIS_NAMES = {"N": "data N", "S": "samples S", "C": "outputs C", "hidden": "hidden units (weights P)"}
 
 
 def scaling_figure(rows: Sequence[Row]) -> Figure:
-    """Seconds against each axis above, megabytes below where they were measured; both scales logarithmic.
+    """Seconds against each axis above, megabytes below if they were measured; both scales logarithmic.
 
     Arguments:
         rows: The rows of `covary bench scaling`.

@@ -1,4 +1,4 @@
-"""The models that are measured, and the training pass that everything is measured against."""
+"""The models that are measured, and the training pass that other passes are compared with."""
 
 from typing import NamedTuple
 
@@ -7,26 +7,23 @@ from torch import Tensor, nn
 
 from .. import data
 from ..augment import Affine2d
-from ..likelihoods import Categorical
+from ..batches import Batches, as_batches
 from ..models import Model
 from ..networks import Averaged, cnn, lenet, mlp
-from ..priors import Prior
 
 
 class Workload(NamedTuple):
-    """An averaged network on MNIST images: six affine widths and one prior precision per tensor to learn."""
+    """A model of images: one prior precision per tensor to learn, and six affine widths of an averaged network."""
 
-    network: Averaged
-    likelihood: Categorical
-    prior: Prior
+    model: Model
     x: Tensor
     y: Tensor
     batch_size: int
 
     @property
-    def model(self) -> Model:
-        """Network, likelihood and prior as one value."""
-        return Model(self.network, self.likelihood, self.prior)
+    def batches(self) -> Batches:
+        """The images and labels in batches."""
+        return as_batches((self.x, self.y), self.batch_size)
 
 
 def build_workload(name: str) -> Workload:
@@ -45,15 +42,22 @@ def mlp_workload(num_data: int, num_samples: int, num_outputs: int, num_hidden: 
 
 
 def training_pass(workload: Workload) -> None:
-    """Forward and backward of the averaged negative log-likelihood over all N × S images."""
-    network, num_samples = workload.network, workload.network.num_samples
-    weights = list(network.network.parameters())
+    """Forward and backward of the negative log-likelihood over all N images, or N × S of an averaged network."""
+    weights = list(workload.model.weights.values())
     for index in torch.arange(len(workload.x)).split(workload.batch_size):
-        with torch.no_grad():
-            noise = network.augment.sample_noise(index, num_samples, seed=0)
-            copies = network.augment.transform(workload.x[index], noise)
-        outputs = network.network(copies.flatten(0, 1)).unflatten(0, (-1, num_samples)).mean(1)
+        outputs = _outputs(workload.model.network, workload.x[index], index)
         torch.autograd.grad(nn.functional.cross_entropy(outputs, workload.y[index], reduction="sum"), weights)
+
+
+def _outputs(network: nn.Module, x: Tensor, index: Tensor) -> Tensor:
+    """Outputs, without a graph of the augmentation."""
+    if not isinstance(network, Averaged):
+        outputs: Tensor = network(x)
+        return outputs
+    with torch.no_grad():
+        noise = network.augment.sample_noise(index, network.num_samples, seed=0)
+        samples = network.augment.transform(x, noise)
+    return network.network(samples.flatten(0, 1)).unflatten(0, (-1, network.num_samples)).mean(1)
 
 
 def _averaged(inner: nn.Module, num_data: int, num_samples: int, num_outputs: int) -> Workload:
@@ -62,4 +66,4 @@ def _averaged(inner: nn.Module, num_data: int, num_samples: int, num_outputs: in
     if num_outputs != 10:
         y = torch.arange(num_data) % num_outputs
     network = Averaged(inner.to(x), Affine2d(initial_width=0.1), num_samples)
-    return Workload(network, Categorical(), Prior(network), x, y, num_data)
+    return Workload(Model(network), x, y, num_data)

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import covary.data
-from covary.data import NAMES, Dataset, listing, load
+from covary.data import Dataset, listing, load
 from covary.data.binary import read_idx
-from covary.data.sources import cache_dir
+from covary.data.sources import NAMES, cache_dir
 from covary.errors import DataError
 from data.idx_files import write_idx
 

@@ -4,8 +4,8 @@ import lzma
 
 import pytest
 
-from covary.data import NAMES, verify
-from covary.data.sources import SOURCES, content_sum
+from covary.data import verify
+from covary.data.sources import NAMES, SOURCES, content_sum
 from covary.errors import DataError
 
 

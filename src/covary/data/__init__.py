@@ -8,11 +8,10 @@ from .augmented import Augmented
 from .dataset import Dataset, limited
 from .download import fetch
 from .sets import listing, load
-from .sources import NAMES, verify
+from .sources import verify
 from .transforms import channel_moments, flips_and_shifts, in_quadrants, resized, symmetrize, true_widths
 
 __all__ = [
-    "NAMES",
     "Augmented",
     "Dataset",
     "channel_moments",

@@ -29,7 +29,7 @@ def fetch(name: str, data_dir: str | Path | None = None, progress: Progress | No
     Files with the right checksum are not downloaded again. A file appears only when it is complete and verified.
 
     Arguments:
-        name: One of `NAMES` except "mnist-mini", which is part of the package.
+        name: "mnist", "fashion-mnist" or "cifar-10".
         data_dir: The directory of the folder, created if it does not exist; by default the user's cache.
         progress: A function that is called with the name of each file and the fraction of all that is done.
 

@@ -34,9 +34,9 @@ def load(source: str | Path, data_dir: str | Path | None = None) -> Dataset:
     of the environment variable `COVARY_DATA`, then in the user's cache, into which `fetch` downloads them.
 
     Arguments:
-        source: One of `NAMES`; the path of an `.npz` archive with x_train, y_train and, optionally, x_test and y_test;
-            the path of a folder of class folders of images, or of two such folders `train` and `test`; or
-            `package.module:function`.
+        source: "mnist-mini", "mnist", "fashion-mnist" or "cifar-10"; the path of an `.npz` archive with x_train,
+            y_train and, optionally, x_test and y_test; the path of a folder of class folders of images, or of two such
+            folders `train` and `test`; or `package.module:function`.
         data_dir: For a name, a directory with a folder for each data set, such as `mnist/`.
 
     Example:

@@ -4,8 +4,7 @@ A `Dataset` has images of shape (N, C, H, W), float32, in [0, 1] if they are rea
 int64.
 """
 
-from .augmented import Augmented
-from .dataset import Dataset, limited
+from .dataset import Augmented, Dataset, limited
 from .download import fetch
 from .sets import listing, load
 from .sources import verify

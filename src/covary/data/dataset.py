@@ -1,8 +1,9 @@
 """The layout of a data set: images, labels and class names, checked."""
 
 import os
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float32, Int64
@@ -41,6 +42,29 @@ class Dataset(NamedTuple):
     def test(self) -> Batch:
         """Test images and labels."""
         return self.x_test, self.y_test
+
+
+@dataclass(frozen=True)
+class Augmented:
+    """Training data with a random transform that is not learned: `fit` applies it in weight steps only.
+
+    The evidence uses the data themselves: transformed samples would count a datum more than once.
+
+    Arguments:
+        data: A pair of tensors, a `Dataset`, or an iterable of batches.
+        transform: A map (x, index, seed) -> x of a batch; its noise is a function of `index` and `seed`, which is
+            another one each epoch. `covary.data.flips_and_shifts` is one.
+
+    Example:
+        >>> import torch, covary
+        >>> digits = torch.rand(8, 1, 28, 28), torch.arange(8) % 2
+        >>> train = covary.data.Augmented(digits, covary.data.flips_and_shifts)
+        >>> train.transform(digits[0], torch.arange(8), 0).shape
+        torch.Size([8, 1, 28, 28])
+    """
+
+    data: Any
+    transform: Callable[[Tensor, Tensor, int], Tensor]
 
 
 def limited(dataset: Dataset, num_train: int, seed: int) -> Dataset:

@@ -20,7 +20,7 @@ from ..data import (
     symmetrize,
     true_widths,
 )
-from ..data.augmented import Augmented
+from ..data.dataset import Augmented
 from ..data.transforms import QUADRANT_SIDE
 from ..errors import StructureError
 from ..layers import initialize_equivariant

@@ -18,7 +18,7 @@ from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, read_th
 from ..config import FitConfig
 from ..curvature.passes import check_model
 from ..curvature.registry import Curvature, CurvatureName, check_curvature
-from ..data.augmented import Augmented
+from ..data.dataset import Augmented
 from ..distributed import all_sum_number, is_first, own, own_part, place, require_alike
 from ..errors import Interrupted, StructureError
 from ..hypergrad.partition import check_per_weight

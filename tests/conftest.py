@@ -7,7 +7,7 @@ from pathlib import Path
 import jaxtyping
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from shape_checks import checked
 
@@ -15,7 +15,15 @@ jaxtyping.jaxtyped = checked  # what the hook of --jaxtyping-packages decorates 
 REPOSITORY = Path(__file__).parent.parent
 
 # Derandomized: a property that fails, fails for everybody. To search further: HYPOTHESIS_PROFILE=explore make test
-settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=30, database=None)
+# How long an example takes says how busy the machine is.
+settings.register_profile(
+    "repeatable",
+    deadline=None,
+    derandomize=True,
+    max_examples=30,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.register_profile("explore", deadline=None, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 

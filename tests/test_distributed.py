@@ -14,30 +14,42 @@ from evidence.distributed_worker import model
 WORKER = Path(__file__).parent / "evidence" / "distributed_worker.py"
 
 
-def run_group(size: int, name: str, folder: Path) -> dict[str, torch.Tensor]:
-    out = folder / f"{size}-{name}.pt"
-    commands = [
-        [sys.executable, str(WORKER), str(rank), str(size), str(folder / f"meet-{size}-{name}"), str(out), name]
-        for rank in range(size)
-    ]
+@pytest.fixture(scope="module")
+def groups(tmp_path_factory) -> dict[int, dict[str, dict[str, torch.Tensor]]]:
+    """Size of the group -> type -> everything that its first process has found."""
+    folder = tmp_path_factory.mktemp("groups")
+    commands = {
+        size: [
+            [
+                sys.executable,
+                str(WORKER),
+                str(rank),
+                str(size),
+                str(folder / f"meet-{size}"),
+                str(folder / f"{size}.pt"),
+            ]
+            for rank in range(size)
+        ]
+        for size in (1, 2)
+    }
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    processes = [subprocess.Popen(command, env=environment) for command in commands]
-    assert [process.wait(timeout=120) for process in processes] == [0] * size
-    return torch.load(out, weights_only=True)
+    processes = [subprocess.Popen(command, env=environment) for group in commands.values() for command in group]
+    assert [process.wait(timeout=300) for process in processes] == [0] * 3
+    return {size: torch.load(folder / f"{size}.pt", weights_only=True) for size in commands}
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("float64", 1e-10), ("float32", 1e-6)])
-def test_two_processes_agree_with_one(name, tolerance, tmp_path):
-    one, two = run_group(1, name, tmp_path), run_group(2, name, tmp_path)
+def test_two_processes_agree_with_one(name, tolerance, groups):
+    one, two = groups[1][name], groups[2][name]
     assert set(one) == set(two)
     for key, value in one.items():
         scale = float(value.abs().max()) + 1.0
         torch.testing.assert_close(two[key], value, rtol=tolerance, atol=tolerance * scale)
 
 
-def test_a_group_of_one_agrees_with_no_group(tmp_path):
+def test_a_group_of_one_agrees_with_no_group(groups):
     network, likelihood, prior, data = model(torch.float64)
-    grouped = run_group(1, "float64", tmp_path)
+    grouped = groups[1]["float64"]
     alone = covary.log_evidence(covary.Model(network, likelihood, prior), data, mode_correction=True)
     torch.testing.assert_close(grouped["kron evidence"], alone.log_evidence, rtol=1e-12, atol=0)
     assert int(grouped["kron count"]) == 9

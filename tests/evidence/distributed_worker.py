@@ -39,10 +39,12 @@ def results(rank: int, size: int, dtype: torch.dtype) -> dict[str, torch.Tensor]
 
 
 if __name__ == "__main__":
-    rank, size, rendezvous, out, name = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5]
+    rank, size, rendezvous, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
     dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=size)
-    torch.set_default_dtype(getattr(torch, name))
-    found = results(rank, size, getattr(torch, name))
+    found = {}
+    for name in ("float64", "float32"):
+        torch.set_default_dtype(getattr(torch, name))
+        found[name] = results(rank, size, getattr(torch, name))
     if rank == 0:
         torch.save(found, out)
     dist.destroy_process_group()

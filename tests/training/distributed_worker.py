@@ -1,4 +1,4 @@
-"""A fit of five steps under torchrun, written to a file by the first process: OUT ESTIMATOR M."""
+"""Fits of five steps under torchrun, one per case, written to a file by the first process: OUT."""
 
 import sys
 
@@ -8,19 +8,26 @@ import torch.distributed as dist
 import covary
 from training_models import QUICK, averaged, everything, points
 
-if __name__ == "__main__":
-    dist.init_process_group("gloo")
-    torch.set_default_dtype(torch.float64)
-    out, estimator, block = sys.argv[1:]
+CASES = {"two_pass-7": ("two_pass", 7), "kernel-7": ("kernel", 7), "kernel-40": ("kernel", 40)}  # estimator, M
+
+
+def fitted(estimator: str, block: int) -> dict[str, torch.Tensor]:
     settings = QUICK.replace(
         epochs=2, weights={"batch_size": 9}, hyper={"burn_in": 0}, evaluation={"num_evaluations": 1}
     )
-    config = settings.replace(hyper={"estimator": estimator, "num_data": int(block)})
+    config = settings.replace(hyper={"estimator": estimator, "num_data": block})
     # the minibatches that a width would take with "kernel" are each process's own
     network = averaged() if estimator == "two_pass" else averaged().network
     run = covary.fit(network, points(23), config, test=points(5, 2), callbacks=())
     numbers = [run.record.evidence.log_evidence, run.record.history[0].evidence.log_evidence]
     numbers += [epoch.log_likelihood for epoch in run.record.history]
+    return {**everything(run), "numbers": torch.tensor(numbers)}
+
+
+if __name__ == "__main__":
+    dist.init_process_group("gloo")
+    torch.set_default_dtype(torch.float64)
+    found = {name: fitted(*case) for name, case in CASES.items()}
     if dist.get_rank() == 0:
-        torch.save({**everything(run), "numbers": torch.tensor(numbers)}, out)
+        torch.save(found, sys.argv[1])
     dist.destroy_process_group()

@@ -17,6 +17,7 @@ from covary.errors import DataError, StructureError
 from covary.records import read_run
 from covary.training import loop
 from layer_summary.small import noise, relaxed_pair
+from training.distributed_worker import CASES
 from training_models import PLAIN, QUICK, averaged, everything, points
 
 WORKER = Path(__file__).parent / "distributed_worker.py"
@@ -311,35 +312,30 @@ def test_a_prior_of_another_network_is_refused():
         )
 
 
-def run_group(size: int, out: Path, estimator: str, block: int) -> dict[str, torch.Tensor]:
+@pytest.fixture(scope="module")
+def groups(tmp_path_factory) -> list[dict[str, dict[str, torch.Tensor]]]:
+    """Of one process and of two under torchrun: case -> everything that a fit has changed."""
+    folder = tmp_path_factory.mktemp("groups")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(size), "--master-port", "0"]
-    command += [
-        "--rdzv-backend",
-        "c10d",
-        "--rdzv-endpoint",
-        "localhost:0",
-        str(WORKER),
-        str(out),
-        estimator,
-        str(block),
-    ]
-    subprocess.run(command, env=environment, check=True, timeout=180)
-    return torch.load(out, weights_only=True)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    for size in ("1", "2"):
+        command = [*launcher, "--nproc-per-node", size, str(WORKER), str(folder / size)]
+        subprocess.run(command, env=environment, check=True, timeout=300)
+    return [torch.load(folder / size, weights_only=True) for size in ("1", "2")]
 
 
-@pytest.mark.parametrize(("estimator", "block"), [("two_pass", 7), ("kernel", 7), ("kernel", 40)])
-def test_one_and_two_processes_take_the_same_first_steps(tmp_path, estimator, block):
+@pytest.mark.parametrize("case", CASES)
+def test_one_and_two_processes_take_the_same_first_steps(groups, case):
     """Five steps of weights and two of everything else, unequal shards, M of N data in the second pass or a block.
 
     With blocks of 40 there is one, and the second process has none.
     """
-    one, two = (run_group(number, tmp_path / f"{number}.pt", estimator, block) for number in (1, 2))
+    one, two = (group[case] for group in groups)
     assert one.keys() == two.keys()
     for name, tensor in one.items():
         torch.testing.assert_close(two[name], tensor, rtol=1e-10, atol=1e-10, msg=name)
     assert one["prior/log_precision"].abs().min() > 0, "every precision has left 1"
-    if estimator == "two_pass":
+    if CASES[case][0] == "two_pass":
         assert not torch.equal(one["network/augment.raw_widths"], averaged().augment.raw_widths)
 
 

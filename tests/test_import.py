@@ -75,11 +75,9 @@ def measured() -> dict:
     return min(found, key=lambda one: one["ratio"])
 
 
-@pytest.mark.xfail(reason="training still draws its report", strict=False)
 def test_imports_nothing_that_draws_prints_or_parses_flags(measured):
     assert DRAWS_PRINTS_OR_PARSES & set(measured["modules"]) == set()
 
 
-@pytest.mark.xfail(reason="training still draws its report", strict=False)
 def test_takes_little_longer_than_torch(measured):
     assert measured["ratio"] <= MOST_TIME

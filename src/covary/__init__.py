@@ -85,8 +85,8 @@ __all__ = [
 # Module -> the names that it provides here; what is in `__all__` and not in this table is a module itself.
 _PROVIDES = {
     "batches": ("as_batches",),
-    "curvature": ("Curvature",),
     "config": ("EvalConfig", "FitConfig", "HyperConfig", "WeightConfig"),
+    "curvature": ("Curvature",),
     "evidence": ("EvidenceTerms", "conditional_log_evidence", "effective_parameters", "log_evidence"),
     "layer_summary": ("prune", "summarize_layers"),
     "likelihoods": ("Bernoulli", "Categorical", "Gaussian"),

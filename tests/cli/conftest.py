@@ -27,6 +27,7 @@ def run(monkeypatch, capsys, tmp_path) -> Callable[..., Outcome]:
     monkeypatch.setenv("COVARY_DATA", str(tmp_path / "empty"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("covary.cli.progress.progress_of", lambda title: [])  # tests of their own are elsewhere
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place])  # the command adds its own
 

@@ -140,7 +140,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(run, small, undrawn, monkeypatch
         patch.setattr(loop, "hyper_step", step_and_be_told_to_end)
         stopped = run("layers", *arguments, "--out", "a")
     assert (stopped.code, stopped.out) == (143, "")
-    assert stopped.err.startswith("error: Told to end in epoch 3 of 3")
+    assert stopped.err.startswith("error: Stopped by a signal in epoch 3 of 3")
     assert not Path("a/pruned.safetensors").exists()
     assert run("layers", *arguments, "--out", "a", "--resume").code == 0
     assert run("layers", *arguments, "--out", "b").code == 0

@@ -7,19 +7,21 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from covary.cli import output
-from covary.report import FitProgress
-from covary.report import progress as report_progress
+from covary.cli.progress import progress_of
+from covary.config import FitConfig
 
 
 def test_the_bar_of_a_fit_stands_below_that_of_its_study(monkeypatch):
     """On two consoles each bar would wipe out the line of the other."""
     console = Console(file=io.StringIO(), force_terminal=True, width=160, color_system=None)
-    monkeypatch.setattr(report_progress, "CONSOLE", console)
+    monkeypatch.setattr(output, "CONSOLE", console)
     with output.progress("study") as report:
         report("translated", 0.25)
-        with FitProgress(60, "learn") as fit:
-            fit.advance(10.4)
-            fit.progress.refresh()
+        (fit,) = progress_of("learn")
+        fit.on_fit_start(FitConfig(epochs=60))
+        fit.on_step(10.4)
+        fit.progress.refresh()
+        fit.on_fit_end()
     drawn = [lines for lines in console.file.getvalue().split("\x1b[1A") if "epoch 11" in lines]
     assert drawn
     assert all(

@@ -49,8 +49,7 @@ def stopped(run, quick, tmp_path) -> Path:
     environment = os.environ | {"STOP_AT": "11", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stdout) == (143, "")
-    assert done.stderr.startswith("error: Told to end in epoch 4 of 8")
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.splitlines()[-1].startswith("error: Stopped by a signal in epoch 4 of 8")
     return Path("stopped")
 
 
@@ -76,11 +75,11 @@ def test_a_stopped_run_goes_on_to_the_same_bits(stopped, run, quick, discovered)
 
 def test_a_complete_run_is_shown_again_when_it_is_resumed(discovered, run, quick):
     folder = discovered("a")
-    written = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    written = {path: path.stat().st_mtime_ns for path in folder.iterdir() if path.suffix != ".html"}
     outcome = run("discover", *quick, "--out", "a", "--resume")
     assert outcome.code == 0
     assert "rotation" in outcome.out
-    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == written
+    assert {path: path.stat().st_mtime_ns for path in written} == written
     changed = run("discover", *quick, "--out", "a", "--resume", "--set", "hyper.augment_lr=0.3")
     assert_one_line_and_code_2(changed, "hyper.augment_lr = None", "0.3 came")
 

@@ -1,11 +1,11 @@
 """What commands print: tables for people, JSON for machines, progress on standard error."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.cells import cell_len
@@ -17,13 +17,10 @@ from rich.text import Text
 
 from ..errors import CovaryError
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from .._types import Progress
-
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 KINDS = (".svg", ".png", ".pdf")
+# One for all bars: with two consoles, the bar of a fit and that of its study would overwrite each other.
+CONSOLE = Console(stderr=True)
 
 
 def echo_json(value: Any) -> None:
@@ -38,8 +35,8 @@ def check_drawable(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
 
 
-def draw(figure: "Figure", path: Path) -> None:
-    """Write a figure to a file, in the format of its ending; the same numbers give the same bytes."""
+def draw(figure: Any, path: Path) -> None:
+    """Write a figure of matplotlib to a file, in the format of its ending; the same numbers give the same bytes."""
     from ..report.svg import style
 
     check_drawable(path)
@@ -48,10 +45,8 @@ def draw(figure: "Figure", path: Path) -> None:
 
 
 @contextmanager
-def progress(title: str) -> Iterator["Progress"]:
+def progress(title: str) -> Iterator[Callable[[str, float], None]]:
     """A progress bar with the time left, on a terminal; nothing elsewhere."""
-    from ..report.progress import CONSOLE
-
     columns = BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TimeRemainingColumn()
     with ProgressBar(*columns, console=CONSOLE, transient=True, disable=not CONSOLE.is_terminal) as bar:
         task = bar.add_task(title, total=1.0)

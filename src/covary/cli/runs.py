@@ -5,17 +5,15 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ..config import BASELINES, ExperimentConfig, FitConfig, layers_config, parse_setting
 from ..config.settings import names_of
 from ..errors import CovaryError
+from ..records import RunRecord
 from .output import echo_json, print_rows
-
-if TYPE_CHECKING:
-    from ..records import RunRecord
 
 # What the registries of data, networks and experiments know, for help and completion without torch.
 DATA_NAMES = ("mnist-mini", "mnist", "fashion-mnist", "cifar-10")
@@ -256,16 +254,16 @@ def _perform(config: ExperimentConfig, out: Path, resume: bool, as_json: bool) -
     from .. import report
     from ..experiments import discover
     from ..training import is_first, process_group
-    from .progress import progress_bars
+    from .progress import progress_of
 
     with process_group():
-        record = discover(config, out, resume=resume, callbacks=progress_bars)
+        record = discover(config, out, resume=resume, callbacks=progress_of)
         if is_first():
             report.write_page(record, out / "report.html")
             _print_run(record, out, as_json)
 
 
-def _print_run(run: "RunRecord", out: Path, as_json: bool) -> None:
+def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
     from rich.console import Console, Group, RenderableType
 
     from ..report import summary, tables

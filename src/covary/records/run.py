@@ -252,19 +252,19 @@ class RunRecord:
     """
 
     title: str
-    config: dict[str, Any]
-    versions: dict[str, str]
-    symmetries: list[Symmetry]
-    evidence: Evidence | None
-    test: Metrics | None
-    baselines: list[Baseline]
-    layers: list[Layer]
-    history: list[Epoch]
-    samples: Pictures | None
-    coverage: list[Coverage]
-    correlation: list[list[float]] | None
-    true_widths: dict[str, float]
-    seconds: float
+    config: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    symmetries: list[Symmetry] = field(default_factory=list)
+    evidence: Evidence | None = None
+    test: Metrics | None = None
+    baselines: list[Baseline] = field(default_factory=list)
+    layers: list[Layer] = field(default_factory=list)
+    history: list[Epoch] = field(default_factory=list)
+    samples: Pictures | None = None
+    coverage: list[Coverage] = field(default_factory=list)
+    correlation: list[list[float]] | None = None
+    true_widths: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
     complete: bool = True
     notes: list[str] = field(default_factory=list)
     pruned: Pruning | None = None

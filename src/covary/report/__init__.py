@@ -15,12 +15,10 @@ from .figures import (
     widths_figure,
 )
 from .page import page, write_page
-from .progress import FitProgress
 from .svg import svg
 from .tables import comparability, comparison
 
 __all__ = [
-    "FitProgress",
     "architecture_figure",
     "comparability",
     "comparison",

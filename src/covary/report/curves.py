@@ -30,7 +30,15 @@ def burn_in(run: RunRecord) -> int:
 
 
 def trajectories_figure(run: RunRecord) -> Figure:
-    """Widths over epochs, one panel per unit; true amounts are dotted, the burn-in is shaded."""
+    """Widths over epochs, one panel per unit; true amounts are dotted, the burn-in is shaded.
+
+    Example:
+        >>> from covary.records import Epoch, RunRecord, Symmetry
+        >>> epochs = [Epoch(n, -0.5, {"rotation": 0.1 * n}, {"all": 2.0 / n}, None, None, 1.0, False) for n in (1, 2)]
+        >>> run = RunRecord("demo", symmetries=[Symmetry("rotation", 0.2, "radians", "±11°")], history=epochs)
+        >>> len(trajectories_figure(run).axes)
+        1
+    """
     if not run.history or not run.symmetries:
         return empty_figure("No epochs were recorded.")
     groups = by_kind(run.symmetries)
@@ -67,7 +75,15 @@ def _with_marks(handles: list[Line2D], labels: list[str], run: RunRecord) -> tup
 
 
 def evidence_figure(run: RunRecord) -> Figure:
-    """Log evidence per datum and its three terms over epochs: estimates as a line, evaluations as dots."""
+    """Log evidence per datum and its three terms over epochs: estimates as a line, evaluations as dots.
+
+    Example:
+        >>> from covary.records import Epoch, Evidence, RunRecord
+        >>> evidence = Evidence(-400.0, -80.0, -20.0, -500.0, 1000, "kron", "exact")
+        >>> run = RunRecord("demo", history=[Epoch(1, -0.4, {}, {}, evidence, evidence, 1.0, True)])
+        >>> len(evidence_figure(run).axes)
+        4
+    """
     estimates = [(epoch.epoch, epoch.evidence) for epoch in run.history if epoch.evidence is not None]
     judged = [(epoch.epoch, epoch.judged) for epoch in run.history if epoch.judged is not None]
     if not estimates and not judged:
@@ -127,7 +143,15 @@ def _epochs(axes: Iterable[Axes], run: RunRecord) -> None:
 
 
 def precisions_figure(run: RunRecord) -> Figure:
-    """The prior precision of each group: a dot at the last epoch, a line from the first."""
+    """The prior precision of each group: a dot at the last epoch, a line from the first.
+
+    Example:
+        >>> from covary.records import Epoch, RunRecord, Symmetry
+        >>> epochs = [Epoch(n, -0.5, {"rotation": 0.1 * n}, {"all": 2.0 / n}, None, None, 1.0, False) for n in (1, 2)]
+        >>> run = RunRecord("demo", symmetries=[Symmetry("rotation", 0.2, "radians", "±11°")], history=epochs)
+        >>> precisions_figure(run).axes[0].get_xscale()
+        'log'
+    """
     if not run.history or not run.history[-1].precisions:
         return empty_figure("No precisions were recorded.")
     last = dict(list(run.history[-1].precisions.items())[:MOST_GROUPS])

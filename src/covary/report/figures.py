@@ -26,7 +26,14 @@ LEAST_SHARE = 0.12  # of a bar, for its number to fit inside
 
 
 def widths_figure(run: RunRecord) -> Figure:
-    """Bars of the learned widths, one axis per unit, with the true amounts if they are known."""
+    """Bars of the learned widths, one axis per unit, with the true amounts if they are known.
+
+    Example:
+        >>> from covary.records import RunRecord, Symmetry
+        >>> run = RunRecord("demo", symmetries=[Symmetry("rotation", 1.5, "radians", "±86°")])
+        >>> widths_figure(run).axes[0].get_title(loc="left")
+        '± degrees'
+    """
     if not run.symmetries:
         return empty_figure("No widths were learned.")
     groups = by_kind(run.symmetries)
@@ -77,7 +84,17 @@ def _width_bars(panel: Axes, group: Sequence[Symmetry], run: RunRecord) -> None:
 
 
 def pictures_figure(run: RunRecord) -> Figure:
-    """A grid of images: each row is one image, followed by samples of the learned augmentation."""
+    """A grid of images: each row is one image, followed by samples of the learned augmentation.
+
+    Example:
+        >>> import base64
+        >>> from covary.records import Pictures, RunRecord
+        >>> turn = [0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+        >>> pixels = base64.b64encode(bytes(range(32))).decode()
+        >>> run = RunRecord("demo", samples=Pictures([1, 2, 1, 4, 4], pixels, ["7"], [turn]))
+        >>> len(pictures_figure(run).axes[0].images)
+        2
+    """
     if run.samples is None:
         return empty_figure("No images were kept.")
     images = _images(run.samples)[:MOST_IMAGES, : 1 + MOST_VERSIONS]
@@ -112,7 +129,17 @@ def _images(samples: Pictures) -> np.ndarray:
 
 
 def flow_figure(run: RunRecord) -> Figure:
-    """Arrows that show how each sampled transform moves the points of the first image."""
+    """Arrows that show how each sampled transform moves the points of the first image.
+
+    Example:
+        >>> import base64
+        >>> from covary.records import Pictures, RunRecord
+        >>> turn = [0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+        >>> pixels = base64.b64encode(bytes(range(32))).decode()
+        >>> run = RunRecord("demo", samples=Pictures([1, 2, 1, 4, 4], pixels, ["7"], [turn]))
+        >>> len(flow_figure(run).axes)
+        1
+    """
     if run.samples is None or not run.samples.matrices:
         return empty_figure("Not all transforms are known to be affine: no flow.")
     matrices = run.samples.matrices[:MOST_FLOWS]
@@ -151,7 +178,15 @@ def flow(matrix: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def correlation_figure(run: RunRecord) -> Figure:
-    """The learned correlation matrix of the transforms' coefficients."""
+    """The learned correlation matrix of the transforms' coefficients.
+
+    Example:
+        >>> from covary.records import RunRecord, Symmetry
+        >>> symmetries = [Symmetry(name, 0.2, "half-widths", "") for name in ("shift_x", "shift_y")]
+        >>> run = RunRecord("demo", symmetries=symmetries, correlation=[[1.0, 0.4], [0.4, 1.0]])
+        >>> [text.get_text() for text in correlation_figure(run).axes[0].texts]
+        ['+1.00', '+0.40', '+0.40', '+1.00']
+    """
     if not run.correlation:
         return empty_figure("No correlation was learned.")
     names = [short(plain_name(symmetry.name), LABEL) for symmetry in run.symmetries]
@@ -174,7 +209,15 @@ def correlation_figure(run: RunRecord) -> Figure:
 
 
 def architecture_figure(run: RunRecord) -> Figure:
-    """A bar per layer, from input to output, divided by the relative effective parameters of its paths."""
+    """A bar per layer, from input to output, divided by the relative effective parameters of its paths.
+
+    Example:
+        >>> from covary.records import Layer, LayerPath, RunRecord
+        >>> paths = [LayerPath(name, 10, {}, 1.0, 5.0, 0.5, part, False) for name, part in (("fc", 0.2), ("conv", 0.8))]
+        >>> run = RunRecord("demo", layers=[Layer("0", "conv", paths, None, None)])
+        >>> [text.get_text() for text in architecture_figure(run).axes[0].texts]
+        ['20', '80']
+    """
     if not run.layers:
         return empty_figure("The network has no relaxed layers.")
     colors = _path_colors(run.layers)
@@ -225,7 +268,15 @@ def _path_colors(layers: Sequence[Layer]) -> dict[str, str]:
 
 
 def comparison_figure(runs: Sequence[RunRecord]) -> Figure:
-    """Log evidence per datum of several runs, the best first, each with its log Bayes factor against the best."""
+    """Log evidence per datum of several runs, the best first, each with its log Bayes factor against the best.
+
+    Example:
+        >>> from covary.records import Evidence, RunRecord
+        >>> evidence = Evidence(-400.0, -80.0, -20.0, -500.0, 1000, "kron", "exact")
+        >>> runs = [RunRecord("plain"), RunRecord("learned", evidence=evidence)]
+        >>> comparison_figure(runs).axes[0].texts[0].get_text()
+        '1. learned (+0.0)'
+    """
     rows = [row for row in comparison(runs) if row["log_evidence"] is not None]
     if not rows:
         return empty_figure("None of these runs has an evidence.")

@@ -39,12 +39,24 @@ def write_page(run: RunRecord, path: Path) -> None:
     Arguments:
         run: The record of the run.
         path: The file.
+
+    Example:
+        >>> import tempfile
+        >>> from covary.records import RunRecord
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_page(RunRecord("demo"), Path(folder) / "report.html")
     """
     write_text(path, page(run))
 
 
 def page(run: RunRecord) -> str:
-    """The report of a run as the text of an HTML file."""
+    """The report of a run as the text of an HTML file.
+
+    Example:
+        >>> from covary.records import RunRecord
+        >>> "<title>demo – covary</title>" in page(RunRecord("demo"))
+        True
+    """
     environment = Environment(
         loader=PackageLoader("covary.report", "."),
         autoescape=True,

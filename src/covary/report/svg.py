@@ -58,6 +58,10 @@ def svg(figure: Figure, name: str = "figure") -> str:
     Arguments:
         figure: The figure.
         name: The prefix of its identifiers, so that several figures can share a page.
+
+    Example:
+        >>> svg(Figure(figsize=(1, 1)), "empty")[:4]
+        '<svg'
     """
     text = StringIO()
     with style(), warnings.catch_warnings():

@@ -63,6 +63,13 @@ def comparison(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
     """One row per run, the highest log evidence first, those without an evidence last.
 
     `log_bayes_factor` is the log evidence minus that of the best: 0 for the best, negative for all others.
+
+    Example:
+        >>> from covary.records import Evidence, RunRecord
+        >>> evidence = Evidence(-400.0, -80.0, -20.0, -500.0, 1000, "kron", "exact")
+        >>> runs = [RunRecord("plain"), RunRecord("learned", evidence=evidence)]
+        >>> [(row["title"], row["log_bayes_factor"]) for row in comparison(runs)]
+        [('learned', 0.0), ('plain', None)]
     """
     order = sorted(runs, key=lambda run: (run.evidence is None, -run.evidence.log_evidence if run.evidence else 0.0))
     best = order[0].evidence.log_evidence if order and order[0].evidence else 0.0
@@ -88,7 +95,15 @@ def comparison(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
 
 
 def comparability(runs: Sequence[RunRecord]) -> list[str]:
-    """Reasons why the evidences of these runs cannot be compared, one sentence each; empty if they can."""
+    """Reasons why the evidences of these runs cannot be compared, one sentence each; empty if they can.
+
+    Example:
+        >>> from covary.records import Evidence, RunRecord
+        >>> evidence = Evidence(-400.0, -80.0, -20.0, -500.0, 1000, "kron", "exact")
+        >>> runs = [RunRecord("plain"), RunRecord("learned", evidence=evidence)]
+        >>> comparability(runs)
+        ["'plain' has no evidence and is listed last."]
+    """
     warnings = [f"'{run.title}' has no evidence and is listed last." for run in runs if run.evidence is None]
     warnings += [f"'{run.title}' is incomplete: its evidence may rise." for run in runs if not run.complete]
     known = [run.evidence for run in runs if run.evidence is not None]

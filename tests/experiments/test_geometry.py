@@ -41,7 +41,7 @@ def test_numbers_are_those_of_dense_matrices(folder):
     weights, data = saved.prior.weights(saved.network), tuple(saved.batch)
     chart = geometry.network_chart(weights, {"*.weight": geometry.polar_of})
     rows = {(row["chart"], row["kind"]): row for row in measured(folder).rows}
-    dense = geometry.gauss_newton(saved.network, covary.Categorical(), data, seed=saved.seed).to_dense()
+    dense = geometry.gauss_newton(saved.network, data, seed=saved.seed).to_dense()
     entries = geometry.flat_metric(saved.prior.shifts(), weights)
     for kind, matrix in {"naive": dense, "metric-aware": entries.rsqrt()[:, None] * dense * entries.rsqrt()}.items():
         row = rows["Cartesian", kind]

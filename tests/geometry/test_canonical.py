@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-import covary
 from covary.errors import UnsupportedLayerError
 from covary.geometry import canonical_scale, loss_hessian
 
@@ -85,7 +84,7 @@ def test_euclidean_curvature_changes_and_the_canonical_scale_removes_that(networ
     other, x = rescaled(network, generator), inputs(network, generator)
     data = (x, torch.arange(7) % 3)
     traces = [
-        float(loss_hessian(each, covary.Categorical(), data).to_dense().trace())
+        float(loss_hessian(each, data).to_dense().trace())
         for each in (network, other, canonical_scale(network), canonical_scale(other))
     ]
     assert abs(traces[1] / traces[0] - 1) > 0.05  # the control: one function, two Euclidean traces

@@ -6,7 +6,7 @@ from torch import nn
 from torch.func import hessian
 
 from chart_cases import CURVED, METRICS, NAMES, SIZE, make_charts, make_metric, normal, quartic, start
-from covary import Gaussian
+from covary import Gaussian, Model
 from covary.errors import NotPositiveDefiniteError, StructureError
 from covary.geometry import (
     HessianOperator,
@@ -121,6 +121,6 @@ def test_log_determinant_needs_a_minimum():
 
 def test_a_metric_that_cannot_be_differentiated_has_no_symbols():
     network, x = nn.Linear(3, 1), normal(0, 4, 3)
-    metric = kfac_metric(network, Gaussian(), (x, x[:, :1])).damped(1.0)
+    metric = kfac_metric(Model(network, Gaussian()), (x, x[:, :1])).damped(1.0)
     with pytest.raises(StructureError, match="can be differentiated"):
         christoffel(metric, torch.zeros(4))

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-import covary
 from covary.batches import as_batches
+from covary.errors import StructureError
 from covary.geometry import MatrixFree, SharpnessConfig, gauss_newton, loss_hessian, optimizer_metric, sharpness
 from covary.geometry.sharpness import sharpness_accuracy
 from geometry.small_networks import trained
@@ -49,7 +49,7 @@ def test_intervals_hold_the_dense_values(model, curvature):
     loss = loss_of("categorical", y)
     expected = ggn(network, x, loss)
     hessian = torch.func.hessian(lambda v: loss(function(v)))(theta) if curvature == "hessian" else expected
-    found = sharpness(network, covary.Categorical(), (x, y), metric, SharpnessConfig(curvature, 0.5))
+    found = sharpness(network, (x, y), metric, SharpnessConfig(curvature, 0.5))
     entries = torch.cat([metric[name].flatten() for name, _ in network.named_parameters()])
     assert found.num_params == len(theta)
     for measured, inverse in ((found.naive, torch.ones_like(theta)), (found.aware, 1 / entries)):
@@ -66,8 +66,8 @@ def test_scaled_weights_change_the_naive_trace_and_not_the_metrics(model, factor
     network, data = model
     scaled = Scaled(network, factor)
     pulled_back = {name: torch.tensor(factor**2) for name, _ in scaled.named_parameters()}
-    here = sharpness(network, covary.Categorical(), data, config=SMALL).naive
-    there = sharpness(scaled, covary.Categorical(), data, metric=pulled_back, config=SMALL)
+    here = sharpness(network, data, config=SMALL).naive
+    there = sharpness(scaled, data, metric=pulled_back, config=SMALL)
     torch.testing.assert_close(numbers(there.aware), numbers(here), rtol=1e-8, atol=0)
     torch.testing.assert_close(there.naive.trace.value, change * here.trace.value, rtol=1e-8, atol=0)
     torch.testing.assert_close(there.naive.eigenvalues.value, change * here.eigenvalues.value, rtol=1e-8, atol=0)
@@ -80,20 +80,20 @@ def test_the_metric_of_an_optimizer_is_that_of_its_tensors(model):
     nn.functional.cross_entropy(network(x), y).backward()
     optimizer.step()
     network.zero_grad()
-    first = sharpness(network, covary.Categorical(), (x, y), metric=optimizer, config=SMALL)
+    first = sharpness(network, (x, y), metric=optimizer, config=SMALL)
     tensors = optimizer_metric(optimizer, network)
-    second = sharpness(network, covary.Categorical(), as_batches((x, y), 7), tensors, SMALL)
+    second = sharpness(network, as_batches((x, y), 7), tensors, SMALL)
     torch.testing.assert_close(numbers(first.aware), numbers(second.aware), rtol=1e-7, atol=0)
     assert bool(((numbers(first.aware) / numbers(first.naive)).log().abs() > 0.1).all())
 
 
 def test_no_metric_and_an_unknown_curvature(model):
     network, data = model
-    assert sharpness(network, covary.Categorical(), data, config=SMALL).aware is None
+    assert sharpness(network, data, config=SMALL).aware is None
     unknown = SharpnessConfig()
     object.__setattr__(unknown, "curvature", "fisher")  # past the type, as a user without a type checker
     with pytest.raises(StructureError, match="'hessian' or 'ggn'"):
-        sharpness(network, covary.Categorical(), data, config=unknown)
+        sharpness(network, data, config=unknown)
 
 
 def dense(matrix):
@@ -104,7 +104,7 @@ def dense(matrix):
 def test_networks_of_2000_weights():
     """Trace within 2 %, log-determinant within 1 %, eigenvalues within 0.1 %, and intervals that hold the truth."""
     network, data = trained(200)
-    matrices = [make(network, covary.Categorical(), data).to_dense() for make in (loss_hessian, gauss_newton)]
+    matrices = [make(network, data).to_dense() for make in (loss_hessian, gauss_newton)]
     config = SharpnessConfig(trace_products=90, num_probes=40, probe_steps=6)
     found = sharpness_accuracy(*map(dense, matrices), config=config, num_seeds=3)
     for name, bar in {"trace": 0.02, "log_det": 0.01, "eigenvalues": 0.001}.items():
@@ -116,7 +116,7 @@ def test_networks_of_2000_weights():
 def test_intervals_of_a_small_network_hold_the_truth():
     """With few products, so that there is an error to state: 95 of 100, and 90 is the bar."""
     network, data = trained(60, num_hidden=4)
-    matrices = [make(network, covary.Categorical(), data).to_dense() for make in (loss_hessian, gauss_newton)]
+    matrices = [make(network, data).to_dense() for make in (loss_hessian, gauss_newton)]
     config = SharpnessConfig(trace_products=18, num_eigenvalues=3, eigenvalue_steps=2, num_probes=4, probe_steps=4)
     found = sharpness_accuracy(*map(dense, matrices), config=config, num_seeds=100)
     assert all(row.num_covered >= 90 for row in found.values()), found

@@ -123,7 +123,7 @@ def _measured(saved: Saved, chart: Chart, seed: int) -> tuple[Measured, Measured
     weights = saved.prior.weights(saved.network)
     charted = InChart(saved.network, weights, chart)
     metric = flat_metric({name: shift.detach() for name, shift in saved.prior.shifts().items()}, weights)
-    plain = gauss_newton(charted, Categorical(), tuple(saved.batch), weights=["psi"], seed=saved.seed)
+    plain = gauss_newton(charted, tuple(saved.batch), seed=saved.seed)
     carried = plain.under(metric, charted.point)
     log_det = estimate_log_det(carried, 1.0, num_probes=NUM_PROBES, num_steps=PROBE_STEPS, seed=seed)
     naive, proper = _evidences(saved, charted, metric, log_det.value)

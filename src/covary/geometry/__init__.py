@@ -26,7 +26,7 @@ from .estimators.estimate import Estimate
 from .estimators.krylov import estimate_log_det, top_eigenvalues
 from .estimators.operators import MatrixFree, gauss_newton, loss_hessian
 from .estimators.trace import estimate_trace
-from .hessian import HessianOperator, hessian_operator
+from .hessian import HessianOperator, hessian_operator, riemannian_hessian
 from .kernels.empirical import empirical_ntk, ntk_in_chart
 from .kernels.finite import draw_network, finite_kernels, ntk_chart, ntk_metric
 from .kernels.infinite import InfiniteNetwork, nngp, ntk, standard_ntk
@@ -96,6 +96,7 @@ __all__ = [
     "optimizer_metric",
     "polar_atlas",
     "polar_of",
+    "riemannian_hessian",
     "riemannian_log_density",
     "scaling",
     "sharpness",

@@ -95,6 +95,13 @@ def riemannian_hessian(loss: Loss, metric: Metric, point: Point) -> BilinearForm
         loss: The loss as a function of Cartesian θ.
         metric: The metric whose connection is used.
         point: The point, critical or not.
+
+    Example:
+        >>> from covary.geometry import diagonal_metric
+        >>> point = Point(torch.ones(2))
+        >>> riemannian_hessian(lambda theta: theta.square().sum(), diagonal_metric(torch.ones(2)), point).components
+        tensor([[2., 0.],
+                [0., 2.]])
     """
     chart, coordinates = point.chart, point.coordinates
     differential = grad(lambda psi: loss(chart.inverse(psi)))(coordinates)

@@ -15,8 +15,7 @@ from torch import nn
 
 from ..batches import Data
 from ..errors import StructureError
-from ..likelihoods import Likelihood
-from ..priors import weights_of
+from ..models import Model, as_model
 from .estimators.estimate import Accuracy, Estimate, accuracy
 from .estimators.krylov import estimate_log_det, top_eigenvalues
 from .estimators.operators import MatrixFree, gauss_newton, loss_hessian
@@ -68,6 +67,12 @@ class Sharpness(NamedTuple):
         trace: :math:`\operatorname{tr} E`.
         log_det: :math:`\log|I + M^{-1} G / \delta|`, with the Gauss–Newton G, which is never indefinite.
         eigenvalues: The largest eigenvalues of E, descending.
+
+    Example:
+        >>> network, data = nn.Linear(2, 3).double(), (torch.eye(2, dtype=torch.float64), torch.tensor([0, 1]))
+        >>> found = sharpness(network, data, config=SharpnessConfig(num_eigenvalues=1)).naive
+        >>> bool(found.trace.value >= found.eigenvalues.value[0] > 0)
+        True
     """
 
     trace: Estimate
@@ -82,6 +87,12 @@ class SharpnessPair(NamedTuple):
         naive: With the Euclidean metric in the weights' present coordinates.
         aware: With the metric; None if there is none.
         num_params: The number of weights.
+
+    Example:
+        >>> network, data = nn.Linear(2, 3).double(), (torch.eye(2, dtype=torch.float64), torch.tensor([0, 1]))
+        >>> found = sharpness(network, data, config=SharpnessConfig(num_eigenvalues=1))
+        >>> found.aware is None, found.num_params
+        (True, 9)
     """
 
     naive: Sharpness
@@ -90,32 +101,38 @@ class SharpnessPair(NamedTuple):
 
 
 def sharpness(
-    network: nn.Module,
-    likelihood: Likelihood,
+    model: Model | nn.Module,
     data: Data,
     metric: NamedMetric | torch.optim.Optimizer | None = None,
     config: SharpnessConfig = DEFAULT,
     *,
     seed: int = 0,
 ) -> SharpnessPair:
-    r"""The sharpness of the loss :math:`-\log p(D | \theta)` at the network's weights, naive and metric-aware.
+    r"""The sharpness of the loss :math:`-\log p(D | \theta)` at the weights of a model, naive and metric-aware.
 
     Arguments:
-        network: The network, (N, ...) -> (N, C), in evaluation mode.
-        likelihood: The likelihood.
+        model: The model, or its network, in evaluation mode; θ are the weights that its prior covers.
         data: A pair of tensors, a `Dataset`, or an iterable of batches that can be read more than once.
         metric: The diagonal metric: tensors by weight name (one number, or one per entry), or an Adam, AdamW or
             RMSprop whose state holds it.
         config: The curvature, the damping and the number of products.
         seed: The seed of the probes and of the noise of an averaged network.
+
+    Example:
+        >>> network, x = nn.Linear(2, 3).double(), torch.eye(2, dtype=torch.float64)
+        >>> metric = {name: torch.tensor(4.0) for name in ("weight", "bias")}
+        >>> found = sharpness(network, (x, torch.tensor([0, 1])), metric, SharpnessConfig(num_eigenvalues=1))
+        >>> bool((found.naive.trace.value / found.aware.trace.value).round() == 4)
+        True
     """
     if config.curvature not in CURVATURES:
         raise StructureError(f"Expected curvature 'hessian' or 'ggn', got {config.curvature!r}.")
+    model = as_model(model)
     if isinstance(metric, torch.optim.Optimizer):
-        metric = optimizer_metric(metric, network)
-    entries = None if metric is None else flat_metric(metric, weights_of(network))
-    hessian = CURVATURES[config.curvature](network, likelihood, data, seed=seed)
-    ggn = gauss_newton(network, likelihood, data, seed=seed)
+        metric = optimizer_metric(metric, model.network)
+    entries = None if metric is None else flat_metric(metric, model.weights)
+    hessian = CURVATURES[config.curvature](model, data, seed=seed)
+    ggn = gauss_newton(model, data, seed=seed)
     measure = partial(estimate_sharpness, config=config, seed=seed)
     aware = None if entries is None else measure(hessian.under(entries), ggn.under(entries))
     return SharpnessPair(measure(hessian, ggn), aware, hessian.size)

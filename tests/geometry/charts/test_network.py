@@ -145,7 +145,7 @@ def test_products_are_those_of_the_chart(make):
         jacobian, f = jacrev(outputs)(psi), outputs(psi)
         curvature = torch.stack([torch.diag(p) - torch.outer(p, p) for p in f.softmax(1)])
         expected = torch.einsum("ncp,ncd,ndq->pq", jacobian, curvature, jacobian)
-    found = make(charted, likelihood, (x, y), weights=["psi"])
+    found = make(charted, (x, y))
     torch.testing.assert_close(found.to_dense(), expected.detach(), rtol=1e-9, atol=1e-9)
 
 
@@ -153,8 +153,8 @@ def test_a_metric_that_is_carried_along_leaves_the_spectrum():
     network = averaged(0)
     charted, data = in_polar(network), (torch.randn(6, 1, 4, 4), torch.arange(6) % 2)
     metric = 0.5 + torch.rand(len(charted.psi), generator=torch.Generator().manual_seed(0))
-    there = geometry.gauss_newton(charted, covary.Categorical(), data, weights=["psi"])
-    here = geometry.gauss_newton(network, covary.Categorical(), data)
+    there = geometry.gauss_newton(charted, data)
+    here = geometry.gauss_newton(network, data)
     expected = torch.linalg.eigvals(here.to_dense() / metric[:, None]).real.sort().values
     found = torch.linalg.eigvalsh(there.under(metric, charted.point).to_dense())
     torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)

@@ -7,6 +7,7 @@ from torch.func import hessian
 
 import covary
 from cases import CASES, targets
+from covary.batches import as_batches
 from covary.errors import NumericalError, UnsupportedLayerError
 from covary.geometry import MatrixFree, gauss_newton, loss_hessian
 from oracles.curvature import flat_function, ggn, loss_of
@@ -35,7 +36,7 @@ def test_products_are_those_of_the_dense_matrices(case, kind):
     loss = loss_of(kind, y, SCALES[kind])
     names = list(covary.priors.weights_of(network))
     for make, oracle in ((loss_hessian, brute_force_hessian), (gauss_newton, ggn)):
-        ours = make(network, LIKELIHOODS[kind], (x, y), batch_size=2).to_dense()
+        ours = make(covary.Model(network, LIKELIHOODS[kind]), as_batches((x, y), 2)).to_dense()
         torch.testing.assert_close(ours, oracle(network, x, loss, names), rtol=1e-9, atol=1e-10)
 
 
@@ -43,7 +44,7 @@ def test_attention_against_differences_of_gradients():
     """By central differences: torch.func.hessian of this layer is not even symmetric, in torch 2.13."""
     network, x = CASES["encoder layer"].make(3)
     y = targets("categorical", 3)
-    ours = loss_hessian(network, covary.Categorical(), (x, y)).to_dense()
+    ours = loss_hessian(network, (x, y)).to_dense()
     function, theta = flat_function(network, x)
     loss = loss_of("categorical", y)
 
@@ -61,7 +62,7 @@ def test_some_of_the_weights():
     y = targets("categorical", 5)
     names = list(covary.priors.weights_of(network))[:2]
     loss = loss_of("categorical", y)
-    ours = loss_hessian(network, covary.Categorical(), (x, y), weights=names).to_dense()
+    ours = loss_hessian(covary.Model(network).restricted(names), (x, y)).to_dense()
     torch.testing.assert_close(ours, brute_force_hessian(network, x, loss, names), rtol=1e-9, atol=1e-11)
 
 
@@ -72,15 +73,15 @@ def test_an_averaged_network_keeps_its_noise_in_any_batch(generator):
     with torch.no_grad():
         expected = covary.curvature.full(network, (x, y), seed=4).to_dense()
     for batch_size in (1, 4, 6):
-        found = gauss_newton(network, covary.Categorical(), (x, y), batch_size=batch_size, seed=4)
+        found = gauss_newton(network, as_batches((x, y), batch_size), seed=4)
         torch.testing.assert_close(found.to_dense(), expected, rtol=1e-10, atol=1e-12)
-    other = gauss_newton(network, covary.Categorical(), (x, y), seed=5).to_dense()
+    other = gauss_newton(network, (x, y), seed=5).to_dense()
     assert (other - expected).norm() > 1e-3 * expected.norm()
 
 
 def test_nothing_of_the_network_changes():
     network, x = CASES["linear"].make(4)
-    gauss_newton(network, covary.Categorical(), (x, targets("categorical", 4))).to_dense()
+    gauss_newton(network, (x, targets("categorical", 4))).to_dense()
     assert all(parameter.grad is None for parameter in network.parameters())
 
 
@@ -96,8 +97,8 @@ def test_a_network_whose_data_see_each_other_is_refused():
     network = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
     data = (torch.randn(5, 4), targets("categorical", 5))
     with pytest.raises(UnsupportedLayerError, match="network.eval()"):
-        loss_hessian(network, covary.Categorical(), data)
-    assert loss_hessian(network.eval(), covary.Categorical(), data).size == 20 + 8 + 15
+        loss_hessian(network, data)
+    assert loss_hessian(network.eval(), data).size == 20 + 8 + 15
 
 
 def test_a_product_that_is_not_finite_is_an_error():

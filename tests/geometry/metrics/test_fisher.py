@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from chart_cases import normal
-from covary import Bernoulli, Categorical, Gaussian, curvature
+from covary import Bernoulli, Categorical, Gaussian, Model, curvature
 from covary.geometry import (
     affine,
     empirical_fisher_metric,
@@ -49,7 +49,7 @@ def test_fisher_is_the_ggn_of_the_engine_and_of_the_linearized_loss(network, the
     outputs = flat_outputs(network, X)
     found = fisher_metric(outputs, likelihood).matrix(theta)
     torch.testing.assert_close(found, oracle.ggn(network, X, loss))
-    torch.testing.assert_close(found, curvature.full(covary.Model(network, likelihood), (X, y)).to_dense())
+    torch.testing.assert_close(found, curvature.full(Model(network, likelihood), (X, y)).to_dense())
     torch.testing.assert_close(found, ggn_metric(outputs, loss).matrix(theta))
 
 
@@ -69,7 +69,7 @@ def test_the_metrics_are_taken_at_theta_not_at_the_networks_own_weights(network,
     likelihood, y = TARGETS["categorical"]
     metrics = [
         fisher_metric(flat_outputs(network, X), likelihood),
-        kfac_metric(network, likelihood, (X, y)),
+        kfac_metric(Model(network, likelihood), (X, y)),
     ]
     before = [metric.matrix(theta) for metric in metrics]
     with torch.no_grad():
@@ -79,13 +79,13 @@ def test_the_metrics_are_taken_at_theta_not_at_the_networks_own_weights(network,
         torch.testing.assert_close(metric.matrix(theta), old)
         assert not torch.allclose(metric.matrix(2 * theta), old)
     torch.testing.assert_close(
-        metrics[1].matrix(2 * theta), curvature.kfac(covary.Model(network, likelihood), (X, y)).to_dense().detach()
+        metrics[1].matrix(2 * theta), curvature.kfac(Model(network, likelihood), (X, y)).to_dense().detach()
     )
 
 
 def test_kfac_solves_by_its_structure(network, theta):
     likelihood, y = TARGETS["gaussian"]
-    metric = kfac_metric(network, likelihood, (X, y)).damped(0.3)
+    metric = kfac_metric(Model(network, likelihood), (X, y)).damped(0.3)
     covector = normal(3, len(theta))
     torch.testing.assert_close(metric.solve(theta, covector), torch.linalg.solve(metric.matrix(theta), covector))
     torch.testing.assert_close(metric.log_det(theta), torch.logdet(metric.matrix(theta)))
@@ -108,9 +108,9 @@ def test_kfac_transforms_by_itself_where_a_layers_inputs_and_outputs_are_mixed()
 
     theta = flatten(dict(network.named_parameters())).detach()
     likelihood = Gaussian(0.7)
-    pulled_back = kfac_metric(network, likelihood, (X, y)).to(chart).matrix(chart.forward(theta))
-    torch.testing.assert_close(curvature.kfac(covary.Model(same, likelihood), (X, y)).to_dense().detach(), pulled_back)
-    diagonal = torch.diag(curvature.diag(covary.Model(network, likelihood), (X, y)).diagonal().detach())
+    pulled_back = kfac_metric(Model(network, likelihood), (X, y)).to(chart).matrix(chart.forward(theta))
+    torch.testing.assert_close(curvature.kfac(Model(same, likelihood), (X, y)).to_dense().detach(), pulled_back)
+    diagonal = torch.diag(curvature.diag(Model(network, likelihood), (X, y)).diagonal().detach())
     back = chart.inverted().jacobian(chart.forward(theta))
-    by_itself = curvature.diag(covary.Model(same, likelihood), (X, y)).to_dense().detach()
+    by_itself = curvature.diag(Model(same, likelihood), (X, y)).to_dense().detach()
     assert not torch.allclose(by_itself, back.T @ diagonal @ back, rtol=1e-2, atol=1e-2)

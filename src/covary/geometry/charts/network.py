@@ -84,6 +84,8 @@ class InChart(nn.Module):
         True
     """
 
+    hyperparameters = ("network",)  # `psi` is its only weight
+
     def __init__(self, network: nn.Module, weights: Weights, chart: Chart) -> None:
         super().__init__()
         self.network, self.weights, self.chart = network, dict(weights), chart

@@ -142,8 +142,8 @@ def estimate_log_det(
     Example:
         >>> values = torch.arange(12, dtype=torch.float64)
         >>> estimate = estimate_log_det(MatrixFree(lambda vectors: vectors * values, size=12))
-        >>> float(estimate.value.round(decimals=4)), math.log(math.factorial(12))  # log |I + A|
-        (19.9872, 19.987214495661885)
+        >>> round(float(estimate.value), 4)  # log |I + A| = log 12!
+        19.9872
     """
     if not damping > 0:
         raise DataError(f"Expected `damping` above 0, such as a prior precision, got {damping}.")

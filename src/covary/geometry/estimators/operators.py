@@ -1,11 +1,11 @@
 r"""Symmetric matrices known by their products: the curvature of a network of any size, never formed.
 
-Layout: vectors are rows, (K, P), flat over the weights in the order of `named_parameters`. A product reads all data
+Layout: vectors are rows, (K, P), flat over the weights in the order of their names. A product reads all data
 once, batch by batch, and the K vectors share each batch's forward pass. Signs: the loss is −log p(D | θ), summed over
 data, without the prior, so that its curvature is positive at a minimum.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -17,10 +17,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..._types import SampleAveraging, TensorMap, Weights
 from ...batches import Batches, Data, IndexedBatch, as_batches
-from ...curvature.coverage import require_coverage, select_weights
+from ...curvature.coverage import require_coverage
 from ...curvature.passes import chunk_slices
-from ...errors import NumericalError, StructureError
-from ...likelihoods import Likelihood
+from ...errors import NumericalError
+from ...models import Model, as_model
 from ...priors import hyperparameters_of
 from ..charts.chart import Chart
 from ..charts.network import unflatten
@@ -92,123 +92,111 @@ def _product_in_chart(
     return scale * chart.pull(points, product(chart.push(points, scale * vectors)))
 
 
-class _Model(NamedTuple):
-    network: nn.Module
-    likelihood: Likelihood
+class _Loss(NamedTuple):
+    """The loss −log p(D | θ) of a model, as a function of its weights."""
+
+    model: Model
     weights: Weights
     seed: int
 
 
-def loss_hessian(
-    network: nn.Module,
-    likelihood: Likelihood,
-    data: Data,
-    *,
-    weights: Iterable[str] | None = None,
-    batch_size: int | None = None,
-    seed: int = 0,
-) -> MatrixFree:
+_Pieces = Sequence[Tensor]  # a vector as tensors in the shapes of the weights
+_Products = Callable[[_Loss, IndexedBatch, Tensor], Iterator[_Pieces]]
+
+
+def loss_hessian(model: Model | nn.Module, data: Data, *, seed: int = 0) -> MatrixFree:
     r"""The Hessian :math:`-\nabla^2_\theta \log p(D | \theta)`, summed over data, by differentiating twice.
 
+    θ are the weights that the prior of the model covers.
+
     Arguments:
-        network: The network, (N, ...) -> (N, C), of any layers that can be differentiated twice.
-        likelihood: The likelihood.
+        model: The model, or its network, of any layers that can be differentiated twice.
         data: A pair of tensors, a `Dataset`, or an iterable of batches that can be read more than once.
-        weights: The names of the weights, such as `prior.names`; all weights by default.
-        batch_size: The number of data in a batch, for data that can be cut.
         seed: The seed of the noise of an averaged network.
+
+    Example:
+        >>> network = nn.Linear(2, 3)
+        >>> data = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([0, 1])
+        >>> hessian = loss_hessian(network, data)
+        >>> hessian(torch.ones(1, hessian.size)).shape
+        torch.Size([1, 9])
     """
-    return _operator(_hessian_products, network, likelihood, as_batches(data, batch_size), weights, seed)
+    return _operator(_hessian_products, as_model(model), as_batches(data), seed)
 
 
-def gauss_newton(
-    network: nn.Module,
-    likelihood: Likelihood,
-    data: Data,
-    *,
-    weights: Iterable[str] | None = None,
-    batch_size: int | None = None,
-    seed: int = 0,
-) -> MatrixFree:
-    r"""The generalized Gauss–Newton :math:`\sum_n \hat J_n^\top \Lambda_n \hat J_n`, positive semi-definite.
+def gauss_newton(model: Model | nn.Module, data: Data, *, seed: int = 0) -> MatrixFree:
+    r"""The generalized Gauss–Newton matrix :math:`\sum_n \hat J_n^\top \Lambda_n \hat J_n`, positive semi-definite.
 
     Arguments as for `loss_hessian`.
+
+    Example:
+        >>> import covary
+        >>> model = covary.Model(nn.Linear(1, 1, bias=False), covary.Gaussian())
+        >>> gauss_newton(model, (torch.tensor([[2.0], [3.0]]), torch.zeros(2, 1))).to_dense().detach()
+        tensor([[13.]])
     """
-    return _operator(_gauss_newton_products, network, likelihood, as_batches(data, batch_size), weights, seed)
+    return _operator(_gauss_newton_products, as_model(model), as_batches(data), seed)
 
 
-_Pieces = Sequence[Tensor]  # a vector as tensors in the shapes of the weights
-_Products = Callable[[_Model, IndexedBatch, Tensor], Iterator[_Pieces]]
-
-
-def _operator(
-    products: _Products,
-    network: nn.Module,
-    likelihood: Likelihood,
-    batches: Batches,
-    names: Iterable[str] | None,
-    seed: int,
-) -> MatrixFree:
+def _operator(products: _Products, model: Model, batches: Batches, seed: int) -> MatrixFree:
     """The operator of one kind of products, after all checks of the arguments."""
-    require_coverage(network, {})  # matrix-free products need no rules, only independent data
-    weights = select_weights(network, names)
-    if not weights:
-        raise StructureError("Expected a network with at least one weight, got no parameter with requires_grad.")
-    model = _Model(network, likelihood, weights, seed)
+    require_coverage(model.network, {})  # matrix-free products need no rules, only independent data
+    loss = _Loss(model, model.weights, seed)
     with torch.no_grad():
         for batch in batches:
-            likelihood.check(_outputs(model, batch), batch.y)
-    first = next(iter(weights.values()))
-    size = sum(weight.numel() for weight in weights.values())
-    return MatrixFree(partial(_sum_over_data, products, model, batches), size, first.dtype, first.device)
+            model.likelihood.check(_outputs(loss, batch), batch.y)
+    first = next(iter(loss.weights.values()))
+    size = sum(weight.numel() for weight in loss.weights.values())
+    return MatrixFree(partial(_sum_over_data, products, loss, batches), size, first.dtype, first.device)
 
 
 @torch.no_grad()
 def _sum_over_data(
-    products: _Products, model: _Model, batches: Batches, vectors: Float[Tensor, "K P"]
+    products: _Products, loss: _Loss, batches: Batches, vectors: Float[Tensor, "K P"]
 ) -> Float[Tensor, "K P"]:
     total = torch.zeros_like(vectors)
     for batch in batches:
-        for rows in chunk_slices(model.network, len(batch.x)):
-            part = IndexedBatch(*(tensor[rows] for tensor in batch))
-            for row, product in zip(total, products(model, part, vectors), strict=True):
+        for rows in chunk_slices(loss.model.network, len(batch.x)):
+            chunk = IndexedBatch(*(tensor[rows] for tensor in batch))
+            for row, product in zip(total, products(loss, chunk, vectors), strict=True):
                 row += torch.cat([piece.flatten() for piece in product])
     return total
 
 
-def _hessian_products(model: _Model, batch: IndexedBatch, vectors: Float[Tensor, "K P"]) -> Iterator[_Pieces]:
+def _hessian_products(loss: _Loss, batch: IndexedBatch, vectors: Float[Tensor, "K P"]) -> Iterator[_Pieces]:
     """Products v → ∇(vᵀ∇loss), one vector after the other on one graph."""
-    weights = list(model.weights.values())
+    weights = list(loss.weights.values())
     with torch.enable_grad():
-        loss = -model.likelihood.log_prob(_outputs(model, batch), batch.y)
-        gradients = _derivatives([loss], weights, None, create_graph=True)
+        value = -loss.model.likelihood.log_prob(_outputs(loss, batch), batch.y)
+        gradients = _derivatives([value], weights, None, create_graph=True)
     for vector in vectors:
-        yield _derivatives(gradients, weights, _pieces(vector, model.weights))
+        yield _derivatives(gradients, weights, _pieces(vector, loss.weights))
 
 
-def _gauss_newton_products(model: _Model, batch: IndexedBatch, vectors: Float[Tensor, "K P"]) -> Iterator[_Pieces]:
+def _gauss_newton_products(loss: _Loss, batch: IndexedBatch, vectors: Float[Tensor, "K P"]) -> Iterator[_Pieces]:
     """Products v → Jv → ΛJv → JᵀΛJv, one vector after the other on one graph."""
-    weights = list(model.weights.values())
+    weights, likelihood = list(loss.weights.values()), loss.model.likelihood
     with torch.enable_grad():
-        outputs = _outputs(model, batch)
+        outputs = _outputs(loss, batch)
         # Jᵀu is linear in u, so its derivative along v is Jv at any u
         u = torch.zeros_like(outputs, requires_grad=True)
         pulled = _derivatives([outputs], weights, [u], create_graph=True)
         epsilon = torch.zeros_like(outputs, requires_grad=True)
-        root = model.likelihood.root_product(outputs.detach(), epsilon)
+        root = likelihood.root_product(outputs.detach(), epsilon)
     for vector in vectors:
-        (pushed,) = _derivatives(pulled, [u], _pieces(vector, model.weights))
+        (pushed,) = _derivatives(pulled, [u], _pieces(vector, loss.weights))
         (rooted,) = _derivatives([root], [epsilon], [pushed])  # Lᵀ J v, and L Lᵀ = Λ
-        curved = model.likelihood.root_product(outputs.detach(), rooted)
+        curved = likelihood.root_product(outputs.detach(), rooted)
         yield _derivatives([outputs], weights, [curved])
 
 
-def _outputs(model: _Model, batch: IndexedBatch) -> Float[Tensor, "N C"]:
+def _outputs(loss: _Loss, batch: IndexedBatch) -> Float[Tensor, "N C"]:
     """Outputs of a batch, hyperparameters held constant."""
-    constants = {k: p.detach() for k, p in hyperparameters_of(model.network, model.weights).items()}
-    arguments = {"index": batch.identity, "seed": model.seed} if isinstance(model.network, SampleAveraging) else {}
+    network = loss.model.network
+    constants = {k: p.detach() for k, p in hyperparameters_of(network, loss.weights).items()}
+    arguments = {"index": batch.identity, "seed": loss.seed} if isinstance(network, SampleAveraging) else {}
     with sdpa_kernel(SDPBackend.MATH):  # fused attention kernels have no second derivative; the plain one has
-        outputs: Tensor = torch.func.functional_call(model.network, constants, (batch.x,), arguments)
+        outputs: Tensor = torch.func.functional_call(network, constants, (batch.x,), arguments)
     return outputs
 
 
@@ -217,7 +205,7 @@ def _pieces(vector: Float[Tensor, " P"], weights: Weights) -> _Pieces:
 
 
 def _derivatives(values: _Pieces, inputs: _Pieces, cotangents: _Pieces | None, create_graph: bool = False) -> _Pieces:
-    """Derivatives of the values along the cotangents, zero where none depends on an input; the graph is kept."""
+    """Derivatives of the values along the cotangents, zero if none depends on an input; the graph is kept."""
     kept = [number for number, value in enumerate(values) if value.requires_grad]
     if not kept:
         return [torch.zeros_like(each) for each in inputs]

@@ -4,8 +4,9 @@ Each is a sum over data. The first three belong to the family :math:`\sum_n J_n^
 :math:`J_n` of the model (paper 3, Eq. (12)), so differentiation in any chart gives their pulled-back matrix.
 """
 
-import copy
 from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -13,12 +14,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import hessian, jacrev
 
-from ..._types import Batch
+from ...batches import Data
 from ...curvature import kfac
 from ...likelihoods import Likelihood
 from ...linalg import Block, Dense
-from ...models import Model
-from ...priors import weights_of
+from ...models import Model, as_model
 from ..charts.network import unflatten
 from .metric import Metric
 
@@ -73,15 +73,23 @@ def empirical_fisher_metric(outputs: Outputs, likelihood: Likelihood, targets: T
     return Metric("empirical Fisher metric", partial(_empirical_fisher, outputs, likelihood, targets))
 
 
-def kfac_metric(network: nn.Module, likelihood: Likelihood, batch: Batch) -> Metric:
-    """The Kronecker-factored GGN metric of a network over its weights; it cannot be differentiated in θ.
+def kfac_metric(model: Model | nn.Module, data: Data) -> Metric:
+    """The Kronecker-factored GGN metric of a model over its weights; it cannot be differentiated in θ.
 
     Arguments:
-        network: The network; a copy of it is made, whose weights are set to θ.
-        likelihood: The likelihood.
-        batch: Inputs and targets.
+        model: The model, or its network; a copy of the network is made, whose weights are set to θ.
+        data: Inputs and targets, or batches of them.
+
+    Example:
+        >>> import covary
+        >>> network = nn.Linear(2, 1, bias=False)
+        >>> metric = kfac_metric(covary.Model(network, covary.Gaussian()), (torch.eye(2), torch.zeros(2, 1)))
+        >>> metric.matrix(torch.zeros(2))
+        tensor([[1., 0.],
+                [0., 1.]])
     """
-    field = partial(_kfac, copy.deepcopy(network), likelihood, batch)
+    model = as_model(model)
+    field = partial(_kfac, replace(model, network=deepcopy(model.network)), data)
     return Metric("KFAC metric", field, differentiable=False)
 
 
@@ -105,8 +113,8 @@ def _empirical_fisher(outputs: Outputs, likelihood: Likelihood, targets: Tensor,
 
 
 @torch.no_grad()
-def _kfac(network: nn.Module, likelihood: Likelihood, batch: Batch, theta: Float[Tensor, " P"]) -> Block:
-    weights = weights_of(network)
+def _kfac(model: Model, data: Data, theta: Float[Tensor, " P"]) -> Block:
+    weights = model.weights
     for name, value in unflatten(theta, weights).items():
         weights[name].copy_(value)
-    return kfac(Model(network, likelihood), batch)
+    return kfac(model, data)

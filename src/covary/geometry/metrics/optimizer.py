@@ -57,6 +57,10 @@ def flat_metric(metric: NamedMetric, weights: Weights) -> Float[Tensor, " P"]:
     Arguments:
         metric: For each weight one number, or one per entry; other names are ignored.
         weights: The weights.
+
+    Example:
+        >>> flat_metric({"bias": torch.tensor(4.0)}, {"bias": torch.zeros(2)})
+        tensor([4., 4.])
     """
     entries = checked_metric(metric, weights)
     return torch.cat([entries[name].detach().expand(weight.numel()) for name, weight in weights.items()])

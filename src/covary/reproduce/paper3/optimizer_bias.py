@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from ...data import Dataset, limited, load
 from ...geometry import InChart, estimate_trace, flat_metric, loss_hessian, optimizer_metric, scaling
-from ...likelihoods import Categorical
 from ...networks import lenet
 from ...noise import fold, permutation
 from ...priors import weights_of
@@ -108,7 +107,7 @@ def _minimum(chosen: Minima, job: tuple[str, int, str], data_dir: Path | None, s
     number = min(chosen.num_measured, len(dataset.x_train))
     data = dataset.x_train[:number], dataset.y_train[:number]
     trace = partial(estimate_trace, num_products=chosen.num_products, seed=seed)
-    hessian = loss_hessian(network, Categorical(), data)
+    hessian = loss_hessian(network, data)
     naive = own = trace(hessian)
     if optimizer == "Adam":
         own = trace(hessian.under(flat_metric(optimizer_metric(trained, network), weights_of(network))))
@@ -120,7 +119,7 @@ def _minimum(chosen: Minima, job: tuple[str, int, str], data_dir: Path | None, s
     )
     for factor in FACTORS if scaled else ():
         charted = InChart(network, weights_of(network), scaling(factor))
-        there = loss_hessian(charted, Categorical(), data, weights=["psi"])
+        there = loss_hessian(charted, data)
         found.naive_scaled.append(float(trace(there).value) / number)
         carried = there.under(torch.ones_like(charted.psi), charted.point)
         found.aware_scaled.append(float(trace(carried).value) / number)

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from ...data import load
 from ...geometry import MatrixFree, SharpnessConfig, gauss_newton, loss_hessian
 from ...geometry.sharpness import sharpness_accuracy
-from ...likelihoods import Categorical
 from ...networks import mlp
 from ...records import Claim, Study
 from ...training import versions
@@ -106,7 +105,7 @@ def estimators(num_hidden: int, num_seeds: int) -> Part:
         optimizer.zero_grad()
         nn.functional.cross_entropy(network(data[0]), data[1]).backward()
         optimizer.step()
-    dense = [make(network, Categorical(), data).to_dense() for make in (loss_hessian, gauss_newton)]
+    dense = [make(network, data).to_dense() for make in (loss_hessian, gauss_newton)]
     hessian, ggn = (MatrixFree(partial(_products, matrix), len(matrix)) for matrix in dense)
     found = sharpness_accuracy(hessian, ggn, config=PRODUCTS, num_seeds=num_seeds)
     claims = []

@@ -9,6 +9,7 @@ from .download import fetch
 from .sets import listing, load
 from .sources import verify
 from .transforms import channel_moments, flips_and_shifts, in_quadrants, resized, symmetrize, true_widths
+from .unlabeled import load_images
 
 __all__ = [
     "Augmented",
@@ -20,6 +21,7 @@ __all__ = [
     "limited",
     "listing",
     "load",
+    "load_images",
     "resized",
     "symmetrize",
     "true_widths",

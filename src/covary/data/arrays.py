@@ -68,6 +68,16 @@ def read_npz(path: Path, required: Sequence[str], optional: Sequence[str] = ()) 
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
 
 
+def first_array(path: Path, names: Sequence[str]) -> str:
+    """The first of these names that an archive has; the first of all, which `read_npz` reports missing, otherwise."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            present = set(archive.namelist())
+    except (zipfile.BadZipFile, OSError):
+        return names[0]
+    return next((name for name in names if f"{name}.npy" in present), names[0])
+
+
 def tensor_from(values: Shaped[np.ndarray, "..."], origin: str) -> Tensor:
     """Tensor with the values of an array, in the byte order of this machine."""
     if values.dtype.kind not in "iuf":

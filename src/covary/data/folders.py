@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Float32, UInt8
 from torch import Tensor
 
 from .._types import Batch
@@ -93,18 +93,33 @@ def _class_folders(path: Path) -> list[Path]:
 def _labeled_images(folders: Sequence[Path]) -> Batch:
     """Images (N, C, H, W) in [0, 1] and the position of the folder of each."""
     files = [(file, position) for position, folder in enumerate(folders) for file in _images_in(folder)]
-    first = read_image(files[0][0])
-    require_memory(str(folders[0].parent), len(files) * first.numel() * _BYTES_PER_VALUE)
+    images = _stacked([file for file, _ in files], folders[0].parent)
+    return images, torch.tensor([position for _, position in files])
+
+
+def images_below(path: Path) -> tuple[Float32[Tensor, "N C H W"], tuple[str, ...]]:
+    """Images of all PNG and JPEG files below a folder, in lexicographic order, and their paths relative to it."""
+    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in _ENDINGS and file.is_file())
+    names = [file.relative_to(path) for file in files]
+    kept = [row for row, name in enumerate(names) if not any(part.startswith(".") for part in name.parts)]
+    if not kept:
+        raise DataError(f"Expected PNG or JPEG files below '{path}', got none.")
+    return _stacked([files[row] for row in kept], path), tuple(names[row].as_posix() for row in kept)
+
+
+def _stacked(files: Sequence[Path], folder: Path) -> Float32[Tensor, "N C H W"]:
+    first = read_image(files[0])
+    require_memory(str(folder), len(files) * first.numel() * _BYTES_PER_VALUE)
     pixels = torch.empty(len(files), *first.shape, dtype=torch.uint8)
-    for row, (file, _) in enumerate(files):
+    for row, file in enumerate(files):
         image = read_image(file)
         if image.shape != first.shape:
             raise DataError(
-                f"{file} is {_described(image)} but {files[0][0]} is {_described(first)}: expected images of one "
-                "size, all gray or all color. Resize or convert them."
+                f"{file} is {_described(image)} but {files[0]} is {_described(first)}: expected images of one size, "
+                "all gray or all color. Resize or convert them."
             )
         pixels[row] = image
-    return scaled(pixels, str(folders[0].parent)), torch.tensor([position for _, position in files])
+    return scaled(pixels, str(folder))
 
 
 def _images_in(folder: Path) -> list[Path]:

@@ -55,7 +55,7 @@ def test_every_datum_is_equally_likely_in_a_subset():
         ((X, Y[:3]), "equally many"),
         (iter([(X, Y)]), "more than once"),
         (X, "pair of tensors"),
-        ([X], "pair \\(x, y\\)"),
+        ([X], "batches \\(x, y\\)"),
         ([], "empty"),
     ],
 )
@@ -67,5 +67,5 @@ def test_what_cannot_be_read_is_refused(data, message):
 def test_a_part_of_a_stream_is_refused():
     with pytest.raises(DataError, match="iterable of batches"):
         as_batches([(X, Y)]).subset(2, seed=0)
-    with pytest.raises(DataError, match="between 1 and 7"):
+    with pytest.raises(DataError, match="subset of 1 to 7 data"):
         as_batches((X, Y)).subset(8, seed=0)

@@ -1,4 +1,4 @@
-"""All that knows of processes: who this one is, which data it reads, and sums over all of them.
+"""Processes: the rank of this one, its shard of the data, and sums over all of them.
 
 Every sum over data is the sum over processes of sums over shards. Without an initialized `torch.distributed` process
 group there is one process, and every function here is the identity.
@@ -15,11 +15,11 @@ from torch import Tensor, distributed
 from .batches import Batches
 from .errors import DataError, StructureError
 
-Place = tuple[int, int]  # this process, and how many there are
+Place = tuple[int, int]  # the rank of this process, and the number of processes
 
 
 def place() -> Place:
-    """The number of this process and the number of processes; (0, 1) without a process group."""
+    """The rank of this process and the number of processes; (0, 1) without a process group."""
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
     return 0, 1
@@ -27,11 +27,11 @@ def place() -> Place:
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """The process group that a launcher such as torchrun describes in the environment; none where there is no such."""
+    """Join the process group that a launcher such as torchrun describes in the environment, if there is one."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or distributed.is_initialized():
         yield
         return
-    # sums of numbers stay on the CPU, those of factors lie where the network does
+    # sums of numbers stay on the CPU, those of factors are on the network's device
     distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     try:
         yield
@@ -40,15 +40,15 @@ def process_group() -> Iterator[None]:
 
 
 def require_alike(value: object, what: str) -> None:
-    """Nothing, or an error in every process where they do not begin with the same."""
+    """Raise `StructureError` in every process if they do not start with equal values."""
     if place()[1] == 1:
         return
     found: list[object] = [None] * place()[1]
     distributed.all_gather_object(found, value)
     if any(other != found[0] for other in found):
         raise StructureError(
-            f"The processes do not begin with the same {what}. Build networks from the same seed in each, pass each "
-            "the same data, and keep checkpoints in a folder that all of them see."
+            f"Expected the same {what} in all processes, got different ones. Build networks from the same seed in "
+            "each, pass each the same data, and keep checkpoints in a folder that all of them see."
         )
 
 
@@ -58,7 +58,7 @@ def is_first() -> bool:
 
 
 def own(positions: Int[Tensor, " N"]) -> Int[Tensor, " n"]:
-    """Every so-manieth of these positions, beginning at this process's number."""
+    """The positions of this process: every W-th of W processes, starting at its rank."""
     rank, world = place()
     return positions[rank::world]
 
@@ -69,8 +69,8 @@ def own_part(batches: Batches) -> Batches:
         return batches
     if batches.num_data < place()[1]:
         raise DataError(
-            f"{batches.num_data or 'A stream of'} data cannot be shared among {place()[1]} processes. Pass a pair of "
-            "tensors or a Dataset with at least one datum for each."
+            f"Expected at least one datum for each of {place()[1]} processes, got "
+            f"{batches.num_data or 'an iterable of batches'}. Pass a pair of tensors or a larger Dataset."
         )
     return batches.at(own(torch.arange(batches.num_data)))
 

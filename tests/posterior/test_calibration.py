@@ -81,12 +81,12 @@ def test_auroc_of_confidence_parts_confident_from_uniform():
 @pytest.mark.parametrize(
     ("probabilities", "targets", "error", "message"),
     [
-        (torch.tensor([[2.0, -1.0]]), torch.tensor([0]), DataError, "at least 0 and sum to one"),
+        (torch.tensor([[2.0, -1.0]]), torch.tensor([0]), DataError, "at least 0, that sum to one"),
         (torch.tensor([[0.7]]), torch.tensor([0]), DataError, "torch.cat"),
         (torch.tensor([[float("nan"), 0.5]]), torch.tensor([0]), DataError, "sum to one"),
-        (torch.tensor([[0.5, 0.5]]), torch.tensor([2]), DataError, "Class 2 is out of range"),
+        (torch.tensor([[0.5, 0.5]]), torch.tensor([2]), DataError, "got 2, out of range"),
         (torch.tensor([[0.5, 0.5]]), torch.tensor([0, 1]), ShapeError, "one class per row"),
-        (torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64), DataError, "no data"),
+        (torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64), DataError, "at least one datum"),
     ],
 )
 def test_what_is_not_a_prediction_is_refused(probabilities, targets, error, message):

@@ -125,11 +125,11 @@ def test_function_distribution_of_the_last_layer_is_the_dense_product(name, curv
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("linear", {"0.weight": "rows", "0.bias": "columns", "2.weight": "head", "2.bias": "head"}),
+        ("linear", {"0.weight": "rows", "0.bias": "explicit", "2.weight": "head", "2.bias": "head"}),
         ("averaged linear", {"network.0.weight": "rows", "network.2.weight": "head", "network.2.bias": "head"}),
-        ("grouped conv", {"0.weight": "columns", "0.bias": "columns", "3.weight": "head", "3.bias": "head"}),
-        ("log-softmax after the last layer", {"head.weight": "rows", "head.bias": "columns"}),
-        ("tied module", {"inner.weight": "columns", "head.weight": "head"}),
+        ("grouped conv", {"0.weight": "explicit", "0.bias": "explicit", "3.weight": "head", "3.bias": "head"}),
+        ("log-softmax after the last layer", {"head.weight": "rows", "head.bias": "explicit"}),
+        ("tied module", {"inner.weight": "explicit", "head.weight": "head"}),
         ("unused", {"used.weight": "head", "used.bias": "head"}),
     ],
 )
@@ -311,7 +311,11 @@ def refused(**changes):
     ("changes", "error", "message"),
     [
         ({"curvature": "kernel"}, StructureError, "'kron', 'kron-traced', 'full' or 'diag'"),
-        ({"curvature": "low rank"}, StructureError, "'kron', 'kron-traced', 'full', 'diag' or 'kernel'"),
+        (
+            {"curvature": "low rank"},
+            StructureError,
+            "'full', 'diag', 'kernel', got 'low rank'",
+        ),
         ({"subset": "first_layer"}, StructureError, "'all' or 'last_layer'"),
         ({"prior": covary.Prior(nn.Linear(4, 3))}, StructureError, "another network"),
         ({"data": (torch.full((2, 4), torch.nan), torch.zeros(2, dtype=torch.int64))}, DataError, "not finite"),

@@ -1,6 +1,6 @@
-"""What is the curvature of this network on these data?
+"""The curvature of a model on data.
 
-model + data -> a structured matrix: the generalized Gauss–Newton H = Σ_n Ĵ_nᵀ Λ_n Ĵ_n of the (averaged)
+A model and data give a structured matrix: the generalized Gauss–Newton H = Σ_n Ĵ_nᵀ Λ_n Ĵ_n of the (averaged)
 network's outputs, positive semi-definite, summed over data, without the prior. `full`, `diag`, `kfac` and `tkfac` share
 one signature. The tensor layout, ``a: (N, S, R, Q, D)`` and ``g: (N, S, R, Q, G)``, is defined in
 `jacobian_factors.py`; how a pass is captured, in `capture.py`. As everywhere in torch, the result carries a graph

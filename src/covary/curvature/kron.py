@@ -5,7 +5,7 @@ With the rows :math:`\bar a` and :math:`\bar g` of `rows.py`,
 .. math:: H \approx A \otimes B / c, \quad A = \sum \bar a \bar a^\top, \quad B = \sum_k \sum \bar g \bar g^\top.
 
 *Expand* sums over the pairs (n, r) and counts them; *reduce* first takes the mean of ā and the sum of ḡ over r, then
-sums over n. Over S it is always reduce (paper 1, Eq. (19)), and over group elements as well unless asked otherwise.
+sums over n. Over S it is always reduce (paper 1, Eq. (19)), and over group elements as well by default.
 The square of a mean over few samples is too large by the variance of that mean. Where samples were drawn as two
 independent sets with means :math:`\bar a_1, \bar a_2`, the estimate
 
@@ -13,7 +13,7 @@ independent sets with means :math:`\bar a_1, \bar a_2`, the estimate
 
 and B likewise, is free of that bias; it is symmetric, and positive semi-definite but for noise (`Kron.estimated`).
 Factors carry a block axis Q for grouped and factored layers, so that no zero between blocks is ever stored; each block
-has its own B, with count N, or all share their sum with count N·Q (paper 2, Sec. 5.1). Biases and other small
+has its own B, with count N, or all use their sum with count N·Q (paper 2, Sec. 5.1). Biases and other small
 parameters get exact blocks.
 """
 
@@ -76,7 +76,7 @@ def _partners(captured: Captured, inputs: dict[str, InputFactor]) -> dict[str, s
     for name, factor in inputs.items():
         call, factors = captured.factors[name][0]
         single = len(captured.factors[name]) == 1 and isinstance(factors, OuterFactors) and not factors.input_rows
-        # as many rows as data: nothing is shared inside a datum, and no groups part the factor
+        # as many rows as data: no weight sharing inside a datum, and no groups split the factor
         if (
             single
             and captured.num_sets == 1

@@ -1,4 +1,4 @@
-r"""KFAC with partial traces: one Kronecker product per weight that knows which inputs go with which gradients.
+r"""KFAC with partial traces: one Kronecker product per weight that keeps the dependence of inputs and gradients.
 
 KFAC multiplies a mean over data of a aᵀ by one of g gᵀ, as if both were independent. In a trained network they are
 not: where activations are large the outputs are certain, and the curvature is small. The product that has the same
@@ -9,8 +9,8 @@ KFAC (`rows.py`), which is H where a datum is one row, is
     B = \sum_i \|a_i\|^2 \sum_k g_{ki} g_{ki}^\top, \quad t = \mathrm{tr} A = \mathrm{tr} B,
 
 per block. It is exact wherever KFAC is, and A and B are sums over data and probes, so batches, processes and probes
-add them up. What KFAC leaves out of R, the products of different samples or positions of one datum, is left out here
-too. Of two independent sets of samples the cross products are taken; inputs and gradients of one set share their
+add them up. The products of different samples or positions of one datum, which KFAC omits from R, are omitted here
+too. With two independent sets of samples the cross products are used; inputs and gradients of one set have the same
 samples, so that a bias of the order 1/S remains where they vary together. Other parameters have the exact blocks of
 KFAC.
 """

@@ -33,7 +33,7 @@ class CurvatureStatistics(NamedTuple):
     Arguments:
         curvature: H, one block per weight or one for all.
         log_likelihood: :math:`\log p(D | \theta)`.
-        gradient: :math:`\nabla_\theta \log p(D | \theta)` by weight, or None where it was not asked for.
+        gradient: :math:`\nabla_\theta \log p(D | \theta)` by weight, or None where it was not requested.
         num_data: The number of data.
     """
 

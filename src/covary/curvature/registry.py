@@ -56,11 +56,7 @@ class Curvature:
     common_gradients: bool = False
 
     def __post_init__(self) -> None:
-        if self.structure not in get_args(CurvatureName):
-            raise StructureError(
-                "Expected the curvature 'kron', 'kron-traced', 'full', 'diag' or 'kernel', "
-                f"got {self.structure!r}. Choose one of these."
-            )
+        check_structure(self.structure)
         check_probes(self.probes)
         if {self.kfac_approx, self.group_approx} - set(get_args(KfacApprox)):
             raise StructureError(
@@ -80,7 +76,17 @@ class Curvature:
 
 def as_curvature(curvature: object) -> Curvature:
     """The choice itself, or that of a structure's name with exact probes."""
-    return curvature if isinstance(curvature, Curvature) else Curvature(cast(CurvatureName, curvature))
+    if isinstance(curvature, Curvature):
+        return curvature
+    check_structure(curvature)
+    return Curvature(cast(CurvatureName, curvature))
+
+
+def check_structure(structure: object) -> None:
+    """Raise `StructureError` for anything but the name of a structure."""
+    if structure not in get_args(CurvatureName):
+        names = ", ".join(repr(name) for name in get_args(CurvatureName))
+        raise StructureError(f"Expected a curvature out of {names}, got {structure!r}. Choose one of these.")
 
 
 def check_probes(probes: object) -> None:

@@ -6,11 +6,11 @@ coordinates ψ of a chart gives
 .. math:: \log Z = \log p(D|\psi) + \log p^M(\psi) + \tfrac P2 \log 2\pi - \tfrac12 \log\det(M^{-1} H),
 
 with the prior per unit of the volume, :math:`p^M = p_\psi / \sqrt{\det M}`, and H the Hessian of minus the log joint
-with the connection of the metric. Each term is a function of the point alone. The naive evidence is the formula of θ
-with what is at hand in ψ: log p as a function, and :math:`\log\det H` without the metric. It is off by
+with the connection of the metric. Each term is a function of the point alone. The naive evidence is the formula for θ
+applied in ψ: log p as a function, and :math:`\log\det H` without the metric. Its error is
 :math:`\log|\det \partial\psi / \partial\theta|` (paper 3, Sec. 5.2; its Table 1 calls all but the first term "Rest").
 
-Dense, for up to some hundred weights. Everything is differentiated in ψ, nothing carried over from θ.
+Dense, for up to some hundred weights. All derivatives are taken in ψ.
 """
 
 from functools import partial
@@ -55,6 +55,12 @@ class ChartEvidence(NamedTuple):
         proper: The terms with the metric carried along: the same in every chart.
         naive: The terms without it: those of `proper` only where the chart has a Jacobian of determinant 1.
         mode_correction: :math:`\frac12 g^\top H^{-1} g`, the gain of moving to the mode; not part of either sum.
+
+    Example:
+        >>> import torch, covary
+        >>> data = torch.randn(8, 2), torch.arange(8) % 2
+        >>> found = covary.evidence.chart_evidence(torch.nn.Linear(2, 2), data)
+        >>> torch.testing.assert_close(found.proper.log_evidence, found.naive.log_evidence)  # Cartesian: no difference
     """
 
     proper: EvidenceTerms
@@ -86,6 +92,16 @@ def chart_evidence(
         metric: The metric; that of the weights by default.
         curvature: "ggn", or "hessian", which must be positive definite.
         seed: The seed of the augmentation's noise.
+
+    Example:
+        >>> import torch, covary
+        >>> from covary.geometry import network_chart, polar_of
+        >>> model = covary.Model(torch.nn.Linear(2, 2).double())
+        >>> data = torch.randn(8, 2).double(), torch.arange(8) % 2
+        >>> polar = network_chart(model.weights, {"weight": polar_of})
+        >>> found = covary.evidence.chart_evidence(model, data, polar)
+        >>> expected = covary.log_evidence(model, data, "full").log_evidence
+        >>> torch.testing.assert_close(found.proper.log_evidence, expected)
     """
     check_form(curvature)
     model, batches = as_model(model), list(as_batches(data))
@@ -140,10 +156,15 @@ def check_form(curvature: object) -> None:
 
 
 def parametrization_of(network: nn.Module) -> str:
-    """The coordinates that the parameters of a network are: "Cartesian", or what computes its weights from others.
+    """The coordinates of a network's parameters: "Cartesian", or the parametrizations that compute its weights.
 
-    Two networks with the same function in different coordinates have different naive evidences. Found are
+    Two networks with the same function in different coordinates have different naive evidences. It detects
     `torch.nn.utils.parametrize` and the older hooks of `weight_norm` and `spectral_norm`.
+
+    Example:
+        >>> import torch, covary
+        >>> covary.evidence.parametrization_of(torch.nn.Linear(2, 2))
+        'Cartesian'
     """
     found: dict[str, list[str]] = {}
     for name, module in network.named_modules():

@@ -23,8 +23,8 @@ class EvidenceTerms(NamedTuple):
         log_prior: :math:`\log p(\theta | \delta)`.
         log_volume: :math:`\frac P2 \log 2\pi - \frac12 \log|H + \delta|`, the log-volume of the posterior.
         gradient_norm: :math:`\|g\|`, :math:`g = \nabla_\theta \log p(D, \theta)`: zero at a mode. None where it was not
-            asked for.
-        mode_correction: :math:`\frac12 g^\top (H + \delta)^{-1} g`, part of the sum where it was asked for.
+            requested.
+        mode_correction: :math:`\frac12 g^\top (H + \delta)^{-1} g`, part of the sum where it was requested.
         num_data: The number of data.
         structures: The structure of each weight's block.
 
@@ -46,7 +46,7 @@ class EvidenceTerms(NamedTuple):
 
     @property
     def log_evidence(self) -> Float[Tensor, ""]:
-        r"""The sum :math:`\log Z` of the terms, with the mode correction where it was asked for."""
+        r"""The sum :math:`\log Z` of the terms, with the mode correction where it was requested."""
         total = self.log_likelihood + self.log_prior + self.log_volume
         return total if self.mode_correction is None else total + self.mode_correction
 

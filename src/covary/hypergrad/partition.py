@@ -7,10 +7,10 @@ data, they give the bound of `stochastic.py`
 .. math:: \log Z \ge \log p(D|\theta) + \log p(\theta) + \tfrac P2 \log 2\pi - \tfrac12 \log|\delta|
     - \tfrac c2 \sum_b \log\Big|I + \sum_w K_{wb} / \delta_w\Big|
 
-and its gradient for any prior, at the price of a Cholesky factor for each block. Either c = 1, with all columns of the
-root of Λ, or c = C, with one drawn for each datum; the right side is then the mean over draws. Weights of different
-layers are as dependent here as they are in H, which Kronecker factors take to be independent; data of different blocks
-are not. With few data and many weights that is far less to give away.
+and its gradient for any prior, for one Cholesky factor per block. Either c = 1, with all columns of the root of Λ, or
+c = C, with one drawn for each datum; the right side is then the mean over draws. Dependence between layers, which
+Kronecker factors ignore, is kept; dependence between data of different blocks is ignored, which loses far less where
+there are few data and many weights.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from ..batches import Batches
 from ..curvature.kernel import weight_kernels
 from ..curvature.passes import captured_batch, check_model
 from ..errors import StructureError
-from ..evidence.kernel import joined_batch
+from ..evidence.laplace import joined_batch
 from ..linalg import Dense
 from ..models import Model
 from ..priors import Prior
@@ -33,7 +33,7 @@ from .stochastic import Estimate, Outputs, bound_gradients, bound_terms, check_o
 
 
 class Partition(NamedTuple):
-    r"""What the bound needs of the data of this process, whatever the prior.
+    r"""The statistics of this process's data that the bound needs, for any prior.
 
     Arguments:
         names: The weights w.
@@ -54,8 +54,8 @@ def check_per_weight(prior: Prior) -> None:
     """Raise `StructureError` for a prior that has several precisions within one weight."""
     if prior.structure == "diagonal":
         raise StructureError(
-            "A diagonal prior has a precision for every entry, and the kernels of a partition are kept by weight. Use "
-            "Prior(structure='layerwise') or 'scalar', or the estimator 'stochastic'."
+            "Expected a prior with one precision by weight, got a diagonal one. Use Prior(structure='layerwise') or "
+            "'scalar', or the estimator 'stochastic'."
         )
 
 

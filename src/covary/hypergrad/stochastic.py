@@ -1,4 +1,4 @@
-r"""The gradient of a lower bound of the evidence from one minibatch: no pass over all data at all.
+r"""The gradient of a lower bound of the evidence from one minibatch, without a pass over all data.
 
 The rows of the tangent kernel K are pairs of a datum and a column of the root of Λ. The diagonal blocks of a
 positive definite matrix have the larger determinant, so for any partition of the rows into blocks b
@@ -11,7 +11,7 @@ of the N data into minibatches of M,
 where one minibatch gives the inside and its derivative (Immer et al. 2023, Theorem 2). With one random column
 :math:`c_n` per datum, the M rows :math:`(n, c_n)` are one of C blocks of the rows of B (block j has the columns
 :math:`(c_n + j) \bmod C`), so :math:`C \log|I + K_\text{one}|` stands for a looser bound. That needs a column of the
-root: with the diagonal entry :math:`p_c(1-p_c)` of Λ in its place the rows are none of K, and the bound can fail.
+root: with the diagonal entry :math:`p_c(1-p_c)` of Λ instead, the rows are not rows of K, and the bound can fail.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ from ..curvature.passes import captured_batch, check_model, joined, root_probes
 from ..distributed import all_sum, all_sum_number
 from ..errors import StructureError
 from ..evidence import EvidenceTerms
-from ..evidence.kernel import joined_batch, kernel_log_ratio
+from ..evidence.laplace import joined_batch, kernel_log_ratio
 from ..evidence.terms import log_volume, prior_log_det
 from ..likelihoods import Likelihood
 from ..models import Model, as_model

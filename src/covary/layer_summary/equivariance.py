@@ -1,4 +1,4 @@
-r"""How far is a layer from equivariant, on the features that it really sees?
+r"""The equivariance error of a layer on the features that it receives.
 
 .. math:: \epsilon^2 = \frac{\sum_t \sum_n \| L(t\, x_n) - t\, L(x_n) \|^2}{\sum_t \sum_n \| L(x_n) \|^2}
 
@@ -22,9 +22,15 @@ NUM_SHIFTS = 4
 
 
 class EquivarianceErrors(NamedTuple):
-    """Relative errors ε ≥ 0 of one layer; None where a shift of its inputs is none of its outputs, or without a group.
+    """Relative errors ε ≥ 0 of one layer under shifts and under its group.
 
-    So it is where features have one position, or a side of the inputs is no multiple of that of the outputs.
+    None without a group, or where a shift of the inputs is not one of the outputs: features have one position, or a
+    side of the inputs is no multiple of that of the outputs.
+
+    Example:
+        >>> from covary.layer_summary import EquivarianceErrors
+        >>> EquivarianceErrors(shift=0.25, turn=None).shift
+        0.25
     """
 
     shift: float | None
@@ -45,6 +51,14 @@ def equivariance_errors(
         features: Its inputs, such as `layer_inputs` finds.
         seed: The seed of the shifts.
         num_shifts: How many shifts are drawn.
+
+    Example:
+        >>> import torch
+        >>> from covary.layer_summary import equivariance_errors
+        >>> from covary.layers import Conv, Relaxed
+        >>> errors = equivariance_errors(Relaxed({"conv": Conv(1, 2)}), torch.randn(3, 1, 6, 6))
+        >>> errors.shift < 1e-5, errors.turn
+        (True, None)
     """
     group, lifts = layer.group, layer.lifts
     outputs: Tensor = layer(features)
@@ -59,7 +73,7 @@ def equivariance_errors(
 
 @torch.no_grad()
 def layer_inputs(network: nn.Module, batch: IndexedBatch, layers: dict[str, Relaxed], seed: int) -> dict[str, Tensor]:
-    """What each of these layers of a network sees of each datum of a batch, of its first copy, by name."""
+    """The inputs of each of these layers for a batch, of each datum's first augmentation sample, by name."""
     seen: dict[str, Tensor] = {}
     hooks = [layer.register_forward_pre_hook(_noting(seen, name)) for name, layer in layers.items()]
     try:
@@ -67,7 +81,7 @@ def layer_inputs(network: nn.Module, batch: IndexedBatch, layers: dict[str, Rela
     finally:
         for hook in hooks:
             hook.remove()
-    # rows of an averaged network are datum by datum, copies fastest
+    # rows of an averaged network are datum by datum, samples fastest
     return {name: rows[:: len(rows) // len(batch.x)] for name, rows in seen.items()}
 
 
@@ -78,9 +92,9 @@ def _noting(seen: dict[str, Tensor], name: str) -> Callable[[nn.Module, tuple[Te
 def _shifts(
     fine: torch.Size, coarse: torch.Size, seed: int, number: int
 ) -> Iterator[tuple[tuple[int, int], list[tuple[int, int]]]]:
-    """Random shifts of a grid, none of them nought, with those of the pooled grid that each can become.
+    """Random nonzero shifts of a grid, with the shifts of the pooled grid that each can become.
 
-    There are none where the pooled grid does not divide the other: no shift of it stands for one by a pixel.
+    None where the pooled grid does not divide the other: no shift of it corresponds to one by a pixel.
     """
     height, width = fine
     if height % coarse[0] or width % coarse[1]:
@@ -94,7 +108,7 @@ def _shifts(
 
 
 def _shift(features: Tensor, group: Group | None, by: tuple[int, int]) -> Tensor:
-    """Features under a shift of the image; over a group all slices move alike in the fixed frame only."""
+    """Features under a shift of the image; over a group all slices move equally in the fixed frame only."""
     if group is None:
         return features.roll(by, (-2, -1))
     fixed = turn_slices(features, group, range(group.size)).roll(by, (-2, -1))
@@ -108,7 +122,7 @@ def _turn(features: Tensor, group: Group | None, element: int, plain: bool) -> T
 
 
 def _error(layer: Relaxed, cases: Iterator[tuple[Tensor, list[Tensor]]]) -> float | None:
-    """The relative error over pairs of moved inputs and what the outputs may then be; None without any pair."""
+    """The relative error over pairs of moved inputs and possible outputs; None without any pair."""
     squares, sizes = [], 0.0
     for moved, expected in cases:
         found: Tensor = layer(moved)

@@ -1,26 +1,32 @@
-"""A network without the paths that its priors switched off."""
+"""Pruning: a network without its inactive paths, and its file."""
 
 import copy
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from .._files import write_whole
 from ..batches import Batches, Data, as_batches, outputs_of
 from ..curvature.registry import Curvature, CurvatureName, as_curvature
 from ..distributed import all_max, all_sum
-from ..errors import StructureError
+from ..errors import DataError, StructureError
 from ..evidence import EvidenceTerms, log_evidence
 from ..evidence.terms import evidence_terms
 from ..layers import Relaxed, SparseDense
 from ..layers.sparse import stationary
 from ..models import Model, as_model
 from ..priors import Prior, weights_of
+from ..records import Pruning, read_run
 from .summary import THRESHOLD, check_threshold, largest, layer_statistics, path_summaries, relaxed_layers
 
-CONSTANT = 1e-2  # how far from 1 a basis function that counts as constant may fall
+CONSTANT = 1e-2  # how far from 1 a basis function that counts as constant may be
+PRUNED = "pruned.safetensors"
 
 
 class Pruned(NamedTuple):
@@ -38,6 +44,11 @@ class Pruned(NamedTuple):
         evidence_before: The evidence before, by the same curvature under the same noise.
         max_change: The largest absolute change of an output on the data.
         mean_change: The mean absolute change.
+
+    Example:
+        >>> from covary.layer_summary import Pruned
+        >>> Pruned._fields[:4]
+        ('model', 'threshold', 'removed', 'replaced')
     """
 
     model: Model
@@ -75,6 +86,16 @@ def prune(
         threshold: The relative number, between 0 and 1.
         curvature: The choice of curvature, or the name of its structure; any but "kernel".
         seed: The seed of the augmentation's noise and of random probes.
+
+    Example:
+        >>> import torch, covary
+        >>> from covary.layers import Conv, Dense, Relaxed
+        >>> layer = Relaxed({"fc": Dense((1, 4, 4), (2, 4, 4)), "conv": Conv(1, 2)})
+        >>> network = torch.nn.Sequential(layer, torch.nn.Flatten(), torch.nn.Linear(32, 2))
+        >>> prior = covary.Prior(network, precision={"0.paths.fc.*": 1e9, "*": 1.0})
+        >>> data = torch.randn(8, 1, 4, 4), torch.arange(8) % 2
+        >>> covary.prune(covary.Model(network, prior=prior), data).removed
+        ('0.fc',)
     """
     check_threshold(threshold)
     model, curvature, batches = as_model(model), as_curvature(curvature), as_batches(data)
@@ -173,3 +194,83 @@ def _changes(before: nn.Module, after: nn.Module, batches: Batches, seed: int) -
         largest, total, number = max(largest, float(change.max())), total + float(change.sum()), number + change.numel()
     sums = all_sum(torch.tensor([total, number], dtype=torch.float64))
     return float(all_max(torch.tensor(largest, dtype=torch.float64))), float(sums[0] / sums[1])
+
+
+def save_pruned(network: nn.Module, folder: str | Path) -> Path:
+    """Write the network's tensors into `pruned.safetensors` in a folder, and return the path of the file.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from covary.layer_summary import save_pruned
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_pruned(torch.nn.Linear(2, 2), folder).name
+        'pruned.safetensors'
+    """
+    path = Path(folder) / PRUNED
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}))
+    return path
+
+
+def load_pruned(network: nn.Module, folder: str | Path) -> nn.Module:
+    """The pruned network of a run with `--prune`, in evaluation mode; `network` stays as it is.
+
+    The paths that `run.json` records as removed are removed, those that it records as replaced become stationary maps,
+    and the tensors are those of `pruned.safetensors`.
+
+    Arguments:
+        network: The network of the run before pruning, built anew; its weights do not matter. That of `covary layers`
+            is `Standardized`, and `Averaged` where an augmentation was learned.
+        folder: The run's folder.
+
+    Example:
+        >>> import torch
+        >>> from covary.layer_summary import load_pruned
+        >>> load_pruned(torch.nn.Linear(2, 2), "runs/none")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        covary.errors.DataError: runs/none cannot be read...
+    """
+    record, path = read_run(Path(folder)).pruned, Path(folder) / PRUNED
+    if record is None:
+        raise StructureError(
+            f"Expected a pruned run in {folder}, got one that was not. Run it again with --prune 0.01."
+        )
+    simple = _pruned(network, record, path)
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"Expected saved weights in {path}, got an error: {error}. Run it again.") from error
+    expected = {name: tensor.shape for name, tensor in simple.state_dict().items()}
+    found = {name: tensor.shape for name, tensor in tensors.items()}
+    if other := sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)):
+        there, here = (tuple(shapes[other[0]]) if other[0] in shapes else "nothing" for shapes in (found, expected))
+        raise StructureError(
+            f"Expected {there} for '{other[0]}' as in {path}, got {here} in the network. Build it as the run did: the "
+            "same variant and width, Standardized and Averaged where it was."
+        )
+    simple.load_state_dict(tensors)
+    return simple
+
+
+def _pruned(network: nn.Module, record: Pruning, path: Path) -> nn.Module:
+    """A copy without the removed paths, and with stationary maps instead of the replaced ones."""
+    simple = copy.deepcopy(network).eval()
+    layers = {name: module for name, module in simple.named_modules() if isinstance(module, Relaxed)}
+    for whole in (*record.removed, *record.replaced):
+        name, _, key = whole.rpartition(".")
+        if name not in layers or key not in layers[name].paths:
+            raise StructureError(
+                f"Expected a network with the path '{whole}' as in {path}, got one without. Build it as the run did: "
+                "the same variant, Standardized and Averaged where it was."
+            )
+        if whole in record.removed:
+            del layers[name].paths[key]
+            continue
+        sparse = layers[name].paths[key]
+        if not isinstance(sparse, SparseDense):
+            raise StructureError(
+                f"Expected a SparseDense path '{whole}', which {path} has as a stationary map, got "
+                f"{type(sparse).__name__}. Build the network as the run did, or run it again."
+            )
+        layers[name].paths[key] = stationary(sparse)
+    return simple

@@ -1,7 +1,7 @@
-r"""Effective numbers of parameters of each path of each relaxed layer, and what they say of the layer.
+r"""Effective numbers of parameters of each path of each relaxed layer.
 
 With eigenvalues λ of the curvature of a tensor and its prior precision δ, :math:`\gamma = \sum \lambda / (\lambda +
-\delta)` of its P entries were decided by the data (paper 2, App. D.2). Of a path, γ and P are sums over its tensors;
+\delta)` of its P entries are determined by the data (paper 2, App. D.2). Of a path, γ and P are sums over its tensors;
 its relative number is γ/P divided by the sum of γ/P over the paths of the layer.
 """
 
@@ -27,7 +27,17 @@ PROBE_DATA = 64  # an equivariance error is the same to two digits with more
 
 
 class LayerSummary(NamedTuple):
-    """One relaxed layer: its name in the network, its paths, and its equivariance errors on data."""
+    """The summary of one relaxed layer: its name in the network, its paths, and its equivariance errors on data.
+
+    Example:
+        >>> import torch, covary
+        >>> from covary.layers import Conv, Dense, Relaxed
+        >>> layer = Relaxed({"fc": Dense((1, 4, 4), (2, 4, 4)), "conv": Conv(1, 2)})
+        >>> network = torch.nn.Sequential(layer, torch.nn.Flatten(), torch.nn.Linear(32, 2))
+        >>> (summary,) = covary.summarize_layers(network, (torch.randn(8, 1, 4, 4), torch.arange(8) % 2))
+        >>> summary.name, [path.name for path in summary.paths]
+        ('0', ['fc', 'conv'])
+    """
 
     name: str
     paths: tuple[LayerPath, ...]
@@ -35,17 +45,24 @@ class LayerSummary(NamedTuple):
 
     @property
     def learned(self) -> str:
-        """The path with the largest relative number: the type that the layer has become (paper 2, Table 4)."""
+        """The path with the largest relative number: the learned type of the layer (paper 2, Table 4)."""
         return largest(self.paths)
 
 
 def largest(paths: Sequence[LayerPath]) -> str:
-    """The path with the largest relative number; of equal ones the last, by custom the one that keeps most symmetry."""
+    """The path with the largest relative number; of equal ones the last, by convention the most symmetric."""
     return max(reversed(paths), key=lambda path: path.relative).name
 
 
 def relaxed_layers(network: nn.Module) -> dict[str, Relaxed]:
-    """The relaxed layers of a network by name, in the order of its modules."""
+    """The relaxed layers of a network by name, in the order of its modules.
+
+    Example:
+        >>> import torch
+        >>> from covary.layer_summary import relaxed_layers
+        >>> relaxed_layers(torch.nn.Linear(2, 2))
+        {}
+    """
     return {name: module for name, module in network.named_modules() if isinstance(module, Relaxed)}
 
 
@@ -69,6 +86,11 @@ def summarize_layers(
         probe_batch: The data that equivariance errors are measured on, of which up to 64 are read; the first batch by
             default.
         seed: The seed of the augmentation's noise, of random probes, and of the shifts.
+
+    Example:
+        >>> import torch, covary
+        >>> covary.summarize_layers(torch.nn.Linear(4, 2), (torch.randn(8, 4), torch.arange(8) % 2))
+        []
     """
     model, batches = as_model(model), as_batches(data)
     layers = relaxed_layers(model.network)
@@ -99,8 +121,8 @@ def path_summaries(
 ) -> dict[str, tuple[LayerPath, ...]]:
     """The paths of each layer, by the layer's name.
 
-    A tensor that the prior does not cover, frozen or excluded, has no share; its path is on unless it is zero. Where
-    the data decide nothing of a layer (all γ are 0) no path is off, since none has a share to be small.
+    A tensor that the prior does not cover, frozen or excluded, has no number; its path is active unless it is zero.
+    Where the data determine nothing of a layer (all γ are 0), no path is inactive.
 
     Arguments:
         model: The model.
@@ -133,9 +155,9 @@ def path_summaries(
 
 
 def check_threshold(threshold: float) -> None:
-    """Nothing, or an error for a threshold that is no share."""
+    """Raise `StructureError` if the threshold is not between 0 and 1."""
     if not 0 < threshold < 1:
-        raise StructureError(f"A threshold is a share between 0 and 1, such as {THRESHOLD}; {threshold!r} came.")
+        raise StructureError(f"Expected a threshold between 0 and 1, got {threshold!r}. Pass for example {THRESHOLD}.")
 
 
 def _members(prefix: str, weights: Mapping[str, nn.Parameter]) -> dict[str, nn.Parameter]:

@@ -1,4 +1,4 @@
-"""How good are predicted probabilities? Figures for reports: means over data, not sums."""
+"""Measures of predicted probabilities, for reports: means over data, not sums."""
 
 import torch
 from jaxtyping import Float
@@ -11,13 +11,27 @@ Targets = Tensor  # (N,), int64
 
 
 def nll(probabilities: Probabilities, targets: Targets) -> float:
-    r"""Negative log-likelihood :math:`-\frac1N\sum_n \log p_{n y_n}`, a mean, lower is better; may be infinite."""
+    r"""Negative log-likelihood :math:`-\frac1N\sum_n \log p_{n y_n}`, a mean, lower is better; may be infinite.
+
+    Example:
+        >>> import torch
+        >>> from covary.posterior import nll
+        >>> round(nll(torch.tensor([[0.5, 0.5], [0.9, 0.1]]), torch.tensor([0, 0])), 3)
+        0.399
+    """
     _check(probabilities, targets)
     return float(-probabilities.gather(1, targets[:, None]).double().log().mean())
 
 
 def brier(probabilities: Probabilities, targets: Targets) -> float:
-    r"""Brier score :math:`\frac1N\sum_{nc} (p_{nc} - [c = y_n])^2`, a mean between 0 and 2, lower is better."""
+    r"""Brier score :math:`\frac1N\sum_{nc} (p_{nc} - [c = y_n])^2`, a mean between 0 and 2, lower is better.
+
+    Example:
+        >>> import torch
+        >>> from covary.posterior import brier
+        >>> brier(torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([0, 0]))
+        0.25
+    """
     _check(probabilities, targets)
     one_hot = torch.nn.functional.one_hot(targets, probabilities.shape[1])
     return float((probabilities.double() - one_hot).square().sum(1).mean())
@@ -33,10 +47,16 @@ def ece(probabilities: Probabilities, targets: Targets, num_bins: int = 15) -> f
         probabilities: The probabilities, rows sum to one.
         targets: The classes.
         num_bins: The number of bins.
+
+    Example:
+        >>> import torch
+        >>> from covary.posterior import ece
+        >>> ece(torch.tensor([[0.75, 0.25], [0.75, 0.25]]), torch.tensor([0, 1]))
+        0.25
     """
     _check(probabilities, targets)
     if num_bins < 1:
-        raise DataError(f"num_bins must be at least 1; {num_bins} came. Pass for example 15.")
+        raise DataError(f"Expected num_bins of at least 1, got {num_bins}. Pass for example 15.")
     confidence, predicted = probabilities.double().max(1)
     # a mean over data of the gap, with the sign kept inside each bin: Σ_b |Σ_{n in b} (correct − confidence)| / N
     inner_edges = torch.arange(1, num_bins, dtype=torch.float64, device=confidence.device) / num_bins
@@ -53,12 +73,18 @@ def auroc(scores_positive: Float[Tensor, " N"], scores_negative: Float[Tensor, "
     Arguments:
         scores_positive: The scores of those that should score high.
         scores_negative: The scores of the others.
+
+    Example:
+        >>> import torch
+        >>> from covary.posterior import auroc
+        >>> auroc(torch.tensor([0.9, 0.8]), torch.tensor([0.1, 0.8]))
+        0.875
     """
     for name, scores in (("positive", scores_positive), ("negative", scores_negative)):
         if len(scores) == 0 or bool(scores.isnan().any()):
             raise DataError(
-                f"auroc needs at least one {name} score and no NaN; {len(scores)} came, "
-                f"{int(scores.isnan().sum())} of them NaN. Drop those, or report nothing where a class is empty."
+                f"Expected at least one {name} score and no NaN, got {len(scores)}, {int(scores.isnan().sum())} of "
+                "them NaN. Drop those, or report nothing where a class is empty."
             )
     ordered = scores_negative.sort().values
     below = torch.searchsorted(ordered, scores_positive, right=False)
@@ -67,11 +93,17 @@ def auroc(scores_positive: Float[Tensor, " N"], scores_negative: Float[Tensor, "
 
 
 def auroc_of_confidence(positive: Probabilities, negative: Probabilities) -> float:
-    """Area under the curve of the largest probability as a score; 1 where it parts the two sets without fault.
+    """Area under the curve of the largest probability as a score; 1 where it separates the two sets.
 
     Arguments:
         positive: The probabilities of data that should be confident: from the training distribution, or correct.
         negative: Those of data that should not be: from another distribution, or wrong.
+
+    Example:
+        >>> import torch
+        >>> from covary.posterior import auroc_of_confidence
+        >>> auroc_of_confidence(torch.tensor([[0.9, 0.1]]), torch.tensor([[0.4, 0.6]]))
+        1.0
     """
     _check_probabilities(positive)
     _check_probabilities(negative)
@@ -83,29 +115,29 @@ def _check(probabilities: Tensor, targets: Tensor) -> None:
     num_data, num_outputs = probabilities.shape
     if targets.shape != (num_data,) or targets.dtype != torch.int64:
         raise ShapeError(
-            f"targets must be ({num_data},) of dtype torch.int64, one class per row of probabilities; "
-            f"{tuple(targets.shape)} of {targets.dtype} came. Pass targets.long(), or targets.argmax(1) if one-hot."
+            f"Expected targets ({num_data},) of dtype torch.int64, one class per row of probabilities, got "
+            f"{tuple(targets.shape)} of {targets.dtype}. Pass targets.long(), or targets.argmax(1) if one-hot."
         )
     if num_data == 0:
-        raise DataError("There are no data; a mean needs at least one.")
+        raise DataError("Expected at least one datum, got none.")
     wrong = targets[(targets < 0) | (targets >= num_outputs)]
     if len(wrong):
         raise DataError(
-            f"Class {int(wrong[0])} is out of range; expected [0, {num_outputs - 1}]. Renumber the targets."
+            f"Expected classes in [0, {num_outputs - 1}], got {int(wrong[0])}, out of range. Renumber the targets."
         )
 
 
 def _check_probabilities(probabilities: Tensor) -> None:
     if probabilities.ndim != 2 or not probabilities.is_floating_point():
         raise ShapeError(
-            f"probabilities must be (N, C) and floating; {tuple(probabilities.shape)} of {probabilities.dtype} came. "
-            "Pass what predict returns."
+            f"Expected probabilities (N, C) of a floating dtype, got {tuple(probabilities.shape)} of "
+            f"{probabilities.dtype}. Pass what predict returns."
         )
     sums = probabilities.double().sum(-1)
     # rounding of float32 sums over thousands of classes stays far below this; logits do not
     if bool((probabilities >= 0).all()) and torch.allclose(sums, torch.ones_like(sums), rtol=0, atol=1e-3):
         return
     raise DataError(
-        "Each row of probabilities must be at least 0 and sum to one. Pass what predict returns, not logits; for one "
+        "Expected rows of probabilities, at least 0, that sum to one. Pass what predict returns, not logits; for one "
         "binary output pass torch.cat([1 - p, p], 1)."
     )

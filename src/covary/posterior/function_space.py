@@ -1,16 +1,16 @@
 r"""The Gaussian of the outputs, :math:`\Sigma_f = \sum_\text{blocks} J (H + \delta)^{-1} J^\top`, datum by datum.
 
-Three forms of a weight's part, the cheapest one that applies:
+Each weight's block is computed in the cheapest of three forms that applies:
 
 - *head*: :math:`J = \phi \otimes I`. With :math:`A = \sum a_i u_i u_i^\top`, :math:`B = V \mathrm{diag}(b) V^\top`,
   :math:`\Sigma_f = V \mathrm{diag}_j\bigl(\sum_i (\phi \cdot u_i)^2 / (a_i b_j / c + \delta)\bigr) V^\top`. The
-  variance costs C·(C + D) a datum, the covariance C³, and no column is pulled.
+  variance costs C·(C + D) a datum, the covariance C³, and no vector is pulled back.
 - *rows*: the T = S·R rows of a Kronecker-factored weight, :math:`J^\top e_c = \sum_t g_{ct} \otimes a_t`, are
-  rotated into the eigenbasis instead of the columns: T·(D² + C·G²) + T²·D·G a datum, and memory without a factor G·D.
-- *columns*: :math:`J^\top e_c`, explicitly, and `solve`: C·P of the weight in memory a datum, C solves in time.
+  rotated into the eigenbasis instead of the Jacobian: T·(D² + C·G²) + T²·D·G a datum, and memory without a factor G·D.
+- *explicit*: :math:`J^\top e_c` and `solve`: C·P of the weight in memory a datum, C solves in time.
 
 Data go through in chunks, and for the variance outputs too, so that about `ENTRIES` numbers are held at once; a
-covariance holds at least the columns of one datum for all outputs.
+covariance holds at least the Jacobian of one datum for all outputs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from ..models import Model
 from .head import head_features, is_head, is_plain, send_probe
 
 ENTRIES = 2**24
-Form = Literal["head", "rows", "columns"]
+Form = Literal["head", "rows", "explicit"]
 
 
 class Linearized(NamedTuple):
@@ -43,7 +43,7 @@ class Linearized(NamedTuple):
     seed: int
 
 
-class OutputPart(NamedTuple):
+class OutputChunk(NamedTuple):
     """The outputs (n, C) of some data, their variances (n, C) or covariances (n, C, C), and the data's positions."""
 
     mean: Float[Tensor, "n C"]
@@ -58,13 +58,13 @@ class Pair(NamedTuple):
     right: Float[Tensor, "n c K"]
 
 
-def variance_parts(linearized: Linearized, x: Tensor, extra: int = 0) -> Iterator[OutputPart]:
+def variance_chunks(linearized: Linearized, x: Tensor, extra: int = 0) -> Iterator[OutputChunk]:
     """Outputs and variances, chunk by chunk; (n, C, C) is never formed.
 
     Arguments:
         linearized: The linearized network.
         x: The inputs, shape (N, ...).
-        extra: How many numbers each output of a datum needs besides.
+        extra: How many further numbers each output of a datum needs.
     """
     for captured, position, outputs_at_once in _chunks(linearized, x, extra, with_covariance=False):
         forms = _forms(captured, linearized.curvature)
@@ -79,11 +79,11 @@ def variance_parts(linearized: Linearized, x: Tensor, extra: int = 0) -> Iterato
             for name in others:
                 pair = _pair(captured, name, forms[name], gradients, linearized)
                 variance[:, outputs.start : outputs.stop] += (pair.left * pair.right).sum(-1)
-        yield OutputPart(captured.outputs.detach(), variance, position)
+        yield OutputChunk(captured.outputs.detach(), variance, position)
 
 
-def covariance_parts(linearized: Linearized, x: Tensor, extra: int = 0) -> Iterator[OutputPart]:
-    """Outputs and covariances, chunk by chunk; arguments as in `variance_parts`."""
+def covariance_chunks(linearized: Linearized, x: Tensor, extra: int = 0) -> Iterator[OutputChunk]:
+    """Outputs and covariances, chunk by chunk; arguments as in `variance_chunks`."""
     for captured, position, _ in _chunks(linearized, x, extra, with_covariance=True):
         forms = _forms(captured, linearized.curvature)
         num_data, num_outputs = captured.outputs.shape
@@ -95,7 +95,7 @@ def covariance_parts(linearized: Linearized, x: Tensor, extra: int = 0) -> Itera
         for name in others:
             pair = _pair(captured, name, forms[name], gradients, linearized)
             covariance += pair.left @ pair.right.mT
-        yield OutputPart(captured.outputs.detach(), (covariance + covariance.mT) / 2, position)
+        yield OutputChunk(captured.outputs.detach(), (covariance + covariance.mT) / 2, position)
 
 
 def _chunks(
@@ -132,7 +132,7 @@ def _sizes(one: Captured, linearized: Linearized) -> tuple[int, int]:
     per_output, per_datum = 0, 0
     for name, form in forms.items():
         block, _ = _block(linearized, name)
-        if form == "columns":
+        if form == "explicit":
             per_output = max(per_output, 2 * block.size)
         elif form == "rows" and isinstance(block, Kron):
             num_rows, sizes = _num_rows(one, name), block.grad_cov.shape[-1] + block.input_cov.shape[-1]
@@ -144,7 +144,7 @@ def _sizes(one: Captured, linearized: Linearized) -> tuple[int, int]:
 def _forms(captured: Captured, curvature: Block) -> dict[str, Form]:
     """The form of each block; a weight that was never called has none."""
     if FULL in curvature.blocks:
-        return {FULL: "columns"}
+        return {FULL: "explicit"}
     probe = send_probe(captured)
     forms: dict[str, Form] = {}
     for name, block in curvature.blocks.items():
@@ -153,7 +153,7 @@ def _forms(captured: Captured, curvature: Block) -> dict[str, Form]:
         if is_head(captured, name, probe) and _head_has_form(captured, name, block):
             forms[name] = "head"
         else:
-            forms[name] = "rows" if _rows_are_cheaper(captured, name, block) else "columns"
+            forms[name] = "rows" if _rows_are_cheaper(captured, name, block) else "explicit"
     return forms
 
 
@@ -163,7 +163,7 @@ def _head_has_form(captured: Captured, name: str, block: AbstractPSD) -> bool:
 
 
 def _rows_are_cheaper(captured: Captured, name: str, block: AbstractPSD) -> bool:
-    """Whether T² products of rows in the eigenbasis cost less than rotating C columns."""
+    """Whether T² products of rows in the eigenbasis cost less than rotating C Jacobian rows."""
     factors = captured.factors[name]
     if not (isinstance(block, Kron) and block.input_cov.ndim == block.grad_cov.ndim == 2):
         return False
@@ -204,8 +204,8 @@ def _pair(
     names = captured.weights if name == FULL else (name,)
     everything = slice(0, len(captured.outputs))
     per_output = [torch.cat([captured.vjp(n, g, everything) for n in names], 1) for g in gradients]
-    columns = torch.stack(per_output, 1)
-    return Pair(block.solve(columns, shift), columns)
+    jacobian = torch.stack(per_output, 1)
+    return Pair(block.solve(jacobian, shift), jacobian)
 
 
 def _rows_pair(

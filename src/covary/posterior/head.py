@@ -1,9 +1,9 @@
 r"""The layer whose output is the network's: its Jacobian is :math:`\phi \otimes I` and need not be formed.
 
 For a linear layer at the end, :math:`J_n^\top e_c = \phi_n \otimes e_c`, with :math:`\phi` its input, the mean over
-augmentation samples in an averaged network. Whether a layer is one is measured, not guessed: a random column must
-come back from the network's output to the layer's unchanged. A linear map that keeps a random vector is the
-identity, with probability one.
+augmentation samples in an averaged network. Whether a layer is one is measured: a random vector must be pulled back
+from the network's output to the layer's unchanged. A linear map that keeps a random vector is the identity, with
+probability one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,33 +22,33 @@ from ..noise import Stream, normal
 
 
 class Probe(NamedTuple):
-    """A random column and its gradients at each call."""
+    """A random vector of the outputs and its gradients at each call."""
 
-    column: Float[Tensor, "N C"]
+    vector: Float[Tensor, "N C"]
     gradients: list[Tensor]
 
 
 def send_probe(captured: Captured) -> Probe:
-    """A random column with its gradients, the same in every pass."""
+    """A random vector with its gradients, the same in every pass."""
     num_data, num_outputs = captured.outputs.shape
     index = torch.arange(num_data, device=captured.outputs.device)
-    column = normal(0, index, (num_outputs,), stream=Stream.PROBE, dtype=torch.float64).to(captured.outputs)
-    return Probe(column, captured.pull(column))
+    vector = normal(0, index, (num_outputs,), stream=Stream.PROBE, dtype=torch.float64).to(captured.outputs)
+    return Probe(vector, captured.pull(vector))
 
 
 def is_head(captured: Captured, name: str, probe: Probe) -> bool:
-    r"""Whether the columns are :math:`\phi_n \otimes e_c`, or for a bias :math:`e_c` itself, for every datum."""
+    r"""Whether the Jacobian is :math:`\phi_n \otimes e_c`, or for a bias :math:`e_c` itself, for every datum."""
     if len(captured.factors[name]) != 1:
         return False
     call, factors = captured.factors[name][0]
     if isinstance(factors, DirectVJP):
-        found, expected = factors.vjp(probe.gradients[call]), probe.column
+        found, expected = factors.vjp(probe.gradients[call]), probe.vector
     elif isinstance(factors, OuterFactors) and is_plain(factors):
         found = factors.arrange(probe.gradients[call]) * captured.num_samples
-        expected = probe.column[:, None, None, None].expand(-1, captured.num_samples, -1, -1, -1)
+        expected = probe.vector[:, None, None, None].expand(-1, captured.num_samples, -1, -1, -1)
     else:
         return False
-    tolerance = 8 * torch.finfo(probe.column.dtype).eps
+    tolerance = 8 * torch.finfo(probe.vector.dtype).eps
     return found.shape == expected.shape and torch.allclose(found, expected, rtol=tolerance, atol=0)
 
 

@@ -1,4 +1,4 @@
-r"""The Laplace posterior of the weights, and what follows from it."""
+r"""The Laplace posterior of the weights, and its predictions."""
 
 import warnings
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from ..linalg import Block
 from ..models import Model, as_model
 from ..noise import Stream, normal
 from .fitting import Fitted, Subset, fit, fitted_map, posterior_shifts
-from .function_space import ENTRIES, Linearized, covariance_parts, variance_parts
+from .function_space import ENTRIES, Linearized, covariance_chunks, variance_chunks
 from .predictive import (
     GaussianPrediction,
     OutputDistribution,
@@ -114,14 +114,14 @@ class Laplace:
         The covariance is (N, C, C); `function_variance` has its diagonals without forming it. `function_space.py`
         says what either costs.
         """
-        parts = list(covariance_parts(self._linearized(), x))
+        parts = list(covariance_chunks(self._linearized(), x))
         means, covariances = [part.mean for part in parts], [part.spread for part in parts]
         return OutputDistribution(torch.cat(means), torch.cat(covariances))
 
     @torch.no_grad()
     def function_variance(self, x: Tensor) -> Float[Tensor, "N C"]:
         """The variance of each output of the linearized network."""
-        return torch.cat([part.spread for part in variance_parts(self._linearized(), x)])
+        return torch.cat([part.spread for part in variance_chunks(self._linearized(), x)])
 
     @torch.no_grad()
     def sample_weights(self, num_samples: int, seed: int = 0) -> dict[str, Tensor]:
@@ -130,7 +130,7 @@ class Laplace:
         Sample s is a function of (seed, s), however many are drawn.
         """
         if num_samples < 1:
-            raise DataError(f"num_samples must be at least 1; {num_samples} came. Pass for example 10.")
+            raise DataError(f"Expected num_samples of at least 1, got {num_samples}. Pass for example 10.")
         return self._sampled(torch.arange(num_samples, device=self.curvature.device), seed)
 
     def log_evidence(self) -> EvidenceTerms:
@@ -184,9 +184,8 @@ class Laplace:
             mean = self.mean[name]
             if (weight.dtype, weight.device) != (mean.dtype, mean.device):
                 raise StructureError(
-                    f"Weight '{name}' is {weight.dtype} on {weight.device}, the posterior {mean.dtype} on "
-                    f"{mean.device}. "
-                    "Move one of them: posterior.to(...) returns a moved one, network.to(...) moves the network."
+                    f"Expected weight '{name}' to be {mean.dtype} on {mean.device} as the posterior is, got "
+                    f"{weight.dtype} on {weight.device}. Move one of them by posterior.to(...) or network.to(...)."
                 )
             # a network that went through another dtype is rounded; one that was trained on is not that close
             if not torch.allclose(weight, mean, rtol=1e-5, atol=1e-8):

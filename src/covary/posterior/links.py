@@ -45,14 +45,14 @@ def laplace_bridge(mean: Float[Tensor, "N C"], covariance: Float[Tensor, "N C C"
     num_outputs = mean.shape[1]
     if num_outputs < 2:
         raise StructureError(
-            f"The Laplace bridge needs two classes or more; {num_outputs} came. Use Bernoulli with link='probit' for "
-            "one output."
+            f"Expected two classes or more for the Laplace bridge, got {num_outputs}. Use Bernoulli with link='probit' "
+            "for one output."
         )
     variance = centered_variance(covariance)
     if not bool((variance > 0).all()):
         raise NotPositiveDefiniteError(
-            f"The Laplace bridge divides by variances of the outputs; the smallest is {variance.min().item():.3e}. "
-            "Use link='probit', which is exact for no variance, or compute in float64."
+            f"Expected variances above 0 for the Laplace bridge, got {variance.min().item():.3e}. Use link='probit', "
+            "which is exact for no variance, or compute in float64."
         )
     mu = mean - mean.mean(1, keepdim=True)
     # logarithms throughout: exp(μ) of a confident network overflows in float32

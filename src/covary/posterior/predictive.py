@@ -14,8 +14,8 @@ from ..errors import DataError, StructureError
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from ..models import Model
 from ..noise import Stream, normal
-from .function_space import Linearized, OutputPart, covariance_parts, variance_parts
-from .last_layer import run
+from .fitting import run
+from .function_space import Linearized, OutputChunk, covariance_chunks, variance_chunks
 from .links import laplace_bridge, logit_samples, output_samples, probit_logits
 
 METHODS = ("glm", "mc")
@@ -23,14 +23,29 @@ LINKS = ("probit", "mc", "bridge")
 
 
 class OutputDistribution(NamedTuple):
-    """The Gaussian of the outputs: mean (N, C) and, datum by datum, covariance (N, C, C)."""
+    """The Gaussian of the outputs: mean (N, C) and, datum by datum, covariance (N, C, C).
+
+    Example:
+        >>> import torch, covary
+        >>> posterior = covary.Laplace(torch.nn.Linear(4, 3), (torch.randn(8, 4), torch.arange(8) % 3))
+        >>> posterior.function_distribution(torch.zeros(2, 4)).covariance.shape
+        torch.Size([2, 3, 3])
+    """
 
     mean: Float[Tensor, "N C"]
     covariance: Float[Tensor, "N C C"]
 
 
 class GaussianPrediction(NamedTuple):
-    r"""The Gaussian of the targets: mean (N, C) and variance (N, C), observation noise :math:`\sigma^2` included."""
+    r"""The Gaussian of the targets: mean (N, C) and variance (N, C), observation noise :math:`\sigma^2` included.
+
+    Example:
+        >>> import torch, covary
+        >>> model = covary.Model(torch.nn.Linear(4, 1), covary.Gaussian(0.5))
+        >>> prediction = covary.Laplace(model, (torch.randn(8, 4), torch.zeros(8, 1))).predict(torch.zeros(2, 4))
+        >>> bool((prediction.variance > 0.25).all())
+        True
+    """
 
     mean: Float[Tensor, "N C"]
     variance: Float[Tensor, "N C"]
@@ -44,23 +59,23 @@ class Sampling(NamedTuple):
 
 
 def check_prediction(likelihood: Likelihood, method: str, link: str, num_samples: int) -> None:
-    """Nothing, or the reason why these choices give no prediction."""
+    """Raise if these choices give no prediction."""
     if method not in METHODS:
-        raise StructureError(f"method must be 'glm' or 'mc'; {method!r} came. 'glm' is right in nearly every case.")
+        raise StructureError(f"Expected method 'glm' or 'mc', got {method!r}. Use 'glm' in nearly every case.")
     if link not in LINKS:
-        raise StructureError(f"link must be 'probit', 'mc' or 'bridge'; {link!r} came. Choose one of these.")
+        raise StructureError(f"Expected link 'probit', 'mc' or 'bridge', got {link!r}. Choose one of these.")
     if num_samples < 1:
-        raise DataError(f"num_samples must be at least 1; {num_samples} came. Pass for example 100.")
+        raise DataError(f"Expected num_samples of at least 1, got {num_samples}. Pass for example 100.")
     if method == "mc":
         return
     if isinstance(likelihood, Bernoulli) and link == "bridge":
         raise StructureError(
-            "The Laplace bridge is for classes that exclude each other, and Bernoulli's outputs are independent. Use "
-            "link='probit' or 'mc' there."
+            "Expected a Categorical likelihood for the Laplace bridge, got Bernoulli, whose outputs are independent. "
+            "Use link='probit' or 'mc'."
         )
     if not isinstance(likelihood, Categorical | Bernoulli | Gaussian):
         raise StructureError(
-            f"method='glm' knows Categorical, Bernoulli and Gaussian; {type(likelihood).__name__} came. Use "
+            f"Expected Categorical, Bernoulli or Gaussian for method='glm', got {type(likelihood).__name__}. Use "
             "method='mc', or function_distribution and your own integral."
         )
 
@@ -69,14 +84,14 @@ def predict_glm(linearized: Linearized, x: Tensor, link: str, sampling: Sampling
     """Predictions of the linearized network: probabilities (N, C), or mean and variance for Gaussian."""
     likelihood = linearized.model.likelihood
     if isinstance(likelihood, Gaussian):
-        parts = list(variance_parts(linearized, x))
+        parts = list(variance_chunks(linearized, x))
         mean, variance = torch.cat([part.mean for part in parts]), torch.cat([part.spread for part in parts])
         return GaussianPrediction(mean, variance + _noise_variance(likelihood, mean))
     extra = 3 * sampling.num_samples if link == "mc" else 0
     if isinstance(likelihood, Bernoulli):
-        return torch.cat([_bernoulli(part, link, sampling) for part in variance_parts(linearized, x, extra)])
+        return torch.cat([_bernoulli(part, link, sampling) for part in variance_chunks(linearized, x, extra)])
     assert isinstance(likelihood, Categorical), "predictions were checked before"
-    parts_of = variance_parts if link == "probit" else covariance_parts
+    parts_of = variance_chunks if link == "probit" else covariance_chunks
     return torch.cat([_categorical(likelihood, part, link, sampling) for part in parts_of(linearized, x, extra)])
 
 
@@ -113,19 +128,19 @@ def _noise_variance(likelihood: Gaussian, like: Tensor) -> Tensor:
     return likelihood.sigma_noise.detach().to(like).square()
 
 
-def _noise(part: OutputPart, sampling: Sampling) -> Float[Tensor, "N S C"]:
+def _noise(part: OutputChunk, sampling: Sampling) -> Float[Tensor, "N S C"]:
     """Standard normal numbers, a function of (seed, position of the datum, sample)."""
     shape = (sampling.num_samples, part.mean.shape[1])
     return normal(sampling.seed, part.position, shape, stream=Stream.POSTERIOR, dtype=part.mean.dtype)
 
 
-def _bernoulli(part: OutputPart, link: str, sampling: Sampling) -> Float[Tensor, "N C"]:
+def _bernoulli(part: OutputChunk, link: str, sampling: Sampling) -> Float[Tensor, "N C"]:
     if link == "probit":
         return probit_logits(part.mean, part.spread).sigmoid()
     return logit_samples(part.mean, part.spread, _noise(part, sampling)).sigmoid().mean(1)
 
 
-def _categorical(likelihood: Categorical, part: OutputPart, link: str, sampling: Sampling) -> Float[Tensor, "N C"]:
+def _categorical(likelihood: Categorical, part: OutputChunk, link: str, sampling: Sampling) -> Float[Tensor, "N C"]:
     temperature = likelihood.temperature.detach().to(part.mean)
     mean, spread = part.mean / temperature, part.spread / temperature.square()
     if link == "probit":

@@ -120,7 +120,7 @@ def _header(state: Mapping[str, Any]) -> dict[str, Any]:
     for field, kind in (FIELDS | lists).items():
         if not isinstance(header.get(field), kind):
             raise DataError(
-                f"Field '{field}' of the header must be {kind.__name__}; {header.get(field)!r} came. Save it anew."
+                f"Expected {kind.__name__} in the header's field '{field}', got {header.get(field)!r}. Save it anew."
             )
     known = header["curvature"] in CURVATURES and header["subset"] in SUBSETS and header["names"]
     if not known or not set(header["blocks"].values()) <= set(STATISTICS):
@@ -130,10 +130,10 @@ def _header(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tensors(state: Mapping[str, Any], header: Mapping[str, Any]) -> dict[str, Tensor]:
     """The tensors, after a check that they are those of the header, no more, no fewer, and finite."""
-    expected, came = set(_keys(header)), set(state) - {HEADER}
-    if expected != came:
+    expected, found = set(_keys(header)), set(state) - {HEADER}
+    if expected != found:
         raise DataError(
-            f"The posterior lacks the entries {sorted(expected - came)} and adds {sorted(came - expected)}; they "
+            f"The posterior lacks the entries {sorted(expected - found)} and adds {sorted(found - expected)}; they "
             "must be those of its header. Save it anew."
         )
     for key in expected:
@@ -199,7 +199,7 @@ def _check_context(
 ) -> None:
     if header["likelihood"] != likelihood:
         raise StructureError(
-            f"This posterior was made with the likelihood {header['likelihood']}; {likelihood} came. Pass that one."
+            f"Expected the likelihood of the posterior, {header['likelihood']}, got {likelihood}. Pass that one."
         )
     for key, value in here.items():
         stored = tensors.get(key)
@@ -212,6 +212,6 @@ def _check_context(
 
 def _check_sizes(curvature: Block, sizes: Mapping[str, int]) -> None:
     expected = {FULL: sum(sizes.values())} if FULL in curvature.blocks else dict(sizes)
-    came = {name: block.size for name, block in curvature.blocks.items()}
-    if came != expected:
-        raise DataError(f"The blocks of the posterior have sizes {came}; its weights need {expected}. Save it anew.")
+    found = {name: block.size for name, block in curvature.blocks.items()}
+    if found != expected:
+        raise DataError(f"The blocks of the posterior have sizes {found}; its weights need {expected}. Save it anew.")

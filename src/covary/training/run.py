@@ -21,7 +21,8 @@ from ..curvature import coverage
 from ..curvature.registry import Curvature, CurvatureName
 from ..distributed import own_part
 from ..evidence import parametrization_of
-from ..layer_summary import PRUNED, summarize_layers
+from ..layer_summary import summarize_layers
+from ..layer_summary.prune import PRUNED
 from ..likelihoods import Likelihood
 from ..posterior import ece
 from ..priors import Prior, mean_precisions

@@ -11,6 +11,7 @@ from covary.augment import Augmentation
 from covary.augment.export import to_json
 from covary.networks import mlp
 from covary.noise import Stream, uniform
+from covary.report import page
 from training_models import PLAIN, everything
 
 
@@ -99,13 +100,13 @@ LIT = PLAIN.replace(
 )
 
 
-def lit(num_data, generator, *, labels_tell_light=False):
+def lit(num_data, generator, *, labels_depend_on_light=False):
     """Images with a red or blue half, left or right, under a light of ±3: a label is whether it is blue xor right."""
     blue, right = torch.arange(num_data) % 2, torch.arange(num_data) // 2 % 2
     x = 0.5 * torch.rand(num_data, 3, 4, 2, 2, generator=generator)
     x[torch.arange(num_data), 2 * blue, :, right] += 1
     light = 6 * torch.rand(num_data, generator=generator) - 3
-    return x.flatten(3) + light[:, None, None, None], (light > 0).long() if labels_tell_light else blue ^ right
+    return x.flatten(3) + light[:, None, None, None], (light > 0).long() if labels_depend_on_light else blue ^ right
 
 
 def fit_light(augment, data, config=LIT, **options):
@@ -115,14 +116,16 @@ def fit_light(augment, data, config=LIT, **options):
 
 def test_brightness_grows_where_labels_ignore_it(color_jitter, generator, tmp_path):
     run = fit_light(color_jitter(1.5), lit(60, generator))
-    told = fit_light(color_jitter(1.5), lit(60, generator, labels_tell_light=True))
+    control = fit_light(color_jitter(1.5), lit(60, generator, labels_depend_on_light=True))
     assert run.symmetries[0].width > 2
-    assert told.symmetries[0].width < 1, "the control: where labels tell the light it shrinks"
+    assert control.symmetries[0].width < 1, "the control: it shrinks if labels depend on the light"
     folder = run.save(tmp_path)
     record = json.loads((folder / "augment.json").read_text())
     assert (record["kind"], record["names"]) == ("custom", ["brightness", "contrast", "saturation"])
     assert record["widths"] == [symmetry.width for symmetry in run.symmetries]
-    assert f"±{run.symmetries[0].width:.3g} gray levels" in page
+    text = page(run.record)
+    assert "brightness" in text
+    assert f"±{run.symmetries[0].width:.3g} gray levels" in text
 
 
 def test_a_resumed_run_equals_the_uninterrupted_one(color_jitter, generator, tmp_path):

@@ -1,4 +1,4 @@
-"""Rescaled units: the function stays, Euclidean curvature does not, and the canonical scale undoes it."""
+"""Rescaled units: the function does not change, Euclidean curvature does, and the canonical scale undoes it."""
 
 import pytest
 import torch
@@ -71,7 +71,7 @@ def test_the_function_is_unchanged(network, generator):
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
-def test_every_rescaled_copy_has_the_same_canonical_scale(network, generator):
+def test_every_rescaled_network_has_the_same_canonical_scale(network, generator):
     other, x = rescaled(network, generator), inputs(network, generator)
     torch.testing.assert_close(other(x), network(x), rtol=1e-12, atol=1e-13)
     assert any((p - q).abs().max() > 0.01 for p, q in zip(network.parameters(), other.parameters(), strict=True))
@@ -99,7 +99,7 @@ def test_norms_are_equal_on_both_sides():
         torch.testing.assert_close(incoming, after.weight.norm(dim=0), rtol=1e-12, atol=0)
 
 
-def test_a_unit_that_is_not_used_stays():
+def test_a_unit_that_is_not_used_does_not_change():
     network = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
     with torch.no_grad():
         network[2].weight[:, 1] = 0.0

@@ -126,7 +126,7 @@ def test_find_mode_leaves_saddles_and_refuses_what_has_no_mode():
     found = find_mode(two_hills, torch.tensor([1e-3, 0.4]))
     torch.testing.assert_close(found, torch.tensor([1.0, 0.0]))
     with pytest.raises(NumericalError, match="a mode within"):
-        find_mode(lambda theta: -torch.exp(-theta).sum(), torch.zeros(2))  # its supremum lies at infinity
+        find_mode(lambda theta: -torch.exp(-theta).sum(), torch.zeros(2))  # its supremum is at infinity
     for start in (torch.zeros(2), torch.tensor([0.0, 0.3])):  # on the ridge, whose top is a saddle
         with pytest.raises(NumericalError, match="Expected a maximum"):
             find_mode(two_hills, start)

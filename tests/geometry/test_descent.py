@@ -170,7 +170,7 @@ def test_the_path_is_the_cartesian_one(name, axis):
     assert not torch.allclose(train(naive, make(naive.parameters())), expected, atol=1e-3)
 
 
-def test_the_length_of_v_stays():
+def test_the_length_of_v_does_not_change():
     network = normalized_network()
     directions = network[0].parametrizations.weight.original1
     before = directions.norm(dim=1).clone()
@@ -212,7 +212,7 @@ def test_a_closure_gives_its_loss():
     assert optimizer.step(closure).item() < first
 
 
-def test_weights_without_gradient_stay():
+def test_weights_without_gradient_do_not_change():
     network = normalized_network()
     before = network[2].weight.detach().clone()
     optimizer = CartesianOptimizer(network, OPTIMIZERS["sgd"])

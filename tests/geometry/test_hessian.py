@@ -27,7 +27,7 @@ EXACT = {"rtol": 1e-8, "atol": 1e-8}
 
 @pytest.mark.parametrize("size", [1, 3, 10])
 def test_scaling_example_of_the_paper(size):
-    """Paper 3, App. A: under ψ = 3θ, det H of Σθ² goes from 2^d to (2/9)^d, while det E stays 2^d."""
+    """Paper 3, App. A: under ψ = 3θ, det H of Σθ² goes from 2^d to (2/9)^d, while det E is 2^d in both."""
     loss, theta = (lambda theta: theta.square().sum()), normal(0, size)
     here = hessian_operator(loss, euclidean_metric(), Point(theta))
     there = hessian_operator(loss, euclidean_metric(), Point(theta).to(scaling(3.0)))

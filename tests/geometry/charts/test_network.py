@@ -37,11 +37,11 @@ def test_each_parameter_has_its_own_chart(network):
     weights = dict(network.named_parameters())
     chart = network_chart(weights, {"0.weight": polar_of, "*.bias": scaling(2.0)})
     theta = flatten(weights).detach()
-    parts = unflatten(chart.forward(theta), weights)
+    chunks = unflatten(chart.forward(theta), weights)
     expected = polar_of(network[0].weight).forward(network[0].weight.flatten()).view(4, 3)
-    torch.testing.assert_close(parts["0.weight"], expected)
-    torch.testing.assert_close(parts["0.bias"], 2 * network[0].bias)
-    torch.testing.assert_close(parts["2.weight"], network[2].weight)
+    torch.testing.assert_close(chunks["0.weight"], expected)
+    torch.testing.assert_close(chunks["0.bias"], 2 * network[0].bias)
+    torch.testing.assert_close(chunks["2.weight"], network[2].weight)
     torch.testing.assert_close(chart.inverse(chart.forward(theta)), theta)
 
 

@@ -40,7 +40,7 @@ def test_the_top_of_a_spectrum_with_multiples(generator):
     found = top_eigenvalues(matrix, 4, num_steps=12)
     torch.testing.assert_close(found.value, values[:4], rtol=1e-9, atol=0)
     assert bool(((found.value - values[:4]).abs() <= found.error).all())
-    # a control: one row sees one copy of a multiple eigenvalue
+    # a control: one row finds a multiple eigenvalue once
     single = top_eigenvalues(matrix, 4, num_steps=15, block_size=1)
     torch.testing.assert_close(single.value[:2], torch.tensor([5.0, 3.0]), rtol=1e-3, atol=0)
 
@@ -95,7 +95,7 @@ def log_det(matrix, damping):
 @pytest.mark.parametrize("damping", [0.01, 1, 30.0])
 @pytest.mark.parametrize("num_steps", [1, 2, 4, 8])
 def test_the_bounds_hold_at_every_step(num_steps, damping, generator):
-    """Σ sᵀf(A)s lies between the bounds, for the block and for all of the Krylov space."""
+    """Σ sᵀf(A)s is between the bounds, for the block and for all of the Krylov space."""
     matrix = semi_definite(80, 50, generator)
     block = torch.randn(3, 80, generator=generator)
     values, vectors = torch.linalg.eigh(matrix)
@@ -110,7 +110,7 @@ def test_the_bounds_hold_at_every_step(num_steps, damping, generator):
 
 
 def test_the_bounds_hold_in_single_precision(generator):
-    """Rounding is above the small eigenvalues here; bounds that divided by it once came out twice the truth."""
+    """Rounding is above the small eigenvalues here; bounds that divided by it were once twice the truth."""
     values = torch.cat([torch.logspace(4, 0, 60), torch.logspace(0, -4, 340)])
     basis = torch.linalg.qr(torch.randn(400, 400, generator=generator))[0]
     matrix = (basis * values) @ basis.T

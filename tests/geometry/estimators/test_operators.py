@@ -79,7 +79,7 @@ def test_an_averaged_network_keeps_its_noise_in_any_batch(generator):
     assert (other - expected).norm() > 1e-3 * expected.norm()
 
 
-def test_nothing_of_the_network_changes():
+def test_the_network_does_not_change():
     network, x = CASES["linear"].make(4)
     gauss_newton(network, (x, targets("categorical", 4))).to_dense()
     assert all(parameter.grad is None for parameter in network.parameters())

@@ -47,8 +47,8 @@ def test_an_image_network_and_a_diagonal_metric(generator):
 
 
 def test_the_weights_that_are_named_are_those_that_count(network, x):
-    parts = [empirical_ntk(network, x, weights=[name]) for name in weights_of(network)]
-    torch.testing.assert_close(sum(parts), empirical_ntk(network, x))
+    terms = [empirical_ntk(network, x, weights=[name]) for name in weights_of(network)]
+    torch.testing.assert_close(sum(terms), empirical_ntk(network, x))
     last = empirical_ntk(network, x, weights=["5.bias"])
     torch.testing.assert_close(last, torch.eye(2).expand(5, 5, 2, 2).permute(0, 2, 1, 3))
 

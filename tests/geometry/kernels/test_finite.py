@@ -136,7 +136,7 @@ def relative_errors(network: InfiniteNetwork, width: int, num_draws: int) -> Ten
     return torch.tensor(found).square().mean(0).sqrt()
 
 
-def slope(widths: list[int], values: list[Tensor]) -> Tensor:
+def exponent(widths: list[int], values: list[Tensor]) -> Tensor:
     """The exponent of a power law, by least squares on logarithms."""
     logs = torch.tensor(widths, dtype=torch.float64).log()
     centered = logs - logs.mean()
@@ -145,10 +145,10 @@ def slope(widths: list[int], values: list[Tensor]) -> Tensor:
 
 @pytest.mark.parametrize("network", [InfiniteNetwork(1, "relu", WEIGHT, BIAS), InfiniteNetwork(2, "erf", WEIGHT, BIAS)])
 def test_errors_fall_with_the_root_of_the_width(network):
-    """The exponent is −½. With 40 draws at three widths it comes with a standard deviation of at most 0.07."""
+    """The exponent is −½. With 40 draws at three widths its standard deviation is at most 0.07."""
     widths = [16, 64, 256]
     errors = [relative_errors(network, width, 40) for width in widths]
-    assert (slope(widths, errors) + 0.5).abs().max() < 0.15
+    assert (exponent(widths, errors) + 0.5).abs().max() < 0.15
     assert errors[-1].max() < 0.2
     assert errors[0].min() > 0.15
 
@@ -160,8 +160,8 @@ def test_the_carried_kernel_diverges_and_the_euclidean_one_of_the_ntk_parametriz
         kernels = [finite_kernels(network, X, width, seeded(seed)) for seed in range(10)]
         carried.append(torch.stack([k.standard for k in kernels]).mean(0).norm())
         anew.append(torch.stack([k.ntk for k in kernels]).mean(0).norm())
-    assert abs(slope(widths, carried) - 1) < 0.05
-    assert abs(slope(widths, anew)) < 0.05
+    assert abs(exponent(widths, carried) - 1) < 0.05
+    assert abs(exponent(widths, anew)) < 0.05
     torch.testing.assert_close(anew[-1], ntk(network, X).norm(), rtol=0.05, atol=0)
 
 
@@ -178,5 +178,5 @@ def test_scaled_by_the_layers_own_width_as_printed_the_kernel_has_no_limit_but_z
             sizes.append((sigma**2 / width * u.relu() @ u.relu().T + (back @ back.T) * (X @ X.T)).norm())
         printed.append(sizes[0])
         corrected.append(sizes[1])
-    assert abs(slope(widths, printed) + 1) < 0.1
+    assert abs(exponent(widths, printed) + 1) < 0.1
     torch.testing.assert_close(corrected[-1], ntk(InfiniteNetwork(1, "relu", WEIGHT), X).norm(), rtol=0.1, atol=0)

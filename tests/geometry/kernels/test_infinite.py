@@ -27,15 +27,15 @@ def by_integrals(network: InfiniteNetwork, x: Tensor) -> tuple[Tensor, Tensor]:
     covariance = network.weight_variance * x @ x.T / x.shape[1] + network.bias_variance
     tangent = covariance
     for _ in range(network.num_hidden):
-        product, slope = torch.zeros(2, 2), torch.zeros(2, 2)
+        product, derivative = torch.zeros(2, 2), torch.zeros(2, 2)
         for i, j in [(0, 0), (0, 1), (1, 1)]:
             if i == j:  # a pair (u, u) has no density in the plane; (u, w) with w independent has, and φ of u alone
-                product[i, i], slope[i, i] = single_moments(network.activation, covariance[i, i])
+                product[i, i], derivative[i, i] = single_moments(network.activation, covariance[i, i])
             else:
                 found = moments(network.activation, covariance)
-                product[i, j], slope[i, j] = product[j, i], slope[j, i] = found
+                product[i, j], derivative[i, j] = product[j, i], derivative[j, i] = found
         covariance = network.weight_variance * product + network.bias_variance
-        tangent = covariance + network.weight_variance * slope * tangent
+        tangent = covariance + network.weight_variance * derivative * tangent
     return covariance, tangent
 
 
@@ -46,8 +46,8 @@ def single_moments(activation: str, variance: Tensor) -> tuple[float, float]:
     u = torch.linspace(-14, 14, 20001)
     density = torch.exp(-u.square() / 2) / math.sqrt(2 * math.pi) * (u[1] - u[0])
     z = u * variance.sqrt()
-    slope = 2 / math.sqrt(math.pi) * torch.exp(-z.square())
-    return float((density * torch.erf(z).square()).sum()), float((density * slope.square()).sum())
+    derivative = 2 / math.sqrt(math.pi) * torch.exp(-z.square())
+    return float((density * torch.erf(z).square()).sum()), float((density * derivative.square()).sum())
 
 
 @pytest.mark.parametrize("activation", ["relu", "erf"])
@@ -104,9 +104,9 @@ def test_the_tangent_kernel_is_the_mean_over_networks_of_any_width_with_one_hidd
     by_ntk, by_standard = [], []
     for _ in range(3000):
         weights = draw(network, 3, 3, generator)
-        parts = tangent_parts(activation, weights, x)
-        by_standard.append(sum(parts))
-        by_ntk.append(1.7 / 3 * parts[0] + 0.4 * parts[1] + 1.7 / 3 * parts[2] + 0.4 * parts[3])
+        terms = tangent_terms(activation, weights, x)
+        by_standard.append(sum(terms))
+        by_ntk.append(1.7 / 3 * terms[0] + 0.4 * terms[1] + 1.7 / 3 * terms[2] + 0.4 * terms[3])
     for draws, expected in ((by_ntk, ntk(network, x)), (by_standard, standard_ntk(network, 3, x))):
         mean, error = torch.stack(draws).mean(0), torch.stack(draws).std(0) / math.sqrt(len(draws))
         assert ((mean - expected).abs() < 4 * error).all()
@@ -123,15 +123,15 @@ def draw(network: InfiniteNetwork, num_inputs: int, width: int, generator) -> li
     ]
 
 
-def tangent_parts(activation: str, weights: list[Tensor], x: Tensor) -> list[Tensor]:
+def tangent_terms(activation: str, weights: list[Tensor], x: Tensor) -> list[Tensor]:
     """What each of first weight, first bias, last weight and last bias adds to JJᵀ, by hand."""
     first, bias, last = weights
     u = x @ first.T + bias
     if activation == "relu":
-        features, slopes = u.clamp(min=0), (u > 0).to(u)
+        features, derivatives = u.clamp(min=0), (u > 0).to(u)
     else:
-        features, slopes = torch.erf(u), 2 / math.sqrt(math.pi) * torch.exp(-u.square())
-    back = slopes * last
+        features, derivatives = torch.erf(u), 2 / math.sqrt(math.pi) * torch.exp(-u.square())
+    back = derivatives * last
     return [(back @ back.T) * (x @ x.T), back @ back.T, features @ features.T, torch.ones(len(x), len(x))]
 
 
@@ -192,7 +192,7 @@ def test_the_standard_kernel_grows_with_the_width():
     assert (steps[0].diagonal() > 10).all()
 
 
-def test_drawn_networks_with_several_layers_lie_around_the_limit(generator):
+def test_drawn_networks_with_several_layers_are_around_the_limit(generator):
     """At width 300 one kernel is off by about 1/√300 = 6 %, the mean of 20 by less than 4 %, another limit by much."""
     network, x = InfiniteNetwork(2, "erf", 1.7, 0.4), inputs()
     kernels = []

@@ -12,8 +12,8 @@ from covary.reproduce.paper1.recover import (
     EXPECTED,
     FIXED,
     LEARNED_SHIFTS,
-    LEAST,
     SCALES,
+    SMALLEST,
     TRUE_SHIFTS,
     VERSIONS,
     _claims,
@@ -51,7 +51,7 @@ def trained(log_evidence: float) -> Baseline:
 def holding(runs: dict[str, RunRecord], **other: float) -> dict[str, bool]:
     """Whether each claim holds if networks with fixed widths have a log evidence of -1000, except some."""
     names = {"circle": CIRCLE, "learned": LEARNED_SHIFTS}
-    evidences = dict.fromkeys((LEAST, CIRCLE, TRUE_SHIFTS, LEARNED_SHIFTS), -1000.0)
+    evidences = dict.fromkeys((SMALLEST, CIRCLE, TRUE_SHIFTS, LEARNED_SHIFTS), -1000.0)
     evidences |= {names[key]: value for key, value in other.items()}
     fixed = {name: trained(value) for name, value in evidences.items()}
     return {claim.sentence: claim.holds for claim in _claims(runs, fixed)}

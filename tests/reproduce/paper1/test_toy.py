@@ -12,6 +12,7 @@ from torch import nn
 from covary.curvature import full
 from covary.data.tasks import rotated_arcs
 from covary.likelihoods import Categorical
+from covary.models import Model
 from covary.networks import mlp
 from covary.records import Study
 from covary.reproduce.paper1.toy import _claims, toy
@@ -69,14 +70,14 @@ def test_weighted_log_likelihood_is_the_mean_over_samples(network, points):
 
 def test_weighted_curvature_is_that_of_data_of_weight_one_in_s(network, points):
     many = rotated_samples(points, NUM_SAMPLES, seed=2)
-    found = full(covary.Model(network, WeightedCategorical(NUM_SAMPLES)), tuple(many)).to_dense()
+    found = full(Model(network, WeightedCategorical(NUM_SAMPLES)), tuple(many)).to_dense()
     whole = loss_of("categorical", many.y)
     torch.testing.assert_close(found, ggn(network, many.x, lambda f: whole(f) / NUM_SAMPLES))
 
 
 def test_weighted_curvature_is_not_that_of_averaged_logits(network, points):
     many = rotated_samples(points, NUM_SAMPLES, seed=2)
-    weighted = full(covary.Model(network, WeightedCategorical(NUM_SAMPLES)), tuple(many)).to_dense().detach()
+    weighted = full(Model(network, WeightedCategorical(NUM_SAMPLES)), tuple(many)).to_dense().detach()
     averaged = full(_MeanOfSamples(network), (many.x.view(10, -1), points.y)).to_dense().detach()
     assert float((weighted - averaged).norm()) > 0.01 * float(weighted.norm())
 
@@ -91,11 +92,11 @@ def test_one_sample_has_the_whole_likelihood(network, points):
 
 @pytest.fixture(scope="module")
 def study() -> Study:
-    told: list[float] = []
-    found = toy(Request("smoke", 3, progress=lambda message, done: told.append(done)))
-    assert told == sorted(told)
-    assert told[0] >= 0
-    assert told[-1] < 1
+    seen: list[float] = []
+    found = toy(Request("smoke", 3, progress=lambda message, done: seen.append(done)))
+    assert seen == sorted(seen)
+    assert seen[0] >= 0
+    assert seen[-1] < 1
     return found
 
 
@@ -186,7 +187,7 @@ def test_one_seed_with_plain_no_higher_than_standard_augmentation_fails_both_ord
 
 
 def test_evidences_are_compared_seed_by_seed():
-    """The least of one panel lies below the most of the other, and every seed is in order nevertheless."""
+    """The minimum of one panel is below the maximum of the other, and yet every seed is in order."""
     changes = {(4, panel): {"log_evidence": EVIDENCES[panel] - 100.0} for panel in PANELS}
     assert failed(changes) == set()
     found = {claim.sentence: claim.found for claim in _claims(rows(changes))}
@@ -194,7 +195,7 @@ def test_evidences_are_compared_seed_by_seed():
 
 
 @pytest.mark.parametrize(("distance", "holds"), [(19.0, True), (-19.0, True), (20.0, False), (21.0, False)])
-def test_polar_coordinates_are_to_lie_nearer_than_plain_on_either_side(distance, holds):
+def test_polar_coordinates_are_to_be_nearer_than_plain_on_either_side(distance, holds):
     wrong = failed({(seed, POLAR): {"log_evidence": EVIDENCES[FULL] + distance} for seed in SEEDS})
     assert wrong == (set() if holds else {NEAR})
 
@@ -210,7 +211,7 @@ def test_the_slowest_seed_has_a_minute_for_all_panels(seconds, holds):
 
 
 class _MeanOfSamples(nn.Module):
-    """The average of logits over copies that lie side by side."""
+    """The average of logits over samples side by side."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()

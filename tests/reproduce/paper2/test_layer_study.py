@@ -65,10 +65,10 @@ def test_settings_of_a_network():
 
 
 def test_map_has_neither_evidence_nor_layers_and_the_evidence_has_both(tmp_path):
-    told: list[tuple[str, float]] = []
+    seen: list[tuple[str, float]] = []
     chosen = jobs(tmp_path, "reproduce.paper2.test_layer_study:two_paths")
-    strict, learned = trained(chosen, progress=lambda message, done: told.append((message, done)))
-    assert told == [("bars, F-FC+CONV, MAP", 0.0), ("bars, F-FC+CONV, evidence", 0.5)]
+    strict, learned = trained(chosen, progress=lambda message, done: seen.append((message, done)))
+    assert seen == [("bars, F-FC+CONV, MAP", 0.0), ("bars, F-FC+CONV, evidence", 0.5)]
     assert (strict.evidence, strict.layers) == (None, [])
     assert learned.evidence.num_data == 30
     assert [path.name for path in learned.layers[0].paths] == ["f-fc", "conv"]
@@ -99,10 +99,10 @@ def test_map_ascends_the_log_joint_with_precision_one(tmp_path):
 @pytest.mark.slow
 def test_two_at_a_time_give_the_same(tmp_path):
     torch.set_default_dtype(torch.float32)  # another process has torch's own, in which weights are drawn
-    told: list[float] = []
-    report = lambda message, done: told.append(done)  # noqa: E731
+    seen: list[float] = []
+    report = lambda message, done: seen.append(done)  # noqa: E731
     together = trained(jobs(tmp_path), 2, folder=tmp_path / "cells", progress=report)
-    assert told == [0.5, 1.0]
+    assert seen == [0.5, 1.0]
     assert len(list((tmp_path / "cells").iterdir())) == 2
     for one, other in zip(together, trained(jobs(tmp_path)), strict=True):
         assert one.method == other.method

@@ -1,4 +1,4 @@
-"""The study of paper 3: what it claims at its smallest scale, and its parts by hand."""
+"""The study of paper 3: its claims at the smallest scale, and its parts by hand."""
 
 import dataclasses
 import json

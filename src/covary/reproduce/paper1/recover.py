@@ -31,10 +31,10 @@ EXPECTED = {
     "scaled": {"scale_x", "scale_y"},
 }
 TOLERANCE = 0.15
-LEAST_FULL_ROTATION = 2.5
+MIN_FULL_ROTATION = 2.5
 FLAT = 0.01  # fraction of the evidence by which that of a full circle may exceed that of the smallest rotation
 # Networks with fixed widths, trained for their evidence.
-FIXED = LEAST, CIRCLE, TRUE_SHIFTS, LEARNED_SHIFTS = (
+FIXED = SMALLEST, CIRCLE, TRUE_SHIFTS, LEARNED_SHIFTS = (
     "fully rotated, ±2.5 rad fixed",
     "fully rotated, full circle fixed",
     "translated, true shifts fixed",
@@ -133,7 +133,7 @@ def _compared(runs: dict[str, RunRecord]) -> dict[str, tuple[str, dict[str, floa
     shifts = sorted(EXPECTED["translated"])
     true, learned = runs["translated"].true_widths, _widths(runs["translated"])
     return {
-        LEAST: ("fully rotated", {"rotation": LEAST_FULL_ROTATION}),
+        SMALLEST: ("fully rotated", {"rotation": MIN_FULL_ROTATION}),
         CIRCLE: ("fully rotated", {"rotation": 0.9999 * math.pi}),
         TRUE_SHIFTS: ("translated", {name: true[name] for name in shifts}),
         LEARNED_SHIFTS: ("translated", {name: learned[name] for name in shifts}),
@@ -188,8 +188,8 @@ def _claims(runs: dict[str, RunRecord], fixed: dict[str, Baseline]) -> list[Clai
         if version != "fully rotated":
             claims += [_amount(version, name, runs[version]) for name in sorted(names)]
     width = _widths(runs["fully rotated"])["rotation"]
-    bar = f"≥ {LEAST_FULL_ROTATION} rad"
-    claims.append(Claim("fully rotated: amount", bar, f"{width:.2f} rad", width >= LEAST_FULL_ROTATION))
+    bar = f"≥ {MIN_FULL_ROTATION} rad"
+    claims.append(Claim("fully rotated: amount", bar, f"{width:.2f} rad", width >= MIN_FULL_ROTATION))
     return [*claims, _flat(fixed), _preferred(fixed)]
 
 
@@ -206,7 +206,7 @@ def _amount(version: str, name: str, run: RunRecord) -> Claim:
 
 def _flat(fixed: dict[str, Baseline]) -> Claim:
     """Whether a full circle has no higher evidence than the smallest rotation, for the same training."""
-    smallest, circle = (_log_evidence(fixed[name]) for name in (LEAST, CIRCLE))
+    smallest, circle = (_log_evidence(fixed[name]) for name in (SMALLEST, CIRCLE))
     bar = FLAT * abs(smallest)
     found = f"{circle - smallest:+.0f} nats for a full circle"
     return Claim("fully rotated: flat beyond", f"no more than {bar:+.0f} nats", found, circle - smallest <= bar)

@@ -25,7 +25,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -33,8 +33,7 @@ from torch import Tensor
 
 from ...config import EvalConfig, FitConfig, HyperConfig, WeightConfig
 from ...data.tasks import rotated_arcs
-from ...evidence import EvidenceTerms, log_evidence
-from ...models import Model
+from ...evidence import log_evidence
 from ...networks import Averaged
 from ...noise import fold
 from ...posterior import Laplace
@@ -149,12 +148,14 @@ def toy(request: Request) -> Study:
 
 def _with_samples(trained: Trained, num_samples: int) -> Trained:
     """The same model, averaged over more samples if it averages."""
-    network = trained.network
-    return trained._replace(network=network.with_samples(num_samples)) if isinstance(network, Averaged) else trained
+    network = trained.model.network
+    if not isinstance(network, Averaged):
+        return trained
+    return trained._replace(model=replace(trained.model, network=network.with_samples(num_samples)))
 
 
 def _row(seed: int, panel: str, trained: Trained, seconds: float) -> dict[str, Any]:
-    terms = _evidence(trained, fold(seed, EVALUATION))
+    terms = log_evidence(trained.model, tuple(trained.data), "full", seed=fold(seed, EVALUATION))
     fixed = TRUE_DEGREES if panel == STANDARD else None
     return {
         "seed": seed,
@@ -166,14 +167,6 @@ def _row(seed: int, panel: str, trained: Trained, seconds: float) -> dict[str, A
         "log_volume": float(terms.log_volume),
         "seconds": seconds,
     }
-
-
-def _evidence(trained: Trained, seed: int) -> EvidenceTerms:
-    return log_evidence(_model(trained), tuple(trained.data), "full", seed=seed)
-
-
-def _model(trained: Trained) -> Model:
-    return Model(trained.network, trained.likelihood, trained.prior)
 
 
 def _axis(side: int) -> Tensor:
@@ -189,7 +182,7 @@ def _predictive(trained: Trained, side: int) -> dict[str, list[list[float]]]:
     """
     axis = _axis(side)
     grid = torch.stack(torch.meshgrid(axis, axis, indexing="xy"), -1).flatten(0, 1)
-    posterior = Laplace(_model(trained), tuple(trained.data), "full")
+    posterior = Laplace(trained.model, tuple(trained.data), "full")
     outputs = posterior.function_distribution(trained.coordinates(grid))
     contrast = torch.tensor([[-1.0], [1.0]], dtype=torch.float64)
     mean, variance = outputs.mean @ contrast, (contrast.T @ outputs.covariance @ contrast)[:, 0]

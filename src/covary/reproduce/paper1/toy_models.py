@@ -76,17 +76,13 @@ class Trained(NamedTuple):
     """One trained model with its data.
 
     Arguments:
-        network: The network, in float64.
-        likelihood: The likelihood.
-        prior: The prior, in float64.
+        model: The model, in float64.
         data: The data of the likelihood, in float64.
         coordinates: The map from points of the plane to inputs of the network.
         widths: The width of the rotations after each epoch, in degrees; empty if there are none.
     """
 
-    network: nn.Module
-    likelihood: Likelihood
-    prior: Prior
+    model: Model
     data: Points
     coordinates: Callable[[Tensor], Tensor]
     widths: list[float]
@@ -114,7 +110,7 @@ def train(panel: str, num_samples: int, precision: float, config: FitConfig) -> 
     run = fit(Model(network, likelihood, prior), tuple(data), settings, callbacks=())
     widths = [math.degrees(epoch.widths["rotation"]) for epoch in run.record.history if epoch.widths]
     double = data._replace(x=data.x.double())
-    return Trained(network.double(), likelihood, prior.double(), double, coordinates, widths)
+    return Trained(Model(network.double(), likelihood, prior.double()), double, coordinates, widths)
 
 
 def _unchanged(x: Tensor) -> Tensor:

@@ -82,7 +82,7 @@ def _hurt(cells: Cells, network: str) -> list[Claim]:
 
 
 def _early(cells: Cells, network: str) -> Claim:
-    """Whether the path that commutes with shifts has the largest share of each early layer."""
+    """Whether the path that commutes with shifts has the most effective parameters of each early layer."""
     layers = next(cell.layers for cell in cells.all if (cell.network, cell.method) == (network, EVIDENCE))
     strict = network.lower().split("+")[-1]
     held = [layer.learned == strict for layer in layers[:EARLY]]

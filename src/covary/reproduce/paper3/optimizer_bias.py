@@ -145,7 +145,7 @@ def _train(network: nn.Module, dataset: Dataset, name: str, chosen: Minima, seed
 
 @torch.no_grad()
 def _accuracy(network: nn.Module, x: Tensor, y: Tensor) -> float:
-    classes = torch.cat([network(part).argmax(1) for part in x.split(1000)])
+    classes = torch.cat([network(chunk).argmax(1) for chunk in x.split(1000)])
     return float((classes == y).double().mean())
 
 

@@ -110,13 +110,13 @@ def estimators(num_hidden: int, num_seeds: int) -> Part:
     found = sharpness_accuracy(hessian, ggn, config=PRODUCTS, num_seeds=num_seeds)
     claims = []
     for name, bar in BARS.items():
-        one, least = found[name], round(COVERED * num_seeds)
+        one, bar_covered = found[name], round(COVERED * num_seeds)
         what = name.replace("_", "-")
         claims += [
             Claim(f"estimates: {what}, the largest error of {num_seeds} seeds", f"< {bar:.1%}",
                   f"{one.largest_error:.2%}, {one.num_products} products", one.largest_error < bar),
-            Claim(f"estimates: {what}, seeds whose interval holds the truth", f"≥ {least}", str(one.num_covered),
-                  one.num_covered >= least),
+            Claim(f"estimates: {what}, seeds whose interval holds the truth", f"≥ {bar_covered}", str(one.num_covered),
+                  one.num_covered >= bar_covered),
         ]  # fmt: skip
     rows = [row("estimates", f"{len(dense[0])} weights", name, None, found[name].largest_error) for name in BARS]
     return Part(rows, {}, claims)

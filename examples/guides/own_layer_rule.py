@@ -7,8 +7,8 @@ For a datum and a probe :math:`v`, the product :math:`\hat J^\top v` restricted 
 
 .. math:: \sum_{s,r} a[s,r] \otimes g[s,r]
 
-with :math:`s` over augmentation samples and :math:`r` over whatever shares the parameter. A layer that nobody told
-covary about is an error, never a wrong number:
+with :math:`s` over augmentation samples and :math:`r` over whatever shares the parameter. A layer without a rule is an
+error, never a wrong number:
 """
 
 import torch

@@ -80,7 +80,7 @@ print(covary.curvature.coverage(network))
 test = torch.arange(len(x)) % 3 == 0
 train_data, test_data = (x[~test], y[~test]), (x[test], y[test])
 averaged = covary.Averaged(network, covary.augment.Affine2d(), num_samples=8)
-run = covary.fit(averaged, train_data, epochs=30, test=test_data, callbacks=())
+run = covary.fit(averaged, train_data, epochs=24, test=test_data, callbacks=())
 print(run)
 
 # %%

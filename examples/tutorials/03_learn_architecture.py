@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import covary
 
 digits = covary.data.limited(covary.data.load("mnist-mini"), 800, seed=0)
-placed = covary.data.in_quadrants(digits, "digit", seed=0, size=16)
+placed = covary.data.in_quadrants(digits, "digit", seed=0, side=16)
 figure, axes = plt.subplots(1, 8, figsize=(8, 1.2))
 for image, panel in zip(placed.x_train, axes, strict=False):
     panel.imshow(image[0], cmap="gray_r")
@@ -53,7 +53,7 @@ summaries = run.record.layers
 figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
 left = [0.0] * len(summaries)
 for name in ("conv", "f-fc"):
-    share = [next(path.share for path in layer.paths if path.name == name) for layer in summaries]
+    share = [next(path.relative for path in layer.paths if path.name == name) for layer in summaries]
     axes.bar(range(1, len(summaries) + 1), share, bottom=left, label=name)
     left = [low + high for low, high in zip(left, share, strict=True)]
 axes.set(xlabel="layer", ylabel="share of effective parameters")

@@ -14,14 +14,14 @@ import covary
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-COMMAND_PACKAGES = ("covary.cli", "covary.benchmarks", "covary.reproduce")
+COMMAND_PACKAGES = ("cli", "benchmarks", "experiments", "reproduce")
 """Packages behind the command line: their reference is that of the commands."""
 
 
 def public_packages() -> dict[str, ModuleType]:
     """Packages whose `__all__` is public, and the errors, by name."""
-    names = [info.name for info in pkgutil.walk_packages(covary.__path__, "covary.") if info.ispkg]
-    public = [name for name in names if not name.startswith(COMMAND_PACKAGES)]
+    names = [info.name for info in pkgutil.iter_modules(covary.__path__) if info.ispkg]
+    public = [f"covary.{name}" for name in names if name not in COMMAND_PACKAGES]
     packages = {name: importlib.import_module(name) for name in ["covary", *public, "covary.errors"]}
     return {name: package for name, package in packages.items() if exported(package)}
 

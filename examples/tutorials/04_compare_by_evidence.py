@@ -14,8 +14,8 @@ import torch
 
 import covary
 
-digits = covary.data.limited(covary.data.load("mnist-mini"), 600, seed=0)
-digits = covary.data.resized(covary.data.symmetrize(digits, "rotate:90", seed=0), 14)
+digits = covary.data.limited(covary.data.load("mnist-mini"), 800, seed=0)
+digits = covary.data.symmetrize(digits, "rotate:90", seed=0)
 
 # %%
 # One model per width
@@ -26,7 +26,7 @@ digits = covary.data.resized(covary.data.symmetrize(digits, "rotate:90", seed=0)
 
 def train(width):
     augment = covary.augment.Affine2d(["rotation"], initial_width=width).requires_grad_(False)
-    network = covary.networks.mlp(196, 50, 10, generator=torch.Generator().manual_seed(0))
+    network = covary.networks.mlp(784, 50, 10, generator=torch.Generator().manual_seed(0))
     averaged = covary.Averaged(network, augment, num_samples=8)
     return covary.fit(averaged, digits.train, epochs=20, test=digits.test, callbacks=())
 
@@ -54,11 +54,9 @@ left.plot(degrees, total, "o-", color="C3", lw=2.5, label="log evidence")
 left.axvline(90, color="gray", ls=":")
 left.set(xlabel="width of the rotation in degrees (±)", ylabel="nats per training image", xticks=range(0, 181, 45))
 left.legend(frameon=False)
-right.plot(total, accuracy, "o-", color="C1")
-for x, y, angle in zip(total, accuracy, degrees, strict=True):
-    right.annotate(f"±{angle:.0f}°", (x, y), textcoords="offset points", xytext=(6, -10))
-right.set(xlabel="log evidence per training image", ylabel="test accuracy")
-plt.show()
+right.plot(degrees, accuracy, "o-", color="C1")
+right.axvline(90, color="gray", ls=":")
+right.set(xlabel="width of the rotation in degrees (±)", ylabel="test accuracy", xticks=range(0, 181, 45))
 
 # %%
 for angle, run in zip(degrees, runs, strict=True):

@@ -1,7 +1,11 @@
 """The layering of the package as data: who may import whom, and what from outside."""
 
 import ast
+import functools
+import importlib
+import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -62,7 +66,49 @@ WITHOUT_TORCH = {"errors", "_files", "config", "records", "report"}  # settings 
 NAMELESS = {"utils", "util", "misc", "common", "core", "manager", "helpers", "helper"}
 MAX_LINES = 350
 
+MAX_PARAMETERS = 6
+
+# Modules without a test file of their own name -> the test files that test them.
+TESTED_BY = {
+    "__main__.py": "cli/test_app.py",
+    "_files.py": "test_records.py augment/test_export.py",
+    "_types.py": "networks/test_averaged.py",
+    "benchmarks/curvature.py": "benchmarks/test_rows.py",
+    "benchmarks/evidence.py": "benchmarks/test_rows.py",
+    "benchmarks/peers.py": "benchmarks/test_rows.py",
+    "benchmarks/scaling.py": "benchmarks/test_rows.py",
+    "benchmarks/scaling_figure.py": "benchmarks/test_rows.py",
+    "benchmarks/workloads.py": "benchmarks/test_rows.py benchmarks/test_layers.py",
+    "cli/runs.py": "cli/test_discover.py cli/test_layers.py",
+    "curvature/exact.py": "curvature/test_full.py curvature/test_diag.py",
+    "curvature/ggn.py": "curvature/test_full.py curvature/test_diag.py curvature/test_kron.py",
+    "curvature/passes.py": "curvature/test_kron.py curvature/test_probes.py",
+    "curvature/registry.py": "curvature/test_probes.py posterior/test_laplace.py",
+    "evidence/kernel.py": "curvature/test_kernel.py evidence/test_laplace.py",
+    "evidence/terms.py": "evidence/test_laplace.py",
+    "experiments/geometry_figure.py": "reproduce/paper3/test_figures.py",
+    "hypergrad/direct.py": "hypergrad/test_two_pass.py hypergrad/test_stochastic.py",
+    "hypergrad/hyperparameters.py": "hypergrad/test_two_pass.py",
+    "models.py": "evidence/test_laplace.py training/test_loop.py",
+    "posterior/fitting.py": "posterior/test_laplace.py",
+    "posterior/function_space.py": "posterior/test_laplace.py",
+    "posterior/head.py": "posterior/test_laplace.py posterior/test_predictive.py",
+    "posterior/last_layer.py": "posterior/test_laplace.py",
+    "records/files.py": "test_records.py",
+    "records/run.py": "test_records.py",
+    "records/study.py": "test_records.py",
+    "records/tables.py": "report/test_tables.py",
+    "reproduce/paper1/toy_models.py": "reproduce/paper1/test_toy.py",
+    "reproduce/paper3/coordinates.py": "reproduce/paper3/test_reparametrization.py",
+    "reproduce/paper3/invariant_evidence.py": "reproduce/paper3/test_reparametrization.py",
+    "reproduce/paper3/optimizer_bias.py": "reproduce/paper3/test_reparametrization.py",
+    "training/augerino.py": "reproduce/paper1/test_table1.py",
+    "training/run.py": "training/test_loop.py",
+    "training/state.py": "training/test_steps.py training/test_learning_rates.py",
+}
+
 SOURCES = sorted(PACKAGE.rglob("*.py"))
+PUBLIC = [".".join(("covary", *path.parent.relative_to(PACKAGE).parts)) for path in SOURCES if path.stem == "__init__"]
 
 
 def name_of(path: Path) -> str:
@@ -73,6 +119,7 @@ def package_of(path: Path, package: Path = PACKAGE) -> str:
     return path.relative_to(package).parts[0].removesuffix(".py")
 
 
+@functools.cache
 def imports(path: Path) -> list[ast.Import | ast.ImportFrom]:
     """Import statements of a file, also those inside functions."""
     return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
@@ -114,6 +161,12 @@ def own_imports_in_functions(path: Path) -> list[int]:
         for inner in ast.walk(function)
         if isinstance(inner, ast.ImportFrom) and inner.level > 0
     ]
+
+
+def num_parameters(function: Callable) -> int:
+    """The number of parameters of a function; the `**settings` of `fit` are fields of its record."""
+    parameters = inspect.signature(function).parameters.values()
+    return sum(parameter.kind is not inspect.Parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def test_every_package_has_a_row():
@@ -165,6 +218,23 @@ def test_own_imports_are_at_the_top(path):
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_file_is_short_enough_to_read(path):
     assert len(path.read_text().splitlines()) <= MAX_LINES
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.stem != "__init__"], ids=name_of)
+def test_every_module_has_a_test_file_or_a_row_with_the_files_that_test_it(path):
+    module, tests = path.relative_to(PACKAGE), REPOSITORY / "tests"
+    own = tests / module.parent / f"test_{module.name.lstrip('_')}"
+    named = TESTED_BY.get(module.as_posix(), own.relative_to(tests).as_posix()).split()
+    missing = [name for name in named if not (tests / name).is_file()]
+    assert not missing, f"write tests/{missing[0]}, or give '{module.as_posix()}' a row in TESTED_BY"
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_functions_that_users_call_have_few_parameters(package):
+    module = importlib.import_module(package)
+    functions = filter(inspect.isfunction, (getattr(module, name) for name in getattr(module, "__all__", ())))
+    numbers = {function.__name__: num_parameters(function) for function in functions}
+    assert {name: number for name, number in numbers.items() if number > MAX_PARAMETERS} == {}
 
 
 def test_every_file_and_folder_has_a_real_name():

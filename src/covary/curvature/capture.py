@@ -25,7 +25,8 @@ from ..errors import CaptureError, ShapeError
 from ..priors import hyperparameters_of
 from .coverage import Structure, find_uses, structure_of
 from .jacobian_factors import JacobianFactors
-from .rules import attend, rule_for
+from .rules.attention import attend
+from .rules.registry import rule_for
 
 RuleFunction = Callable[[Any, Tensor], Mapping[str, JacobianFactors]]
 CHUNK_ENTRIES = 2**24  # entries of the largest block of vector–Jacobian products in memory

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from covary.curvature.rules import attend
+from covary.curvature.rules.attention import attend
 from covary.errors import UnsupportedLayerError
 
 MASKS = {

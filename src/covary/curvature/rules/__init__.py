@@ -4,7 +4,6 @@ One function per layer type, `(module, inputs) -> {parameter: factors}`, with in
 and their layout are defined in `curvature/jacobian_factors.py`.
 """
 
-from .attention import attend
 from .registry import Form, Rule, register_rule, rule_for
 
-__all__ = ["Form", "Rule", "attend", "register_rule", "rule_for"]
+__all__ = ["Form", "Rule", "register_rule", "rule_for"]

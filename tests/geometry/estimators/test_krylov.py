@@ -150,6 +150,9 @@ def test_it_is_exact_where_the_space_is_full_or_the_matrix_is_zero(generator):
     estimate = estimate_log_det(operator(matrix), 0.5, num_probes=3, num_steps=9)
     torch.testing.assert_close(estimate.value, log_det(matrix, 0.5), rtol=1e-10, atol=0)
     assert estimate.error < 1e-6
+    for size, num_probes in ((4, 2), (8, 2), (12, 3)):  # a space that is exhausted at once, in exact arithmetic
+        scaled = estimate_log_det(operator(3 * torch.eye(size)), num_probes=num_probes)
+        torch.testing.assert_close(scaled.value, size * torch.tensor(4.0).log(), rtol=1e-10, atol=0)
     zero = estimate_log_det(operator(torch.zeros(50, 50)), 1.0)
     assert abs(float(zero.value)) < 1e-12
 

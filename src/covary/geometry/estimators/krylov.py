@@ -175,8 +175,15 @@ def _orthonormal(rows: Float[Tensor, "K P"], known: Float[Tensor, "J P"]) -> tup
     """Orthonormal rows that these rows add to the known ones, and their triangular factor."""
     factor = torch.eye(len(rows), dtype=torch.float64)
     for number in range(MAX_PASSES):
+        size = rows.norm()
         columns, triangular = torch.linalg.qr((rows - (rows @ known.T) @ known).T)
         rows, factor = columns.T, triangular.double().cpu() @ factor
+        # rows that vanish to rounding may stay inside the known space however often they are orthogonalized
+        vanished = triangular.norm(dim=1, keepdim=True) <= 10 * torch.finfo(rows.dtype).eps * size
+        if bool(vanished.any()):
+            index = len(known) + torch.arange(len(rows), device=rows.device)
+            others = normal(number, index, rows.shape[1:], stream=Stream.PROBE, dtype=rows.dtype)
+            rows = torch.where(vanished, others, rows)
         # if the rows add almost nothing, the result of a pass is mostly rounding: repeat until one changes little
         if number > 0 and float(triangular.diagonal().abs().min()) > 0.5:
             break

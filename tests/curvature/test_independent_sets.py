@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from covary import Averaged, Prior, log_evidence
+from covary import Averaged, Model, Prior, log_evidence
 from covary.augment import Affine2d, FiniteGroup, Rotation2d
 from covary.curvature import kfac
 from covary.errors import DataError
@@ -56,8 +56,8 @@ def test_cross_products_are_those_of_the_two_means(images):
     with torch.no_grad():
         block = kfac(averaged, (x, y), seed=3).blocks["network.1.weight"]
         noise = torch.cat(averaged._noise(torch.arange(4), 3), dim=1)
-        copies = augment.transform(x, noise).flatten(2)
-    first, second = copies[:, :3].mean(1), copies[:, 3:].mean(1)
+        samples = augment.transform(x, noise).flatten(2)
+    first, second = samples[:, :3].mean(1), samples[:, 3:].mean(1)
     assert isinstance(block, Kron)
     assert block.estimated
     torch.testing.assert_close(block.input_cov, (first.T @ second + second.T @ first) / 2, rtol=1e-12, atol=1e-12)
@@ -78,7 +78,7 @@ def test_without_scatter_sets_change_nothing(images):
     x, y = images
     torch.testing.assert_close(one(x), two(x), rtol=1e-12, atol=1e-12)
     prior = Prior(one)
-    terms = [log_evidence(covary.Model(averaged, prior=prior), (x, y)).log_evidence for averaged in (one, two)]
+    terms = [log_evidence(Model(averaged, prior=prior), (x, y)).log_evidence for averaged in (one, two)]
     torch.testing.assert_close(terms[0], terms[1], rtol=1e-10, atol=0.0)
 
 
@@ -88,13 +88,13 @@ def test_two_pass_is_the_gradient_of_everything_at_once():
     data = torch.randn(12, 2, generator=generator), torch.arange(12) % CLASSES
     averaged = Averaged(network(image=False), Rotation2d(0.7), 4, num_sets=2)
     prior = Prior(averaged)
-    ours = two_pass(covary.Model(averaged, prior=prior), data, "kron", share_probes=True, seed=5)
-    theirs = direct(covary.Model(averaged, prior=prior), data, seed=5)
+    ours = two_pass(Model(averaged, prior=prior), data, "kron", share_probes=True, seed=5)
+    theirs = direct(Model(averaged, prior=prior), data, seed=5)
     assert ours.keys() == theirs.keys()
     for name, gradient in theirs.items():
         torch.testing.assert_close(ours[name], gradient, rtol=1e-9, atol=1e-9)
 
 
 def test_an_odd_number_of_samples_has_no_two_sets():
-    with pytest.raises(DataError, match="2 came with 5 samples"):
+    with pytest.raises(DataError, match="got 2 with 5 samples"):
         Averaged(network(), Affine2d(), 5, num_sets=2)

@@ -169,7 +169,7 @@ def test_weights_that_were_never_called_have_no_curvature():
 
 
 @pytest.mark.parametrize("approx", ["expand", "reduce"])
-def test_padding_counts_the_same_for_any_number_of_identical_copies(approx):
+def test_padding_counts_the_same_for_any_number_of_identical_samples(approx):
     class Copies(nn.Module):
         """An augmentation that changes nothing."""
 

@@ -141,8 +141,8 @@ def test_two_sets_are_the_cross_products_of_their_means():
     x, y = torch.randn(4, 1, 4, 4), targets("gaussian", 4)
     with torch.no_grad():
         block = tkfac(covary.Model(network, covary.Gaussian(1.0)), (x, y), seed=3)["network.1.weight"]
-        copies = augment.transform(x, torch.cat(network._noise(torch.arange(4), 3), dim=1)).flatten(2)
-    first, second = copies[:, :3].mean(1), copies[:, 3:].mean(1)
+        samples = augment.transform(x, torch.cat(network._noise(torch.arange(4), 3), dim=1)).flatten(2)
+    first, second = samples[:, :3].mean(1), samples[:, 3:].mean(1)
     # every column of the root is a unit vector: C of them have the squared length C
     cross = NUM_OUTPUTS * (first.T @ second + second.T @ first) / 2
     assert block.estimated
@@ -163,16 +163,16 @@ def small_model(num_sets: int):
 @pytest.mark.parametrize("num_sets", [1, 2])
 def test_two_passes_equal_one_graph(num_sets):
     network, likelihood, prior, data = small_model(num_sets)
-    slope = two_pass(covary.Model(network, likelihood, prior), covary.as_batches(data, 3), "kron-traced")[
+    gradient = two_pass(covary.Model(network, likelihood, prior), covary.as_batches(data, 3), "kron-traced")[
         "augment.raw_widths"
     ]
     once = direct(covary.Model(network, likelihood, prior), data, "kron-traced")["augment.raw_widths"]
-    torch.testing.assert_close(slope, once, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(gradient, once, rtol=1e-10, atol=1e-12)
 
 
 def test_the_hyper_gradient_is_the_central_difference():
     network, likelihood, prior, data = small_model(1)
-    slope = two_pass(covary.Model(network, likelihood, prior), covary.as_batches(data, 3), "kron-traced")[
+    gradient = two_pass(covary.Model(network, likelihood, prior), covary.as_batches(data, 3), "kron-traced")[
         "augment.raw_widths"
     ]
     widths = network.augment.raw_widths
@@ -184,7 +184,7 @@ def test_the_hyper_gradient_is_the_central_difference():
                 float(covary.log_evidence(covary.Model(network, likelihood, prior), data, "kron-traced").log_evidence)
             )
             widths.data[i] -= step
-        assert float(slope[i]) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-7)
+        assert float(gradient[i]) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-7)
 
 
 def test_statistics_of_the_two_kinds_do_not_join():

@@ -68,16 +68,16 @@ def test_two_passes_equal_one_graph_in_the_logits_too(curvature):
     one = direct(covary.Model(network, likelihood, prior), data, curvature)
     two = two_pass(covary.Model(network, likelihood, prior), covary.as_batches(data, 3), curvature)
     assert {"augment.parts.0.logits", "augment.parts.1.raw_widths"} <= set(one)
-    for name, slope in one.items():
-        assert bool(slope.abs().max() > 1e-4), "the test needs a slope to see"
-        torch.testing.assert_close(two[name], slope, rtol=1e-10, atol=1e-12)
+    for name, gradient in one.items():
+        assert bool(gradient.abs().max() > 1e-4), "the test needs a gradient to see"
+        torch.testing.assert_close(two[name], gradient, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_gradient_in_the_logits_is_the_central_difference(curvature):
     network, data = curved_network(), (torch.randn(5, 1, 3, 3), targets("categorical", 5))
     likelihood, prior, logits = covary.Categorical(), covary.Prior(network), network.augment.logits
-    slope = two_pass(covary.Model(network, likelihood, prior), data, curvature)["augment.logits"]
+    gradient = two_pass(covary.Model(network, likelihood, prior), data, curvature)["augment.logits"]
     for i in range(len(logits)):
         ends = []
         for step in (1e-6, -1e-6):
@@ -86,7 +86,7 @@ def test_gradient_in_the_logits_is_the_central_difference(curvature):
                 float(covary.log_evidence(covary.Model(network, likelihood, prior), data, curvature).log_evidence)
             )
             logits.data[i] -= step
-        assert float(slope[i]) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-7)
+        assert float(gradient[i]) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-7)
 
 
 def test_the_kernel_has_the_determinant_of_the_full_curvature():

@@ -34,8 +34,8 @@ def results(rank: int, size: int, dtype: torch.dtype) -> dict[str, torch.Tensor]
         for name, function in (("direct", covary.hypergrad.direct), ("two_pass", covary.hypergrad.two_pass)):
             gradient = function(covary.Model(network, likelihood, prior), shard, curvature)
             found |= {f"{curvature} {name} {key}": value for key, value in gradient.items()}
-    sketched = covary.hypergrad.two_pass(covary.Model(network, likelihood, prior), shard, covary.Curvature(probes=2))
-    return found | {f"sketched {key}": value for key, value in sketched.items()}
+    probed = covary.hypergrad.two_pass(covary.Model(network, likelihood, prior), shard, covary.Curvature(probes=2))
+    return found | {f"probed {key}": value for key, value in probed.items()}
 
 
 if __name__ == "__main__":

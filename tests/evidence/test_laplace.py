@@ -107,7 +107,7 @@ def test_the_evidence_does_not_depend_on_batches_or_order(curvature):
         torch.testing.assert_close(other.gradient_norm, whole.gradient_norm, rtol=1e-10, atol=0)
 
 
-def test_sketches_do_not_depend_on_batches_or_order():
+def test_random_probes_do_not_depend_on_batches_or_order():
     network, likelihood, prior, (x, y) = image_model()
     order = torch.tensor([4, 1, 6, 0, 3, 2, 5])
     evidences = [
@@ -223,4 +223,4 @@ def test_a_confident_network_gives_a_finite_evidence_and_gradient():
     assert bool((confidence > 1 - 1e-12).any())
     gradient = covary.hypergrad.two_pass(covary.Model(network, likelihood, prior), data, "kron")
     assert bool(gradient.terms.log_evidence.isfinite())
-    assert all(bool(slope.isfinite().all()) for slope in gradient.values())
+    assert all(bool(gradient.isfinite().all()) for gradient in gradient.values())

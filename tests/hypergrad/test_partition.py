@@ -153,18 +153,18 @@ def test_single_precision_loses_little():
 
 
 def test_blocks_of_one_process_are_a_part_of_the_sum():
-    """What a process adds is its blocks' own: the log-ratios of two shares add up to those of all."""
+    """What a process adds is its blocks' own: the log-ratios of two shards add up to those of all."""
     model, data = setup()
     blocks = torch.arange(NUM_DATA).split(2)
     passes = [
         partition_pass(model, as_batches(data), part, seed=SEED) for part in (blocks, blocks[::2], blocks[1::2], ())
     ]
     gradients = [partition_gradient(model, found) for found in passes]
-    whole, *shares, nothing = (gradient.terms for gradient in gradients)
+    whole, *shards, nothing = (gradient.terms for gradient in gradients)
     every, first, second, of_prior = (gradient["prior.log_precision"] for gradient in gradients)
     torch.testing.assert_close(first + second - of_prior, every, rtol=1e-9, atol=1e-11)
-    torch.testing.assert_close(sum(_log_ratio(t, model) for t in shares), _log_ratio(whole, model))
-    torch.testing.assert_close(sum(t.log_likelihood for t in shares), whole.log_likelihood)
+    torch.testing.assert_close(sum(_log_ratio(t, model) for t in shards), _log_ratio(whole, model))
+    torch.testing.assert_close(sum(t.log_likelihood for t in shards), whole.log_likelihood)
     assert float(_log_ratio(nothing, model)) == pytest.approx(0, abs=1e-12)
 
 

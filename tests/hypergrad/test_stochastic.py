@@ -72,8 +72,8 @@ def test_partitions_of_the_kernel_bound_it_and_tighten_as_blocks_merge(case, gen
     weights = weights_of(network)
     with torch.no_grad():
         captured = capture(network, x, weights)
-        columns = root_probes(covary.Categorical(), captured.outputs, None)
-        kernel = tangent_kernel(captured, columns, dict.fromkeys(weights, torch.tensor(0.5)))
+        probes = root_probes(covary.Categorical(), captured.outputs, None)
+        kernel = tangent_kernel(captured, probes, dict.fromkeys(weights, torch.tensor(0.5)))
     for _ in range(5):
         chain = [
             sum(logdet(kernel[block][:, block]) for block in blocks)
@@ -172,8 +172,8 @@ def test_the_public_function_is_the_scaled_estimate_of_its_minibatch():
     torch.testing.assert_close(found.terms.log_likelihood, estimate.log_likelihood.detach(), rtol=1e-10, atol=1e-10)
     prior_volume = -prior.log_density({n: torch.zeros_like(w) for n, w in weights_of(network).items()})
     torch.testing.assert_close(found.terms.log_volume, (prior_volume - 0.5 * estimate.log_ratio).detach())
-    (slope,) = torch.autograd.grad(estimate.log_likelihood - 0.5 * estimate.log_ratio, likelihood.log_temperature)
-    torch.testing.assert_close(found["likelihood.log_temperature"], slope, rtol=1e-9, atol=1e-11)
+    (gradient,) = torch.autograd.grad(estimate.log_likelihood - 0.5 * estimate.log_ratio, likelihood.log_temperature)
+    torch.testing.assert_close(found["likelihood.log_temperature"], gradient, rtol=1e-9, atol=1e-11)
     assert found.terms.num_data == NUM_DATA
 
 
@@ -283,7 +283,7 @@ def test_gradients_are_central_differences(estimator, outputs, num_data):
             down = value()
             flat[i] = before
             expected = (up - down) / (2 * STEP)
-            assert abs(expected) > 1e-4, "the test needs a slope to see"
+            assert abs(expected) > 1e-4, "the test needs a gradient to see"
             assert float(gradient[name].view(-1)[i]) == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
@@ -307,12 +307,12 @@ def test_the_mean_of_gradients_over_a_partition_is_the_gradient_of_the_mean(esti
 
     single = [torch.autograd.grad(objective(batch), parameters) for batch in minibatches(data, 2)]
     mean = torch.stack([objective(batch) for batch in minibatches(data, 2)]).mean()
-    for slopes, expected in zip(zip(*single, strict=True), torch.autograd.grad(mean, parameters), strict=True):
-        torch.testing.assert_close(torch.stack(slopes).mean(0), expected, rtol=1e-10, atol=1e-12)
+    for gradients, expected in zip(zip(*single, strict=True), torch.autograd.grad(mean, parameters), strict=True):
+        torch.testing.assert_close(torch.stack(gradients).mean(0), expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(("estimator", "outputs"), CHOICES)
-def test_nothing_is_left_behind(estimator, outputs):
+def test_no_gradient_stays_behind(estimator, outputs):
     model, data = setup()
     network, likelihood, prior = model.network, model.likelihood, model.prior
     with torch.no_grad():  # as inside a step of an optimizer
@@ -382,8 +382,8 @@ else:
     raise AssertionError("the kernel of one shard is no evidence of all")
 nothing = prior.log_density({name: torch.zeros_like(w) for name, w in prior.weights(network).items()})
 of_prior = prior.log_density(prior.weights(network)) - nothing
-(slope,) = torch.autograd.grad(of_prior, prior.log_precision)
-saved = {"alone": dict(alone), "joint": dict(joint), "num_data": joint.terms.num_data, "slope": slope}
+(gradient,) = torch.autograd.grad(of_prior, prior.log_precision)
+saved = {"alone": dict(alone), "joint": dict(joint), "num_data": joint.terms.num_data, "gradient": gradient}
 values = [alone.terms.log_evidence, joint.terms.log_evidence, of_prior.detach()]
 torch.save({**saved, "values": values}, f"{folder}/{rank}")
 """
@@ -400,10 +400,10 @@ def test_processes_add_what_their_data_say_and_count_the_prior_once(tmp_path):
     for saved in (first, second):
         assert saved["num_data"] == 7
         torch.testing.assert_close(saved["values"][1], one + other - of_prior, rtol=1e-10, atol=1e-10)
-        for name, slope in saved["joint"].items():
-            twice = saved["slope"] if name.startswith("prior") else 0
+        for name, gradient in saved["joint"].items():
+            twice = saved["gradient"] if name.startswith("prior") else 0
             expected = first["alone"][name] + second["alone"][name] - twice
-            torch.testing.assert_close(slope, expected, rtol=1e-9, atol=1e-11)
+            torch.testing.assert_close(gradient, expected, rtol=1e-9, atol=1e-11)
 
 
 def test_more_data_than_one_batch_are_one_minibatch():

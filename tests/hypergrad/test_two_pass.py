@@ -51,23 +51,23 @@ def named_hyperparameters(network, likelihood, prior) -> dict[str, nn.Parameter]
 
 
 @pytest.mark.parametrize("kind", ["categorical", "gaussian"])
-@pytest.mark.parametrize("columns", ["exact", 2])
+@pytest.mark.parametrize("probes", ["exact", 2])
 @pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
-def test_two_passes_equal_one_graph(curvature, columns, kind):
-    if curvature == "full" and columns != "exact":
-        columns = "exact"
+def test_two_passes_equal_one_graph(curvature, probes, kind):
+    if curvature == "full" and probes != "exact":
+        probes = "exact"
     network, likelihood, prior, data = model(kind)
-    one = direct(covary.Model(network, likelihood, prior), data, covary.Curvature(curvature, columns))
+    one = direct(covary.Model(network, likelihood, prior), data, covary.Curvature(curvature, probes))
     two = two_pass(
         covary.Model(network, likelihood, prior),
         covary.as_batches(data, 3),
-        covary.Curvature(curvature, columns),
+        covary.Curvature(curvature, probes),
         share_probes=True,
     )
     assert set(one) == set(two) == set(named_hyperparameters(network, likelihood, prior))
-    for name, slope in one.items():
-        assert bool(slope.abs().max() > 1e-4), "the test needs a slope to see"
-        torch.testing.assert_close(two[name], slope, rtol=1e-10, atol=1e-12)
+    for name, gradient in one.items():
+        assert bool(gradient.abs().max() > 1e-4), "the test needs a gradient to see"
+        torch.testing.assert_close(two[name], gradient, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(two.terms.log_evidence, one.terms.log_evidence, rtol=1e-12, atol=0)
 
 
@@ -116,13 +116,13 @@ def test_part_of_the_data_in_the_second_pass_is_unbiased(monkeypatch):
         order = torch.tensor(chosen + tuple(i for i in range(5) if i not in chosen))
         monkeypatch.setattr(covary.batches, "permutation", lambda seed, num, stream, order=order: order)
         found.append(two_pass(covary.Model(network, likelihood, prior), data, "kron", num_data=2))
-    for name, slope in whole.items():
+    for name, gradient in whole.items():
         mean = torch.stack([gradient[name] for gradient in found]).mean(0)
-        torch.testing.assert_close(mean, slope, rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(mean, gradient, rtol=1e-9, atol=1e-11)
     assert any(not torch.allclose(found[0][name], whole[name], rtol=1e-3) for name in whole)
 
 
-def test_sketches_of_the_two_passes_are_independent_unless_shared():
+def test_probes_of_the_two_passes_are_independent_unless_shared():
     network, likelihood, prior, data = model()
     shared = two_pass(covary.Model(network, likelihood, prior), data, share_probes=True)
     independent = two_pass(covary.Model(network, likelihood, prior), data)
@@ -130,7 +130,7 @@ def test_sketches_of_the_two_passes_are_independent_unless_shared():
     torch.testing.assert_close(shared["prior.log_precision"], independent["prior.log_precision"])
 
 
-def test_nothing_is_left_in_grad():
+def test_grad_stays_as_it_is():
     network, likelihood, prior, data = model()
     for function in (direct, two_pass):
         function(covary.Model(network, likelihood, prior), data)
@@ -143,8 +143,8 @@ def test_the_gradient_works_inside_no_grad():
     with torch.no_grad():
         inside = two_pass(covary.Model(network, likelihood, prior), data, "kron")
     outside = two_pass(covary.Model(network, likelihood, prior), data, "kron")
-    for name, slope in outside.items():
-        torch.testing.assert_close(inside[name], slope)
+    for name, gradient in outside.items():
+        torch.testing.assert_close(inside[name], gradient)
 
 
 def test_several_prior_steps_follow_one_pass():

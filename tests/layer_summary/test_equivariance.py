@@ -111,7 +111,7 @@ def test_grids_that_divide_along_each_side_have():
     assert equivariance_errors(layer, torch.randn(4, 2, 4, 3, generator=generator(4))).shift > 0.2
 
 
-def test_a_run_with_a_layer_that_makes_images_larger_is_read_out():
+def test_a_run_with_a_layer_that_makes_images_larger_is_summarized():
     shapes = (1, 2, 2), (2, 4, 4)
     layer = Relaxed({"fc": Dense(*shapes), "f-fc": FactoredDense(*shapes)})
     network = nn.Sequential(layer, nn.ReLU(), nn.Flatten(), nn.Linear(32, 2))
@@ -150,12 +150,12 @@ def test_of_an_averaged_network_each_datum_counts_with_one_copy():
     augment = covary.augment.Affine2d(("rotation",), initial_width=0.3)
     network, (x, y) = covary.Averaged(relaxed_pair(), augment, 3), noise()
     seen = layer_inputs(network, next(iter(as_batches((x, y)))), relaxed_layers(network), 0)
-    copies = augment.transform(x, augment.sample_noise(torch.arange(len(x)), 3, seed=0))
-    assert torch.equal(seen["network.0"], copies[:, 0])
+    samples = augment.transform(x, augment.sample_noise(torch.arange(len(x)), 3, seed=0))
+    assert torch.equal(seen["network.0"], samples[:, 0])
     assert seen["network.2"].shape[0] == len(x)
 
 
-def test_a_read_out_measures_on_as_many_images_with_copies_as_without(monkeypatch):
+def test_a_summary_measures_on_as_many_images_with_samples_as_without(monkeypatch):
     numbers, errors = [], layers.equivariance_errors
     monkeypatch.setattr(
         layers, "equivariance_errors", lambda layer, rows, seed: (numbers.append(len(rows)), errors(layer, rows))[1]

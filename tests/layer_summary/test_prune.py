@@ -1,4 +1,4 @@
-"""Networks without switched-off paths: the same function, the same evidence, fewer weights."""
+"""Networks without inactive paths: the same function, the same evidence, fewer weights."""
 
 import copy
 import math
@@ -21,7 +21,7 @@ from training_models import PLAIN
 OFF = {"0.paths.fc.*": 1e14}
 
 
-def switched_off(scale: float = 1e-12) -> nn.Sequential:
+def with_inactive_path(scale: float = 1e-12) -> nn.Sequential:
     """The pair of layers with a first dense path that does nearly nothing."""
     network = relaxed_pair()
     network[0].paths["fc"].rescale_(scale)
@@ -34,7 +34,7 @@ def pruned(network: nn.Module, prior: Prior, **settings):
 
 @pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 def test_a_path_that_is_off_goes_and_nothing_else_changes(curvature):
-    network = switched_off()
+    network = with_inactive_path()
     before, prior = copy.deepcopy(network.state_dict()), Prior(network, precision={**OFF, "*": 2.0})
     found = pruned(network, prior, curvature=curvature)
     assert found.removed == ("0.fc",)
@@ -51,7 +51,7 @@ def test_a_path_that_is_off_goes_and_nothing_else_changes(curvature):
 
 
 def test_the_change_is_that_of_the_outputs():
-    network = switched_off(0.05)
+    network = with_inactive_path(0.05)
     found = pruned(network, Prior(network, precision={**OFF, "*": 1.0}))
     x, _ = noise()
     change = (found.model.network(x) - network(x)).detach().abs()
@@ -62,7 +62,7 @@ def test_the_change_is_that_of_the_outputs():
 
 @pytest.mark.parametrize("kept", ["0.paths.fc.bias", "0.paths.fc.weight"])
 def test_a_path_with_one_tensor_on_stays(kept):
-    network = switched_off()
+    network = with_inactive_path()
     found = pruned(network, Prior(network, precision={kept: 1e-2, **OFF, "*": 1.0}))
     assert found.removed == ()
     assert found.num_params == found.num_params_before
@@ -78,8 +78,8 @@ def test_the_largest_path_of_a_layer_stays_though_all_be_below_the_threshold():
 
 
 @pytest.mark.parametrize("structure", ["layerwise", "scalar", "diagonal", {"first": "0.*", "rest": "*"}])
-def test_what_is_left_keeps_its_precisions(structure):
-    network = switched_off()
+def test_what_remains_keeps_its_precisions(structure):
+    network = with_inactive_path()
     prior = Prior(network, structure, 3.0)
     with torch.no_grad():
         prior.log_precision.add_(torch.linspace(0, 1, len(prior.log_precision)))
@@ -91,7 +91,7 @@ def test_what_is_left_keeps_its_precisions(structure):
 
 
 def test_excluded_tensors_stay_excluded():
-    network = switched_off()
+    network = with_inactive_path()
     prior = Prior(network, precision={**OFF, "*": 1.0}, exclude=("0.paths.fc.bias", "*.read.bias"))
     found = pruned(network, prior)
     assert found.removed == ("0.fc",), "the excluded bias is zero"
@@ -114,7 +114,7 @@ def wake_bias(path: nn.Module) -> tuple[str, ...]:
     ids=["frozen", "bias", "all"],
 )
 def test_a_path_with_a_live_tensor_that_the_prior_leaves_out_stays(leave_out, patterns):
-    network = switched_off()
+    network = with_inactive_path()
     exclude = leave_out(network[0].paths["fc"])
     found = pruned(network, Prior(network, precision={**patterns, "*": 1.0}, exclude=exclude))
     assert found.removed == ()

@@ -69,14 +69,14 @@ def test_kron_counts_in_the_blocks_of_kfac():
             assert path.effective == pytest.approx(total, rel=1e-8)
 
 
-def test_sketches_estimate_the_exact_numbers():
+def test_random_probes_estimate_the_exact_numbers():
     network, data = relaxed_pair(), noise()
     prior = varied_prior(network)
     exact, few, many = (
         [path.effective for layer in found for path in layer.paths]
         for found in (
-            summarize_layers(covary.Model(network, prior=prior), data, covary.Curvature(probes=columns))
-            for columns in ("exact", 2, 400)
+            summarize_layers(covary.Model(network, prior=prior), data, covary.Curvature(probes=probes))
+            for probes in ("exact", 2, 400)
         )
     )
     assert many == pytest.approx(exact, rel=0.05)
@@ -113,7 +113,7 @@ def test_a_threshold_is_in_units_of_the_layers_sum():
     assert 1e-9 < paths[0].relative < 0.5
 
 
-def test_a_layer_is_read_out_inside_an_averaged_network():
+def test_a_layer_is_summarized_inside_an_averaged_network():
     inner, data = relaxed_pair(), noise()
     network = covary.Averaged(inner, covary.augment.Affine2d(("rotation",)), 3)
     found = summarize_layers(network, data)
@@ -128,7 +128,7 @@ def test_a_network_without_relaxed_layers_has_nothing_to_read():
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1.0, -0.1])
-def test_a_threshold_that_is_no_share_is_told(threshold):
+def test_a_threshold_out_of_range_is_refused(threshold):
     network = relaxed_pair()
     with pytest.raises(StructureError, match="between 0 and 1"):
         summarize_layers(network, noise(), threshold=threshold)

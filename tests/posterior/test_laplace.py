@@ -155,7 +155,7 @@ def test_chunks_change_nothing(name, monkeypatch):
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 @pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
-def test_curvature_is_that_of_the_curvature_room(curvature, likelihood):
+def test_curvature_is_that_of_the_curvature_package(curvature, likelihood):
     laplace, x, y = posterior("linear", curvature, likelihood, batch_size=3)
     function = {"kron": kfac, "kron-traced": tkfac, "full": full, "diag": diag}[curvature]
     with torch.no_grad():
@@ -282,7 +282,7 @@ def test_a_sample_is_a_function_of_its_seed_and_number():
 
 @pytest.mark.parametrize("name", ["linear", "averaged linear"])
 @pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
-def test_evidence_is_that_of_the_evidence_room(name, curvature):
+def test_evidence_is_that_of_the_evidence_package(name, curvature):
     laplace, x, y = posterior(name, curvature)
     expected = covary.log_evidence(laplace.model, (x, y), curvature)
     for term in ("log_likelihood", "log_prior", "log_volume", "gradient_norm"):

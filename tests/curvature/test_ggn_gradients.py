@@ -20,10 +20,10 @@ def central_difference(function, value: float) -> float:
 
 def assert_gradient(function, value: float) -> None:
     parameter = torch.tensor(value, requires_grad=True)
-    (slope,) = torch.autograd.grad(function(parameter), parameter)
+    (gradient,) = torch.autograd.grad(function(parameter), parameter)
     expected = central_difference(function, value)
-    assert abs(expected) > 1e-4, "the test needs a slope to see"
-    assert float(slope) == pytest.approx(expected, rel=1e-6, abs=1e-7)
+    assert abs(expected) > 1e-4, "the test needs a gradient to see"
+    assert float(gradient) == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
 @pytest.mark.parametrize("curvature", CURVATURES)
@@ -66,14 +66,14 @@ def test_gradient_with_respect_to_a_hyperparameter_of_a_layer(curvature):
     def logdet() -> Tensor:
         return CURVATURES[curvature](network, (x, y)).logdet(0.5)
 
-    (slope,) = torch.autograd.grad(logdet(), network.slope)
+    (gradient,) = torch.autograd.grad(logdet(), network.slope)
     values = []
     for step in (STEP, -STEP):
         with torch.no_grad():
             network.slope.add_(step)
             values.append(logdet())
             network.slope.sub_(step)
-    assert float(slope) == pytest.approx(float(values[0] - values[1]) / (2 * STEP), rel=1e-6)
+    assert float(gradient) == pytest.approx(float(values[0] - values[1]) / (2 * STEP), rel=1e-6)
 
 
 @pytest.mark.parametrize("curvature", CURVATURES)
@@ -88,14 +88,14 @@ def test_gradient_with_respect_to_the_widths_of_an_augmentation(curvature):
         return CURVATURES[curvature](network, (x, y)).logdet(0.5)
 
     (raw,) = augment.parameters()
-    (slope,) = torch.autograd.grad(logdet(), raw)
+    (gradient,) = torch.autograd.grad(logdet(), raw)
     values = []
     for step in (STEP, -STEP):
         with torch.no_grad():
             raw.add_(step)
             values.append(logdet())
             raw.sub_(step)
-    assert float(slope) == pytest.approx(float(values[0] - values[1]) / (2 * STEP), rel=1e-6)
+    assert float(gradient) == pytest.approx(float(values[0] - values[1]) / (2 * STEP), rel=1e-6)
 
 
 @pytest.mark.parametrize(("likelihood", "name"), [
@@ -106,14 +106,14 @@ def test_gradient_with_respect_to_noise_and_temperature(likelihood, name):
     network, x = CASES["linear"].make(4)
     y = targets("gaussian" if name == "log_sigma_noise" else "categorical", 4)
     parameter = getattr(likelihood, name)
-    (slope,) = torch.autograd.grad(kfac(covary.Model(network, likelihood), (x, y)).logdet(0.5), parameter)
+    (gradient,) = torch.autograd.grad(kfac(covary.Model(network, likelihood), (x, y)).logdet(0.5), parameter)
     values = []
     for step in (STEP, -STEP):
         with torch.no_grad():
             parameter.add_(step)
             values.append(kfac(covary.Model(network, likelihood), (x, y)).logdet(0.5))
             parameter.sub_(step)
-    assert float(slope) == pytest.approx(float(values[0] - values[1]) / (2 * STEP), rel=1e-6)
+    assert float(gradient) == pytest.approx(float(values[0] - values[1]) / (2 * STEP), rel=1e-6)
 
 
 def test_attention_of_the_users_own_has_a_second_derivative():

@@ -13,7 +13,7 @@ from covary.layers import Dense
 from covary.priors import Prior, mean_precisions
 from covary.records import Evidence, Pruning, RunRecord, read_run, write_run
 from layer_summary.small import noise, relaxed_pair
-from layer_summary.test_prune import OFF, sparse_pair, switched_off
+from layer_summary.test_prune import OFF, sparse_pair, with_inactive_path
 
 
 def record_of(pruned: Pruning | None) -> RunRecord:
@@ -41,13 +41,13 @@ def with_other_numbers(network: nn.Module) -> nn.Module:
 
 
 def test_a_network_without_its_removed_paths_comes_back(tmp_path):
-    network = switched_off()
+    network = with_inactive_path()
     simple = written(tmp_path, network, Prior(network, precision={**OFF, "*": 2.0}))
     built = with_other_numbers(relaxed_pair())
     loaded = load_pruned(built, tmp_path)
     assert list(loaded[0].paths) == ["conv"]
     assert torch.equal(loaded(noise()[0]), simple(noise()[0]))
-    assert list(built[0].paths) == ["fc", "conv"]  # left as it came
+    assert list(built[0].paths) == ["fc", "conv"]  # as it was
     assert not torch.allclose(built(noise()[0]), simple(noise()[0]))
 
 
@@ -84,7 +84,7 @@ def test_a_stationary_map_has_the_place_of_no_other_path(tmp_path):
 
 
 def test_what_does_not_belong_together_is_told(tmp_path):
-    network = switched_off()
+    network = with_inactive_path()
     written(tmp_path, network, Prior(network, precision={**OFF, "*": 2.0}))
     with pytest.raises(StructureError, match=r"the path '0\.fc' as in .*, got one without"):
         load_pruned(sparse_pair(1.0), tmp_path)

@@ -1,0 +1,73 @@
+"""The choice of curvature: names, checks, and the options of KFAC."""
+
+import pytest
+import torch
+from torch import nn
+
+import covary
+from covary.curvature.capture import capture
+from covary.curvature.passes import root_probes
+from covary.curvature.registry import as_curvature, check_blocks, check_curvature, check_probes, joined_shifts
+from covary.errors import StructureError
+from covary.linalg import Dense, Diagonal, Kron
+from covary.priors import weights_of
+
+
+def test_a_name_is_a_choice_with_exact_probes():
+    assert as_curvature("diag") == covary.Curvature("diag", "exact")
+    choice = covary.Curvature("kron", 3)
+    assert as_curvature(choice) is choice
+
+
+@pytest.mark.parametrize("name", ["low rank", None, 3])
+def test_unknown_names_are_refused(name):
+    with pytest.raises(StructureError, match="out of 'kron', 'kron-traced', 'full', 'diag', 'kernel'"):
+        as_curvature(name)
+
+
+@pytest.mark.parametrize("structure", ["kron-traced", "full", "diag", "kernel"])
+def test_common_gradients_are_an_option_of_kron(structure):
+    with pytest.raises(StructureError, match=f"needs the curvature 'kron', got '{structure}'"):
+        covary.Curvature(structure, common_gradients=True)
+
+
+@pytest.mark.parametrize("probes", [0, -1, True, "all", 1.5])
+def test_probes_that_mean_nothing_are_refused(probes):
+    with pytest.raises(StructureError, match="positive number of random probes"):
+        check_probes(probes)
+
+
+@pytest.mark.parametrize(
+    ("structure", "kind"), [("kron", Kron), ("kron-traced", Kron), ("full", Dense), ("diag", Diagonal)]
+)
+def test_each_name_has_its_blocks(structure, kind):
+    network = nn.Linear(4, 3)
+    captured = capture(network, torch.randn(5, 4), weights_of(network))
+    blocks = covary.Curvature(structure).blocks(captured, root_probes(covary.Categorical(), captured.outputs, None))
+    assert isinstance(next(iter(blocks.values())), kind)
+
+
+def test_the_options_of_kfac_reach_its_blocks():
+    network = nn.Sequential(nn.Conv2d(1, 2, 2), nn.Flatten(), nn.Linear(8, 3))
+    data = (torch.randn(5, 1, 3, 3), torch.arange(5) % 3)
+    values = [
+        covary.log_evidence(network, data, covary.Curvature(kfac_approx=approx)).log_evidence
+        for approx in ("expand", "reduce")
+    ]
+    assert values[0] != values[1]
+
+
+def test_a_kernel_has_no_blocks_of_weights():
+    prior = covary.Prior(nn.Linear(4, 3))
+    check_curvature(covary.Curvature("kernel"), prior)
+    with pytest.raises(StructureError, match="'kernel' is a matrix over data"):
+        check_blocks(covary.Curvature("kernel"), prior)
+
+
+@pytest.mark.parametrize("structure", ["full", "diag"])
+def test_shifts_are_those_of_the_blocks(structure):
+    model = covary.Model(nn.Linear(4, 3))
+    data = (torch.randn(5, 4), torch.arange(5) % 3)
+    curvature = {"full": covary.curvature.full, "diag": covary.curvature.diag}[structure](model, data)
+    blocks = covary.linalg.Block({"all weights": curvature}) if structure == "full" else curvature
+    assert list(joined_shifts(blocks, model)) == list(blocks.blocks)

@@ -40,8 +40,8 @@ MAY_IMPORT = {
     "posterior": "batches distributed linalg likelihoods priors models curvature evidence noise",
     "layer_summary": "batches distributed linalg groups layers networks likelihoods priors models curvature evidence "
     "records noise",
-    "training": "batches distributed data augment likelihoods priors models curvature evidence hypergrad posterior "
-    "layer_summary records config noise",
+    "training": "batches distributed data augment networks likelihoods priors models curvature evidence hypergrad "
+    "posterior layer_summary records config noise",
     "experiments": "batches distributed data augment layers networks likelihoods priors models curvature geometry "
     "evidence hypergrad posterior layer_summary training records config report noise",
     "reproduce": "batches distributed data augment layers networks likelihoods priors models curvature geometry "

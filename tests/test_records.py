@@ -108,7 +108,7 @@ def test_field_with_a_default_may_be_missing(path, name):
         (lambda run: run["pruned"].update(removed="conv"), ".pruned.removed must be list"),
         (lambda run: run.update(color="red"), "unknown field 'color'"),
         (lambda run: run["test"].update({"f1\n": 1}), "name 'f1\\n'"),
-        (lambda run: run.update(version=2), "format version 2"),
+        (lambda run: run.update(version=1), "format version 1"),
         (lambda run: run.pop("version"), "format version None"),
         (lambda run: run.update(format="other"), "is no record of a run"),
         (lambda run: run.update(title="\x00"), ".title holds a control character"),

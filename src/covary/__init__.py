@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .networks import Averaged
     from .posterior import Laplace
     from .priors import Prior
-    from .training import Callback, Checkpoints, Run, fit
+    from .training import Callback, Checkpoints, Run, fit, load
 
 __version__ = "0.1.0"
 __all__ = [
@@ -75,6 +75,7 @@ __all__ = [
     "layer_summary",
     "layers",
     "linalg",
+    "load",
     "log_evidence",
     "networks",
     "posterior",
@@ -94,7 +95,7 @@ _PROVIDES = {
     "networks": ("Averaged",),
     "posterior": ("Laplace",),
     "priors": ("Prior",),
-    "training": ("Callback", "Checkpoints", "Run", "fit"),
+    "training": ("Callback", "Checkpoints", "Run", "fit", "load"),
 }
 _HOMES = {name: module for module, names in _PROVIDES.items() for name in names}
 

@@ -16,6 +16,7 @@ from covary.data.tasks import rotated_arcs
 from covary.errors import DataError, StructureError
 from covary.records import read_run
 from covary.training import loop
+from covary.training import run as finished
 from layer_summary.small import noise, relaxed_pair
 from training.distributed_worker import CASES
 from training_models import PLAIN, QUICK, averaged, everything, points
@@ -288,10 +289,10 @@ def test_a_setting_of_another_name_says_where_it_belongs(name, message):
 
 def test_settings_are_those_of_the_config_or_of_the_kind_of_network():
     network = averaged()
-    assert loop._settings(network, None, {"epochs": 3}) == FitConfig(epochs=3)
-    assert loop._settings(network, QUICK, {"seed": 3}) == QUICK.replace(seed=3)
+    assert finished._settings(network, None, {"epochs": 3}) == FitConfig(epochs=3)
+    assert finished._settings(network, QUICK, {"seed": 3}) == QUICK.replace(seed=3)
     relaxed = covary.networks.build("relaxed:f-fc+conv:1", (1, 8, 8), 2, 0)
-    assert loop._settings(relaxed, None, {}) == FitConfig.preset("layers")
+    assert finished._settings(relaxed, None, {}) == FitConfig.preset("layers")
 
 
 def test_a_rate_of_zero_stays_zero():

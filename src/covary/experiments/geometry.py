@@ -14,14 +14,12 @@ from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from .._types import Progress, SampleAveraging
 from ..batches import IndexedBatch, outputs_of
 from ..config import ExperimentConfig, FitConfig
-from ..errors import DataError, StructureError
+from ..errors import StructureError
 from ..geometry import (
     CARTESIAN,
     Chart,
@@ -42,7 +40,7 @@ from ..priors import Prior
 from ..records import Claim, RunRecord, Study, read_run
 from ..training import versions
 from ..training.schedule import JUDGE, seed_for
-from ..training.state import tensors_of
+from ..training.storage import load_model
 from .build import model, prepared
 
 ROWS = 500  # images, times the copies of each, that products read where nothing else is asked for
@@ -164,9 +162,9 @@ def _polar_or_cartesian(weight: Tensor) -> Chart:
 def _saved(run: RunRecord, folder: Path, num_images: int | None, data_dir: str | None) -> Saved:
     config = _config(run, folder, data_dir)
     task = prepared(config)
-    network = model(config, task).eval()
-    prior = Prior(network, config.prior)
-    _restore(network, prior, folder)
+    place = folder if folder.is_dir() else folder.parent
+    restored = load_model(run.model, place, model(config, task))
+    network, prior = restored.network, restored.prior
     copies = network.num_samples if isinstance(network, SampleAveraging) else 1
     number = min(num_images or max(ROWS // copies, 1), len(task.dataset.x_train))
     x, y = (tensor[:number] for tensor in task.dataset.train)
@@ -186,24 +184,6 @@ def _config(run: RunRecord, folder: Path, data_dir: str | None) -> ExperimentCon
     given = {name: run.config[name] for name in (*names, *FitConfig().as_dict())}
     given |= AT_THE_START | {"baselines": (), "fixed_widths": {}, "data_dir": data_dir or given["data_dir"]}
     return ExperimentConfig().replace(**given)
-
-
-@torch.no_grad()
-def _restore(network: nn.Module, prior: Prior, folder: Path) -> None:
-    """The modules as they were saved."""
-    path = (folder if folder.is_dir() else folder.parent) / "model.safetensors"
-    try:
-        written = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise DataError(f"{path} cannot be read as saved weights ({error}). Save the run anew.") from error
-    for name, tensor in tensors_of(network, Categorical(), prior).items():
-        if name not in written or written[name].shape != tensor.shape:
-            came = tuple(written[name].shape) if name in written else "nothing"
-            raise StructureError(
-                f"{path} holds {came} for '{name}'; the network of the run's settings has {tuple(tensor.shape)}. Its "
-                "code, or the code that makes its data, has changed since."
-            )
-        tensor.copy_(written[name])
 
 
 def _claims(rows: list[dict[str, Any]]) -> list[Claim]:

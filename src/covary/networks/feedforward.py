@@ -9,10 +9,12 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
 from ..errors import ShapeError, UnsupportedLayerError
+from .recipes import recorded
 
 _MIDDLE_KERNEL = {28: 3, 32: 5}  # the size after which the last convolution of LeNet has 5×5 positions
 
 
+@recorded
 def mlp(
     num_inputs: int,
     num_hidden: int | Sequence[int],
@@ -45,6 +47,7 @@ def mlp(
     return initialize(nn.Sequential(*layers), generator)
 
 
+@recorded
 def cnn(
     num_channels: int = 1,
     image_size: int = 28,
@@ -76,6 +79,7 @@ def cnn(
     return initialize(nn.Sequential(*layers), generator)
 
 
+@recorded
 def lenet(
     num_channels: int = 1,
     image_size: int = 28,

@@ -26,6 +26,7 @@ from ..layers import (
 )
 from ..layers.dense import GAIN, normal_weight
 from ..layers.sparse import LENGTH_SCALES as LENGTH_SCALES
+from .recipes import recorded
 
 VARIANTS = {
     "fc": ("fc",),
@@ -88,6 +89,7 @@ class RelaxedNetwork(nn.Module):
         return outputs
 
 
+@recorded
 def relaxed_network(
     variant: str,
     alpha: int,

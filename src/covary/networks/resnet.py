@@ -8,8 +8,10 @@ from torch import Tensor, nn
 
 from ..errors import ShapeError
 from ..layers import Bias, Scale
+from .recipes import recorded
 
 
+@recorded
 def fixup_resnet(
     depth: int,
     width: int,

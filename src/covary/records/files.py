@@ -18,7 +18,7 @@ from ..errors import DataError
 from .run import Evidence, Pictures, RunRecord, Symmetry
 from .study import Study
 
-VERSION = 1
+VERSION = 2
 UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")  # control characters but for tabs and line ends
 LARGEST = sys.float_info.max
 LEAST = {(Evidence, "num_data"): 1, (Symmetry, "width"): 0}  # what a report divides by, and an amount

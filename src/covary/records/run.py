@@ -249,6 +249,7 @@ class RunRecord:
         complete: Whether the run came to its end.
         notes: Plain sentences that a reader must know.
         pruned: What came of taking the switched-off paths out, where that was asked for.
+        model: How network, likelihood and prior are made, as plain data that `covary.load` reads.
     """
 
     title: str
@@ -268,3 +269,4 @@ class RunRecord:
     complete: bool = True
     notes: list[str] = field(default_factory=list)
     pruned: Pruning | None = None
+    model: dict[str, Any] = field(default_factory=dict)

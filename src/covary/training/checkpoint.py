@@ -24,7 +24,7 @@ from ..errors import DataError, StructureError
 from ..records import Epoch, Evidence, from_plain
 from .state import Best, FitState, restore, snapshot
 
-VERSION = 3
+VERSION = 4
 RATES = ("first", "final", "size")  # what a group of weights keeps of the run's start
 HEADER, CHECKSUM = "covary_checkpoint", "sha256"
 KEPT = 2

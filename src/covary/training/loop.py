@@ -1,10 +1,10 @@
-"""The alternation of weights and hyperparameters: `fit` trains a network together with what it should ignore."""
+"""The loop of `fit`: epochs of weight steps, a hyper step after each, evaluations, checkpoints and callbacks."""
 
 import signal
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, read_through
 from ..config import FitConfig
@@ -22,16 +22,15 @@ from ..data.dataset import Augmented
 from ..distributed import all_sum_number, is_first, own, own_part, place, require_alike
 from ..errors import Interrupted, StructureError
 from ..hypergrad.partition import check_per_weight
-from ..layer_summary import relaxed_layers
-from ..models import Model, as_model
+from ..models import Model
 from ..noise import Stream, permutation
 from ..priors import Prior
-from ..records import Epoch
+from ..records import Epoch, RunRecord
 from ..records.words import flat_settings
 from .callbacks import Callback, ProgressPrinter, as_callbacks
 from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkpoint
 from .learning_rates import follow, set_rates, start_within
-from .run import Run, described, epoch_record
+from .record import described, epoch_record
 from .schedule import WEIGHTS, is_hyper_epoch, is_judged_epoch, seed_for, warmth
 from .state import Best, FitState, initial_state, restore, snapshot
 from .steps import hyper_step, judge, weight_step
@@ -51,57 +50,29 @@ class Job:
     started: float = field(default_factory=time.monotonic)
 
 
-def fit(
-    model: nn.Module | Model,
-    train: Data | Augmented,
-    config: FitConfig | None = None,
+def train(
+    model: Model,
+    data: Data | Augmented,
+    config: FitConfig,
     *,
-    test: Data | None = None,
-    checkpoints: Checkpoints | None = None,
-    callbacks: Sequence[Callback | Callable[[Epoch], None]] | None = None,
-    **settings: Any,
-) -> Run:
-    r"""Train a network together with its hyperparameters: weights on the log joint, the rest on the evidence.
-
-    Each epoch is a pass of weight steps; after the burn-in a hyper step follows. The state with the best evidence,
-    evaluated under common noise, is the one that is kept. Everything random is a function of (seed, epoch, index), so
-    a run that is killed and resumed ends bit for bit as it would have ended. With an initialized `torch.distributed`
-    process group all processes pass the same data, and each reads its shard.
-
-    Arguments:
-        model: A network, `Averaged` or plain, or a `Model` with likelihood and prior of your choice; trained in place,
-            and in evaluation mode afterwards.
-        train: A pair of tensors, a `Dataset`, or an iterable of batches that can be read more than once; in
-            `covary.data.Augmented` for a transform that only weight steps see.
-        config: The settings; by default the preset "layers" for a network with relaxed layers, else "images".
-        test: Data to evaluate the trained network on; nothing is learned or selected by them.
-        checkpoints: Where and how often to write checkpoints, and whether to resume from them; also written on SIGTERM
-            and Ctrl-C. None writes none.
-        callbacks: `Callback` objects, or functions of the record of each epoch. None prints progress to standard error;
-            () is silent.
-        settings: Top-level settings that differ from `config`: `epochs`, `seed`, `curvature`.
-
-    Example:
-        >>> x = torch.randn(20, 2)
-        >>> network = covary.Averaged(covary.networks.mlp(2, 4, 2), covary.augment.Rotation2d(), num_samples=2)
-        >>> run = covary.fit(network, (x, (x.norm(dim=1) > 1).long()), epochs=6, callbacks=())
-        >>> [symmetry.name for symmetry in run.symmetries]
-        ['rotation']
-    """
-    model = as_model(model)
-    network, config = model.network, _settings(model.network, config, settings)
-    transform, train = (train.transform, train.data) if isinstance(train, Augmented) else (None, train)
-    batches = as_batches(train, config.weights.batch_size)
-    _check(batches, model.prior, config)
-    state = initial_state(network, model.likelihood, model.prior, config)
+    test: Data | None,
+    checkpoints: Checkpoints | None,
+    callbacks: Sequence[Callback | Callable[[Epoch], None]] | None,
+) -> RunRecord:
+    """Train a model in place, as `covary.fit` says, and return the record."""
+    network, prior = model.network, model.prior
+    transform, data = (data.transform, data.data) if isinstance(data, Augmented) else (None, data)
+    batches = as_batches(data, config.weights.batch_size)
+    _check(batches, prior, config)
+    state = initial_state(network, model.likelihood, prior, config)
     network.eval()
     check_model(model, batches)
-    data = read_through(batches)
+    contents = read_through(batches)
     shown = as_callbacks(([ProgressPrinter()] if is_first() else []) if callbacks is None else callbacks)
-    job = Job(batches, data.num_data, config, transform, checkpoints, shown, _fingerprint(state, data, config))
+    job = Job(batches, contents.num_data, config, transform, checkpoints, shown, _fingerprint(state, contents, config))
     if not _resumed(state, job) and config.weights.prior_scaled_lr:
-        start_within(model, model.prior)  # after every check: a refused fit changes no weights
-    require_alike((_checksum(state), state.epoch, state.step, data), "weights, progress and data")
+        start_within(model, prior)  # after every check: a refused fit changes no weights
+    require_alike((_checksum(state), state.epoch, state.step, contents), "weights, progress and data")
     with _reported(job), _told_to_end(checkpoints) as told:
         while state.epoch < config.epochs:
             _weight_steps(state, job, told)
@@ -113,23 +84,6 @@ def fit(
         restore(state, state.best.tensors)
     network.eval()
     return described(state, job.batches, config, test, _seconds(state, job))
-
-
-def _settings(network: nn.Module, config: FitConfig | None, settings: Mapping[str, Any]) -> FitConfig:
-    """The settings of a fit, or an error that says where a setting of another name belongs."""
-    if config is None:
-        config = FitConfig.preset("layers" if relaxed_layers(network) else "images")
-    known = config.as_dict()
-    for name in settings:
-        if name in ("likelihood", "prior"):
-            raise StructureError(f"fit has no argument '{name}'. Pass covary.Model(network, likelihood, prior).")
-        groups = [group for group in known if isinstance(known[group], dict) and name in known[group]]
-        if groups:
-            where = " or ".join(f"'{group}.{name}'" for group in groups)
-            raise StructureError(
-                f"'{name}' is {where} of the settings. Pass config=FitConfig().replace({groups[0]}={{'{name}': ...}})."
-            )
-    return config.replace(**settings)
 
 
 def _check(batches: Batches, prior: Prior, config: FitConfig) -> None:

@@ -1,40 +1,35 @@
-"""What a fit leaves: the trained modules, and the record that everything about them can be read from."""
+"""A finished fit: made by `fit`, saved to a folder, loaded with `load`."""
 
-import platform
-import warnings
-from dataclasses import dataclass, replace
-from importlib.metadata import version
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import torch
-from safetensors.torch import save
 from torch import Tensor, nn
 
-from .._files import write_whole
-from .._types import SampleAveraging
+from .._types import Resampling
 from ..augment import Augmentation
 from ..augment import save as save_augmentation
-from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of
+from ..batches import Data, IndexedBatch, outputs_of
 from ..config import FitConfig
-from ..curvature import coverage
 from ..curvature.registry import Curvature, CurvatureName
-from ..distributed import own_part
-from ..evidence import parametrization_of
-from ..layer_summary import summarize_layers
-from ..layer_summary.prune import PRUNED
-from ..likelihoods import Likelihood
-from ..posterior import ece
-from ..priors import Prior, mean_precisions
-from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry, write_run
+from ..data.dataset import Augmented
+from ..errors import StructureError
+from ..layer_summary import relaxed_layers
+from ..layer_summary.prune import PRUNED, load_pruned
+from ..likelihoods import Bernoulli, Categorical, Likelihood
+from ..models import Model, as_model
+from ..posterior import Laplace
+from ..priors import Prior
+from ..records import Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry, read_run, write_run
 from ..records.tables import run_text
-from ..records.words import meaning
-from .pictures import NUM_PICTURES, pictures_of
-from .schedule import JUDGE, SAMPLES, TEST, seed_for
-from .state import FitState, tensors_of
-from .steps import hyper_network
-
-TEST_BATCH = 500
+from .callbacks import Callback
+from .checkpoint import Checkpoints
+from .loop import train as train_model
+from .record import TEST_BATCH, augmentation_of, measure
+from .schedule import TEST, seed_for
+from .storage import load_model, save_model
 
 
 @dataclass(frozen=True)
@@ -42,16 +37,38 @@ class Run:
     """A finished fit.
 
     Arguments:
-        network: The network in its best state, in evaluation mode.
-        likelihood: The likelihood.
-        prior: The prior.
-        record: Everything a report says, as plain numbers.
+        model: Network, likelihood and prior in their best state; the network is in evaluation mode.
+        record: Everything that a report says, as plain data.
+
+    Example:
+        >>> x = torch.randn(20, 2)
+        >>> run = covary.fit(covary.networks.mlp(2, 4, 2), (x, (x[:, 0] > 0).long()), epochs=6, callbacks=())
+        >>> run.predict(x).shape, run.predict_proba(x).shape
+        (torch.Size([20]), torch.Size([20, 2]))
     """
 
-    network: nn.Module
-    likelihood: Likelihood
-    prior: Prior
+    model: Model
     record: RunRecord
+
+    @property
+    def network(self) -> nn.Module:
+        """The network."""
+        return self.model.network
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """The likelihood."""
+        return self.model.likelihood
+
+    @property
+    def prior(self) -> Prior:
+        """The prior."""
+        return self.model.prior
+
+    @property
+    def augment(self) -> Augmentation | None:
+        """The augmentation that the network averages over; None where it has none."""
+        return augmentation_of(self.network)
 
     @property
     def symmetries(self) -> list[Symmetry]:
@@ -68,6 +85,66 @@ class Run:
         """What each relaxed layer became; empty for a network without such layers, or where nothing was learned."""
         return self.record.layers
 
+    def predict(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+        """The most probable class of each datum, shape (N,); with a Gaussian likelihood the mean, shape (N, C).
+
+        Arguments:
+            x: The data, shape (N, ...), of any number.
+            num_samples: Augmentation samples per datum; None for as many as in training.
+        """
+        means = self.predict_proba(x, num_samples)
+        if isinstance(self.likelihood, Categorical):
+            return means.argmax(1)
+        return (means > 0.5).long() if isinstance(self.likelihood, Bernoulli) else means
+
+    @torch.no_grad()
+    def predict_proba(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+        """The probability of each class, shape (N, C); with a Gaussian likelihood the mean. Computed in batches.
+
+        Arguments:
+            x: The data, shape (N, ...), of any number.
+            num_samples: Augmentation samples per datum; None for as many as in training.
+        """
+        network, seed = self._sampled(num_samples), seed_for(self._seed, TEST)
+        index = torch.arange(len(x), device=x.device)
+        chunks = zip(x.split(TEST_BATCH), index.split(TEST_BATCH), strict=True)
+        batches = [IndexedBatch(part, rows, rows) for part, rows in chunks]
+        return torch.cat([self.likelihood.mean(outputs_of(network, batch, seed)) for batch in batches])
+
+    def evaluate(self, data: Data, num_samples: int | None = None) -> Metrics:
+        """Accuracy, negative log-likelihood and calibration error on data.
+
+        Arguments:
+            data: A pair of tensors, a `Dataset`, or an iterable of batches.
+            num_samples: Augmentation samples per datum; None for as many as in training.
+        """
+        return measure(self._sampled(num_samples), self.likelihood, data, self._seed)
+
+    def posterior(self, data: Data, curvature: Curvature | CurvatureName = "kron") -> Laplace:
+        """The Laplace posterior of the weights.
+
+        Arguments:
+            data: The training data.
+            curvature: The curvature, or its structure.
+        """
+        return Laplace(self.model, data, curvature)
+
+    def fit_more(self, train: Data | Augmented, epochs: int, **options: Any) -> "Run":
+        """Continue training from this state, and return the new run; the model is changed in place.
+
+        Settings are those of this run, without burn-in and warm-up. Optimizers start anew, and so do the cosines of the
+        learning rates; to continue an interrupted fit bit for bit, resume from its checkpoints instead.
+
+        Arguments:
+            train: The training data.
+            epochs: Further epochs.
+            options: Options of `fit`: `test`, `checkpoints`, `callbacks`, `seed`.
+        """
+        names = FitConfig().as_dict()
+        config = FitConfig().replace(**{name: self.record.config[name] for name in names})
+        start = config.replace(weights={"warmup_epochs": 0}, hyper={"burn_in": 0})
+        return fit(self.model, train, start, epochs=epochs, **options)
+
     def save(self, folder: str | Path) -> Path:
         """Return the folder, with `run.json`, `model.safetensors` and, with an augmentation, `augment.json` in it.
 
@@ -75,12 +152,9 @@ class Run:
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        tensors = tensors_of(self.network, self.likelihood, self.prior)
-        plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-        write_whole(folder / "model.safetensors", save(plain))
-        augment = _augmentation(self.network)
-        if augment is not None:
-            save_augmentation(augment, folder / "augment.json")
+        save_model(self.model, folder)
+        if self.augment is not None:
+            save_augmentation(self.augment, folder / "augment.json")
         else:
             (folder / "augment.json").unlink(missing_ok=True)
         if self.record.pruned is None:
@@ -88,165 +162,109 @@ class Run:
         write_run(self.record, folder / "run.json")
         return folder
 
+    @property
+    def _seed(self) -> int:
+        return int(self.record.config["seed"])
+
+    def _sampled(self, num_samples: int | None) -> nn.Module:
+        if num_samples is None or not isinstance(self.network, Resampling):
+            return self.network
+        return self.network.with_samples(num_samples)
+
     def __str__(self) -> str:
         """The table of symmetries, and that of relaxed layers where there are any."""
         return run_text(self.record)
 
 
-def epoch_record(
-    state: FitState,
-    log_likelihood: float,
-    evidence: Evidence | None,
-    judged: Evidence | None,
-    best: bool,
-    seconds: float,
-) -> Epoch:
-    """The record of the epoch that has just ended."""
-    augment = _augmentation(state.network)
-    widths = {} if augment is None else dict(zip(augment.names, augment.widths.tolist(), strict=True))
-    return Epoch(state.epoch, log_likelihood, widths, _precisions(state.prior), evidence, judged, seconds, best)
+def fit(
+    model: nn.Module | Model,
+    train: Data | Augmented,
+    config: FitConfig | None = None,
+    *,
+    test: Data | None = None,
+    checkpoints: Checkpoints | None = None,
+    callbacks: Sequence[Callback | Callable[[Epoch], None]] | None = None,
+    **settings: Any,
+) -> Run:
+    r"""Train a network together with its hyperparameters: weights on the log joint, the rest on the evidence.
 
-
-def described(state: FitState, batches: Batches, config: FitConfig, test: Data | None, seconds: float) -> Run:
-    """The finished fit with its record.
-
-    Arguments:
-        state: The state, its modules as they are to be kept.
-        batches: The training data.
-        config: The settings.
-        test: Test data, or None.
-        seconds: The time that training took.
-    """
-    first, augment = next(iter(batches)), _augmentation(state.network)
-    record = RunRecord(
-        title="fit",
-        config=config.as_dict() | {"parametrization": parametrization_of(state.network)},
-        versions=versions(),
-        symmetries=_symmetries(state.network, tuple(first.x.shape[1:])),
-        evidence=None if state.best is None else state.best.evidence,
-        test=None if test is None else measure(state.network, state.likelihood, test, config.seed),
-        baselines=[],
-        layers=_layers(state, batches, config),
-        history=list(state.history),
-        samples=None if augment is None else pictures_of(augment, _shown(batches, config.seed), config.seed),
-        coverage=_coverage(state, config),
-        correlation=_correlation(state.network),
-        true_widths={},
-        seconds=seconds,
-        notes=_notes(state, config),
-    )
-    return Run(state.network, state.likelihood, state.prior, record)
-
-
-@torch.no_grad()
-def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 0) -> Metrics:
-    """How well a network predicts data, a classification or not.
+    Each epoch is a pass of weight steps; after the burn-in a hyper step follows. The state with the best evidence,
+    evaluated under common noise, is the one that is kept. Everything random is a function of (seed, epoch, index), so
+    a run that is killed and resumed ends bit for bit as it would have ended. With an initialized `torch.distributed`
+    process group all processes pass the same data, and each reads its shard.
 
     Arguments:
-        network: The network, averaged or plain, in evaluation mode.
-        likelihood: The likelihood.
-        data: The data.
-        seed: The seed of the augmentation's noise.
+        model: A network, `Averaged` or plain, or a `Model` with likelihood and prior of your choice; trained in place,
+            and in evaluation mode afterwards.
+        train: A pair of tensors, a `Dataset`, or an iterable of batches that can be read more than once; in
+            `covary.data.Augmented` for a transform that only weight steps see.
+        config: The settings; by default the preset "layers" for a network with relaxed layers, else "images".
+        test: Data to evaluate the trained network on; nothing is learned or selected by them.
+        checkpoints: Where and how often to write checkpoints, and whether to resume from them; also written on SIGTERM
+            and Ctrl-C. None writes none.
+        callbacks: `Callback` objects, or functions of the record of each epoch. None prints progress to standard error;
+            () is silent.
+        settings: Top-level settings that differ from `config`: `epochs`, `seed`, `curvature`.
+
+    Example:
+        >>> x = torch.randn(20, 2)
+        >>> network = covary.Averaged(covary.networks.mlp(2, 4, 2), covary.augment.Rotation2d(), num_samples=2)
+        >>> run = covary.fit(network, (x, (x.norm(dim=1) > 1).long()), epochs=6, callbacks=())
+        >>> [symmetry.name for symmetry in run.symmetries]
+        ['rotation']
     """
-    outputs, targets, log_likelihood = [], [], 0.0
-    for batch in as_batches(data, TEST_BATCH):
-        found = outputs_of(network, batch, seed_for(seed, TEST))
-        log_likelihood += float(likelihood.log_prob(found, batch.y))
-        outputs.append(likelihood.mean(found))
-        targets.append(batch.y)
-    means, labels = torch.cat(outputs), torch.cat(targets)
-    classes = not labels.is_floating_point()
-    return Metrics(
-        accuracy=float((means.argmax(1) == labels).double().mean()) if classes else None,
-        nll=-log_likelihood / len(labels),
-        ece=ece(means, labels) if classes else None,
-        num_data=len(labels),
-        num_samples=network.num_samples if isinstance(network, SampleAveraging) else 1,
-    )
+    model = as_model(model)
+    config = _settings(model.network, config, settings)
+    return Run(model, train_model(model, train, config, test=test, checkpoints=checkpoints, callbacks=callbacks))
 
 
-def _notes(state: FitState, config: FitConfig) -> list[str]:
-    """What a reader must know, said as a warning too."""
-    unmoved = all(epoch.evidence is None for epoch in state.history) and config.hyper.estimator != "augerino"
-    notes = []
-    if state.hyper_optimizer is not None and unmoved:
-        notes.append(
-            f"No hyper step was taken: the burn-in has {config.hyper.burn_in} epochs of {config.epochs}, with a step "
-            f"every {config.hyper.every}. Widths and prior are those at the start; lower hyper.burn_in or raise epochs."
-        )
-    if config.weights.warmup_epochs >= config.epochs:
-        notes.append(
-            f"The weights never reached their learning rate: the warm-up has {config.weights.warmup_epochs} epochs of "
-            f"{config.epochs}. Lower weights.warmup_epochs or raise epochs."
-        )
-    for note in notes:
-        warnings.warn(note, stacklevel=3)
-    return notes
+def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module] | None = None) -> Run:
+    """Return the run that `run.save` or a command wrote, bit for bit.
 
+    Networks of `covary.networks`, `Averaged` or `Standardized` or not, are made again; of your own, pass the network.
+    Nothing that a record names is imported or executed.
 
-def _augmentation(network: nn.Module) -> Augmentation | None:
-    augment = getattr(network, "augment", None)
-    return augment if isinstance(augment, Augmentation) else None
+    Arguments:
+        folder: The folder of the run; or its file `pruned.safetensors`, for the pruned network.
+        network: The network that was fitted, with or without the wrappers around it, or a function that makes it, for a
+            network of your own; a `Model` for a likelihood of your own. Names and shapes have to be those of the run;
+            the numbers are replaced, in place.
 
-
-def _symmetries(network: nn.Module, shape: tuple[int, ...]) -> list[Symmetry]:
-    augment = _augmentation(network)
-    if augment is None:
-        return []
-    units = getattr(augment, "units", ("",) * len(augment.names))
-    image = shape if len(shape) == 3 else None
-    return [
-        Symmetry(name, width, unit, meaning(name, width, unit, image))
-        for name, width, unit in zip(augment.names, augment.widths.tolist(), units, strict=True)
-    ]
-
-
-def _precisions(prior: Prior) -> dict[str, float]:
-    """The precision of each group; of a group with many, their geometric mean."""
-    if prior.structure != "diagonal":
-        return dict(zip(prior.groups, prior.precision.tolist(), strict=True))
-    return mean_precisions(prior)
-
-
-def _correlation(network: nn.Module) -> list[list[float]] | None:
-    matrix = getattr(_augmentation(network), "correlation", None)
-    return matrix.tolist() if isinstance(matrix, Tensor) else None
-
-
-def _shown(batches: Batches, seed: int) -> IndexedBatch:
-    """A few data to look at, from anywhere: many sets are sorted by class. Of a stream, those that come first."""
-    if batches.read is None:
-        return next(iter(batches))
-    return next(iter(batches.subset(min(NUM_PICTURES, batches.num_data), seed_for(seed, SAMPLES))))
-
-
-def _coverage(state: FitState, config: FitConfig) -> list[Coverage]:
-    """How each weight enters the judged evidence: by its own rule in Kronecker form, else all of them alike."""
-    rows = coverage(state.network, state.model.weights).rows
-    judged = "kernel" if config.hyper.estimator == "kernel" else config.curvature
-    alike = {"full": "full", "diag": "diagonal", "kernel": "kernel"}.get(judged)
-    return [Coverage(row.name, list(row.shape), row.modules, alike or row.structure) for row in rows]
-
-
-def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]:
-    """What each relaxed layer became, under the noise of the judged evidence; none without learning.
-
-    The curvature is the settings', also where kernels have judged: these have no eigenvalues by weight.
+    Example:
+        >>> import tempfile
+        >>> x = torch.randn(20, 2)
+        >>> run = covary.fit(covary.networks.mlp(2, 4, 2), (x, (x[:, 0] > 0).long()), epochs=6, callbacks=())
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     loaded = covary.load(run.save(folder))
+        >>> torch.equal(loaded.predict_proba(x), run.predict_proba(x))
+        True
     """
-    if state.hyper_optimizer is None:
-        return []
-    model = replace(state.model, network=hyper_network(state.network, config))
-    curvature = Curvature(cast(CurvatureName, config.curvature), config.evaluation.probes)
-    seed, first = seed_for(config.seed, JUDGE), next(iter(batches))
-    found = summarize_layers(model, own_part(batches), curvature, probe_batch=first, seed=seed)
-    return [Layer(layer.name, layer.learned, list(layer.paths), *layer.errors) for layer in found]
+    path = Path(folder)
+    place = path if path.is_dir() else path.parent
+    record = read_run(place)
+    if not record.model:
+        raise StructureError(f"The record in '{place}' is without a model: it was not saved by a run. Save it again.")
+    given = network() if network is not None and not isinstance(network, nn.Module | Model) else network
+    model = load_model(record.model, place, given)
+    if path.name == PRUNED:
+        simple = load_pruned(model.network, place)
+        precisions = {} if record.pruned is None else record.pruned.precisions
+        model = Model(simple, model.likelihood, Prior(simple, precision=precisions | {"*": 1.0}))
+    return Run(model, record)
 
 
-def versions() -> dict[str, str]:
-    """The versions that a result depends on, and the number of threads."""
-    return {
-        "covary": version("covary"),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "threads": str(torch.get_num_threads()),
-    }
+def _settings(network: nn.Module, config: FitConfig | None, settings: Mapping[str, Any]) -> FitConfig:
+    """The settings of a fit, or an error that says where a setting of another name belongs."""
+    if config is None:
+        config = FitConfig.preset("layers" if relaxed_layers(network) else "images")
+    known = config.as_dict()
+    for name in settings:
+        if name in ("likelihood", "prior"):
+            raise StructureError(f"fit has no argument '{name}'. Pass covary.Model(network, likelihood, prior).")
+        groups = [group for group in known if isinstance(known[group], dict) and name in known[group]]
+        if groups:
+            where = " or ".join(f"'{group}.{name}'" for group in groups)
+            raise StructureError(
+                f"'{name}' is {where} of the settings. Pass config=FitConfig().replace({groups[0]}={{'{name}': ...}})."
+            )
+    return config.replace(**settings)

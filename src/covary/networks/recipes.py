@@ -1,0 +1,106 @@
+"""How a network of covary was made, as plain data: from the network to its recipe, and back.
+
+Nothing that a recipe names is imported or executed: names are looked up in the tables below.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from ..augment.export import from_json, to_json
+from ..errors import CovaryError, DataError, StructureError
+from .averaged import Averaged
+from .images import Standardized
+
+N = TypeVar("N", bound=nn.Module)
+Recipe = dict[str, Any]
+CUSTOM: Recipe = {"kind": "custom"}
+ACTIVATIONS = {kind.__name__: kind for kind in (nn.Tanh, nn.ReLU, nn.GELU, nn.SiLU, nn.ELU, nn.Softplus, nn.Sigmoid)}
+FACTORIES: dict[str, Callable[..., nn.Module]] = {}
+
+
+def recorded(factory: Callable[..., N]) -> Callable[..., N]:
+    """A factory that leaves its name and arguments on the network, unless an argument is not plain data."""
+    signature, name = inspect.signature(factory), factory.__name__
+
+    @wraps(factory)
+    def made(*arguments: Any, **options: Any) -> N:
+        network = factory(*arguments, **options)
+        bound = signature.bind(*arguments, **options)
+        bound.apply_defaults()
+        given = {key: _plain(value) for key, value in bound.arguments.items() if key != "generator"}
+        if all(value is not None for value in given.values()):
+            object.__setattr__(network, "recipe", {"kind": name, "arguments": given})
+        return network
+
+    FACTORIES[name] = made
+    return made
+
+
+def recipe_of(network: nn.Module) -> Recipe:
+    """The recipe of a network; that of a network of the user's own is {"kind": "custom"}."""
+    if isinstance(network, Averaged):
+        samples = {"num_samples": network.num_samples, "num_sets": network.num_sets}
+        return {
+            "kind": "averaged",
+            "network": recipe_of(network.network),
+            "augment": to_json(network.augment),
+            **samples,
+        }
+    if isinstance(network, Standardized):
+        return {"kind": "standardized", "network": recipe_of(network.network), "num_channels": network.mean.numel()}
+    return dict(getattr(network, "recipe", CUSTOM))
+
+
+def network_of(recipe: Mapping[str, Any], given: nn.Module | None = None) -> nn.Module:
+    """The network of a recipe, whose weights are to be filled in.
+
+    Arguments:
+        recipe: The recipe.
+        given: The network itself, or what its wrappers are around; needed where the recipe is "custom".
+    """
+    kind = recipe.get("kind")
+    if kind == "averaged":
+        if isinstance(given, Averaged):
+            return given
+        inner, augment = network_of(recipe["network"], given), from_json(recipe["augment"])
+        return Averaged(inner, augment, recipe["num_samples"], num_sets=recipe["num_sets"])
+    if kind == "standardized":
+        if isinstance(given, Standardized):
+            return given
+        ones = torch.ones(recipe["num_channels"])
+        return Standardized(network_of(recipe["network"], given), ones, ones)
+    if given is not None:
+        return given
+    if kind not in FACTORIES:
+        raise StructureError(
+            "The run does not say how its network is made: it is one of your own. Pass the network, or a function that "
+            "makes it, as in covary.load(folder, network)."
+        )
+    return _made(str(kind), recipe)
+
+
+def _made(kind: str, recipe: Mapping[str, Any]) -> nn.Module:
+    arguments = dict(recipe["arguments"])
+    if "activation" in arguments:
+        arguments["activation"] = ACTIVATIONS[arguments["activation"]]
+    if "image_shape" in arguments:
+        arguments["image_shape"] = tuple(arguments["image_shape"])
+    try:
+        with torch.random.fork_rng(devices=[]):  # weights that are replaced must not move the user's random state
+            return FACTORIES[kind](**arguments)
+    except CovaryError as error:
+        raise DataError(f"The network '{kind}' of the record cannot be made. {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it; None where it has none."""
+    if isinstance(value, int | float | str):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(entry, int) for entry in value):
+        return list(value)
+    return value.__name__ if value in ACTIVATIONS.values() else None

@@ -1,0 +1,192 @@
+"""The record of a fit: everything that a report says of it, as plain data."""
+
+import platform
+import warnings
+from dataclasses import replace
+from importlib.metadata import version
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from .._types import SampleAveraging
+from ..augment import Augmentation
+from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of
+from ..config import FitConfig
+from ..curvature import coverage
+from ..curvature.registry import Curvature, CurvatureName
+from ..distributed import own_part
+from ..evidence import parametrization_of
+from ..layer_summary import summarize_layers
+from ..likelihoods import Likelihood
+from ..posterior import ece
+from ..priors import Prior, mean_precisions
+from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry
+from ..records.words import meaning
+from .pictures import NUM_PICTURES, pictures_of
+from .schedule import JUDGE, SAMPLES, TEST, seed_for
+from .state import FitState
+from .steps import hyper_network
+from .storage import model_recipe
+
+TEST_BATCH = 500
+
+
+def epoch_record(
+    state: FitState,
+    log_likelihood: float,
+    evidence: Evidence | None,
+    judged: Evidence | None,
+    best: bool,
+    seconds: float,
+) -> Epoch:
+    """The record of the epoch that has just ended."""
+    augment = augmentation_of(state.network)
+    widths = {} if augment is None else dict(zip(augment.names, augment.widths.tolist(), strict=True))
+    return Epoch(state.epoch, log_likelihood, widths, _precisions(state.prior), evidence, judged, seconds, best)
+
+
+def described(state: FitState, batches: Batches, config: FitConfig, test: Data | None, seconds: float) -> RunRecord:
+    """The record of a finished fit.
+
+    Arguments:
+        state: The state, its modules as they are to be kept.
+        batches: The training data.
+        config: The settings.
+        test: Test data, or None.
+        seconds: The time that training took.
+    """
+    first, augment = next(iter(batches)), augmentation_of(state.network)
+    return RunRecord(
+        title="fit",
+        config=config.as_dict() | {"parametrization": parametrization_of(state.network)},
+        versions=versions(),
+        symmetries=_symmetries(state.network, tuple(first.x.shape[1:])),
+        evidence=None if state.best is None else state.best.evidence,
+        test=None if test is None else measure(state.network, state.likelihood, test, config.seed),
+        baselines=[],
+        layers=_layers(state, batches, config),
+        history=list(state.history),
+        samples=None if augment is None else pictures_of(augment, _shown(batches, config.seed), config.seed),
+        coverage=_coverage(state, config),
+        correlation=_correlation(state.network),
+        true_widths={},
+        seconds=seconds,
+        notes=_notes(state, config),
+        model=model_recipe(state.model),
+    )
+
+
+@torch.no_grad()
+def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 0) -> Metrics:
+    """How well a network predicts data, a classification or not.
+
+    Arguments:
+        network: The network, averaged or plain, in evaluation mode.
+        likelihood: The likelihood.
+        data: The data.
+        seed: The seed of the augmentation's noise.
+    """
+    outputs, targets, log_likelihood = [], [], 0.0
+    for batch in as_batches(data, TEST_BATCH):
+        found = outputs_of(network, batch, seed_for(seed, TEST))
+        log_likelihood += float(likelihood.log_prob(found, batch.y))
+        outputs.append(likelihood.mean(found))
+        targets.append(batch.y)
+    means, labels = torch.cat(outputs), torch.cat(targets)
+    classes = not labels.is_floating_point()
+    return Metrics(
+        accuracy=float((means.argmax(1) == labels).double().mean()) if classes else None,
+        nll=-log_likelihood / len(labels),
+        ece=ece(means, labels) if classes else None,
+        num_data=len(labels),
+        num_samples=network.num_samples if isinstance(network, SampleAveraging) else 1,
+    )
+
+
+def _notes(state: FitState, config: FitConfig) -> list[str]:
+    """What a reader must know, said as a warning too."""
+    unmoved = all(epoch.evidence is None for epoch in state.history) and config.hyper.estimator != "augerino"
+    notes = []
+    if state.hyper_optimizer is not None and unmoved:
+        notes.append(
+            f"No hyper step was taken: the burn-in has {config.hyper.burn_in} epochs of {config.epochs}, with a step "
+            f"every {config.hyper.every}. Widths and prior are those at the start; lower hyper.burn_in or raise epochs."
+        )
+    if config.weights.warmup_epochs >= config.epochs:
+        notes.append(
+            f"The weights never reached their learning rate: the warm-up has {config.weights.warmup_epochs} epochs of "
+            f"{config.epochs}. Lower weights.warmup_epochs or raise epochs."
+        )
+    for note in notes:
+        warnings.warn(note, stacklevel=3)
+    return notes
+
+
+def augmentation_of(network: nn.Module) -> Augmentation | None:
+    """The augmentation of a network; None where it has none."""
+    augment = getattr(network, "augment", None)
+    return augment if isinstance(augment, Augmentation) else None
+
+
+def _symmetries(network: nn.Module, shape: tuple[int, ...]) -> list[Symmetry]:
+    augment = augmentation_of(network)
+    if augment is None:
+        return []
+    units = getattr(augment, "units", ("",) * len(augment.names))
+    image = shape if len(shape) == 3 else None
+    return [
+        Symmetry(name, width, unit, meaning(name, width, unit, image))
+        for name, width, unit in zip(augment.names, augment.widths.tolist(), units, strict=True)
+    ]
+
+
+def _precisions(prior: Prior) -> dict[str, float]:
+    """The precision of each group; of a group with many, their geometric mean."""
+    if prior.structure != "diagonal":
+        return dict(zip(prior.groups, prior.precision.tolist(), strict=True))
+    return mean_precisions(prior)
+
+
+def _correlation(network: nn.Module) -> list[list[float]] | None:
+    matrix = getattr(augmentation_of(network), "correlation", None)
+    return matrix.tolist() if isinstance(matrix, Tensor) else None
+
+
+def _shown(batches: Batches, seed: int) -> IndexedBatch:
+    """A few data to look at, from anywhere: many sets are sorted by class. Of a stream, those that come first."""
+    if batches.read is None:
+        return next(iter(batches))
+    return next(iter(batches.subset(min(NUM_PICTURES, batches.num_data), seed_for(seed, SAMPLES))))
+
+
+def _coverage(state: FitState, config: FitConfig) -> list[Coverage]:
+    """How each weight enters the judged evidence: by its own rule in Kronecker form, else all of them alike."""
+    rows = coverage(state.network, state.model.weights).rows
+    judged = "kernel" if config.hyper.estimator == "kernel" else config.curvature
+    alike = {"full": "full", "diag": "diagonal", "kernel": "kernel"}.get(judged)
+    return [Coverage(row.name, list(row.shape), row.modules, alike or row.structure) for row in rows]
+
+
+def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]:
+    """What each relaxed layer became, under the noise of the judged evidence; none without learning.
+
+    The curvature is the settings', also where kernels have judged: these have no eigenvalues by weight.
+    """
+    if state.hyper_optimizer is None:
+        return []
+    model = replace(state.model, network=hyper_network(state.network, config))
+    curvature = Curvature(cast(CurvatureName, config.curvature), config.evaluation.probes)
+    seed, first = seed_for(config.seed, JUDGE), next(iter(batches))
+    found = summarize_layers(model, own_part(batches), curvature, probe_batch=first, seed=seed)
+    return [Layer(layer.name, layer.learned, list(layer.paths), *layer.errors) for layer in found]
+
+
+def versions() -> dict[str, str]:
+    """The versions that a result depends on, and the number of threads."""
+    return {
+        "covary": version("covary"),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "threads": str(torch.get_num_threads()),
+    }

@@ -1,0 +1,132 @@
+"""A model in the files of a run, and back: plain data in `run.json`, tensors in `model.safetensors`.
+
+Nothing that a record names is imported or executed. What is not of covary is passed to `load` by the user.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from .._files import write_whole
+from ..errors import DataError, StructureError
+from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from ..models import Model
+from ..networks.recipes import network_of, recipe_of
+from ..priors import Prior
+from .state import tensors_of
+
+MODEL = "model.safetensors"
+LIKELIHOODS: dict[str, Callable[[], Likelihood]] = {
+    "categorical": Categorical,
+    "gaussian": Gaussian,
+    "bernoulli": Bernoulli,
+}
+
+
+def model_recipe(model: Model) -> dict[str, Any]:
+    """How network, likelihood and prior are made, and which of their parameters are fixed, as plain data."""
+    kinds = {kind: name for name, kind in LIKELIHOODS.items()}
+    modules = _modules(model)
+    return {
+        "network": recipe_of(model.network),
+        "likelihood": kinds.get(type(model.likelihood), "custom"),
+        "prior": {"structure": _plain(model.prior.structure), "exclude": list(model.prior.exclude)},
+        "fixed": [
+            f"{place}/{name}"
+            for place, module in modules.items()
+            for name, parameter in module.named_parameters()
+            if not parameter.requires_grad
+        ],
+    }
+
+
+def save_model(model: Model, folder: Path) -> None:
+    """Write every parameter and buffer to `model.safetensors`."""
+    tensors = tensors_of(model.network, model.likelihood, model.prior)
+    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    write_whole(folder / MODEL, save(plain))
+
+
+def load_model(recipe: Mapping[str, Any], folder: Path, given: nn.Module | Model | None = None) -> Model:
+    """The model that `save_model` wrote, bit for bit, in evaluation mode.
+
+    Arguments:
+        recipe: What `model_recipe` said.
+        folder: The folder.
+        given: The user's own network, or model, of the same names and shapes; its numbers are replaced.
+    """
+    path = folder / MODEL
+    tensors = read_tensors(path)
+    own = given.network if isinstance(given, Model) else given
+    network = network_of(recipe["network"], own)
+    fill(network, {name.removeprefix("network/"): t for name, t in tensors.items() if name[:8] == "network/"}, path)
+    if isinstance(given, Model) and given.network is network:
+        model = given
+    else:
+        model = Model(network, _likelihood(recipe["likelihood"], given), _prior(recipe["prior"], network))
+    for place in ("likelihood", "prior"):
+        start = f"{place}/"
+        part = {name.removeprefix(start): t for name, t in tensors.items() if name.startswith(start)}
+        fill(_modules(model)[place], part, path)
+    for place, module in _modules(model).items():
+        for name, parameter in module.named_parameters():
+            parameter.requires_grad_(f"{place}/{name}" not in recipe["fixed"])
+    network.eval()
+    return model
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file, by name."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"'{path}' cannot be read as saved weights ({error}). Save the run again.") from error
+
+
+def fill(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Set the parameters and buffers of a module to saved tensors; raise `StructureError` if they do not fit."""
+    expected = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    found = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    for name in {**found, **expected}:
+        if expected.get(name) != found.get(name):
+            want, got = (shapes.get(name, "none") for shapes in (expected, found))
+            raise StructureError(
+                f"Expected '{name}' of shape {want}, as '{path}' has it, got {got} in the network. Pass the network "
+                "that the run was fitted with, wrapped as it was; its code may have changed since."
+            )
+    floating = next((tensor for tensor in tensors.values() if tensor.is_floating_point()), None)
+    if floating is not None:  # buffers that are not saved have the type of those that are
+        module.to(floating.dtype)
+    with torch.no_grad():
+        for name, tensor in module.state_dict(keep_vars=True).items():
+            if tensor.dtype != tensors[name].dtype:
+                tensor.data = torch.empty_like(tensor, dtype=tensors[name].dtype)
+            tensor.copy_(tensors[name])  # not the tensor of the file: kernels round otherwise in another layout
+
+
+def _likelihood(kind: str, given: nn.Module | Model | None) -> Likelihood:
+    if isinstance(given, Model):
+        return given.likelihood
+    if kind not in LIKELIHOODS:
+        raise StructureError("The run has a likelihood of your own. Pass covary.Model(network, likelihood) to load.")
+    return LIKELIHOODS[kind]()
+
+
+def _prior(recipe: Mapping[str, Any], network: nn.Module) -> Prior:
+    return Prior(network, recipe["structure"], exclude=recipe["exclude"])
+
+
+def _plain(structure: Any) -> Any:
+    """The structure of a prior as JSON has it."""
+    if not isinstance(structure, Mapping):
+        return structure
+    return {name: patterns if isinstance(patterns, str) else list(patterns) for name, patterns in structure.items()}
+
+
+def _modules(model: Model) -> dict[str, nn.Module]:
+    return {"network": model.network, "likelihood": cast(nn.Module, model.likelihood), "prior": model.prior}

@@ -1,0 +1,167 @@
+"""What a run saves is loaded in a new process, bit for bit; what a record says is never executed."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import covary
+from covary.errors import DataError, StructureError
+from covary.records import read_run, write_run
+from training_models import QUICK, averaged, everything, points
+
+SHORT = QUICK.replace(epochs=2, evaluation={"num_evaluations": 1})
+
+
+def images(num_data=12):
+    generator = torch.Generator().manual_seed(1)
+    return torch.rand(num_data, 1, 8, 8, generator=generator), torch.arange(num_data) % 2
+
+
+def own_network():
+    return nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 2))
+
+
+def relaxed():
+    return covary.networks.relaxed_network("f-fc+conv", 1, (1, 8, 8), 2)
+
+
+def standardized():
+    inner = covary.networks.Standardized(covary.networks.mlp(64, [3, 3], 2, nn.ReLU), torch.ones(1), 2 * torch.ones(1))
+    return covary.Averaged(inner, covary.augment.Affine2d(("rotation", "shift_x")), 2)
+
+
+def fitted(network, data=None, likelihood=None, prior=None):
+    config = SHORT if isinstance(network, covary.Averaged) else SHORT.replace(hyper={"num_data": None})
+    return covary.fit(covary.Model(network, likelihood, prior), data or points(), config, callbacks=())
+
+
+def assert_equal(loaded, run):
+    one, two = everything(loaded), everything(run)
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert loaded.record == run.record
+    assert type(loaded.likelihood) is type(run.likelihood)
+    assert loaded.prior.groups == run.prior.groups
+    assert [p.requires_grad for p in loaded.network.parameters()] == [p.requires_grad for p in run.network.parameters()]
+    assert not loaded.network.training
+
+
+@pytest.mark.parametrize("make", [averaged, standardized, relaxed, lambda: covary.networks.mlp(2, 4, 2)])
+def test_networks_of_ours_are_loaded_without_passing_anything(tmp_path, make):
+    data = images() if make in (standardized, relaxed) else points()
+    run = fitted(make(), data)
+    loaded = covary.load(run.save(tmp_path))
+    assert_equal(loaded, run)
+    assert torch.equal(loaded.predict_proba(data[0]), run.predict_proba(data[0]))
+
+
+def test_a_new_process_loads_the_same_bits(tmp_path):
+    run = fitted(averaged())
+    run.save(tmp_path)
+    code = (
+        "import sys, torch, covary; torch.set_default_dtype(torch.float64); "
+        "print(covary.load(sys.argv[1]).predict_proba(torch.ones(3, 2, dtype=torch.float64)).tolist())"
+    )
+    out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert json.loads(out.stdout) == run.predict_proba(torch.ones(3, 2)).tolist()
+
+
+def test_a_network_of_the_users_own_is_passed_as_it_is_or_as_its_constructor(tmp_path):
+    run = fitted(own_network())
+    run.save(tmp_path)
+    for given in (own_network(), own_network):
+        assert_equal(covary.load(tmp_path, given), run)
+    with pytest.raises(StructureError, match="one of your own. Pass the network"):
+        covary.load(tmp_path)
+    with pytest.raises(StructureError, match=r"'0.weight' of shape \(3, 2\), as .* got \(4, 2\)"):
+        covary.load(tmp_path, nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 2)))
+
+
+def test_the_wrappers_around_a_network_of_the_users_own_are_made_again(tmp_path):
+    run = fitted(covary.Averaged(own_network(), covary.augment.Rotation2d(0.3), 3))
+    run.save(tmp_path)
+    assert_equal(covary.load(tmp_path, own_network()), run)
+    assert_equal(covary.load(tmp_path, covary.Averaged(own_network(), covary.augment.Rotation2d(0.1), 3)), run)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "structure"),
+    [
+        (covary.Gaussian(0.5), "scalar"),
+        (covary.Gaussian(0.5, learn_sigma_noise=False), {"first": "0.*", "rest": ["2.*"]}),
+    ],
+)
+def test_likelihood_and_prior_are_loaded(tmp_path, likelihood, structure):
+    network = own_network()
+    x, _ = points()
+    prior = covary.Prior(network, structure, 2.0, exclude="0.bias" if structure == "scalar" else ())
+    prior.requires_grad_(structure == "scalar")
+    run = fitted(network, (x, x), likelihood, prior)
+    loaded = covary.load(run.save(tmp_path), own_network)
+    assert_equal(loaded, run)
+    for one, two in ((loaded.likelihood, run.likelihood), (loaded.prior, run.prior)):
+        assert [p.requires_grad for p in one.parameters()] == [p.requires_grad for p in two.parameters()]
+    assert loaded.predict(x).shape == (24, 2)
+
+
+class Tempered(covary.Categorical):
+    """A likelihood of the user's own."""
+
+
+def test_a_likelihood_of_the_users_own_is_passed_in_a_model(tmp_path):
+    run = fitted(averaged(), likelihood=Tempered(2.0))
+    run.save(tmp_path)
+    with pytest.raises(StructureError, match="likelihood of your own. Pass covary.Model"):
+        covary.load(tmp_path)
+    assert_equal(covary.load(tmp_path, covary.Model(averaged(), Tempered())), run)
+
+
+def test_nothing_named_in_a_record_is_executed(tmp_path):
+    run = fitted(averaged())
+    folder = run.save(tmp_path)
+    for kind in ("os:system", "built", "__import__"):
+        other = run.record.model | {"network": {"kind": kind, "arguments": {}}}
+        write_run(replace(run.record, model=other), folder / "run.json")
+        with pytest.raises(StructureError, match="one of your own"):
+            covary.load(folder)
+
+
+def test_what_cannot_be_loaded_is_said(tmp_path):
+    run = fitted(averaged())
+    folder = run.save(tmp_path)
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(record | {"version": 1}))
+    with pytest.raises(DataError, match="format version 1"):
+        covary.load(folder)
+    run.save(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(DataError, match="cannot be read as saved weights"):
+        covary.load(folder)
+
+
+def test_predictions_are_those_of_the_test_and_take_any_number_of_samples():
+    x, y = points(10, 3)
+    run = covary.fit(averaged(), points(), SHORT, test=(x, y), callbacks=())
+    assert float((run.predict(x) == y).double().mean()) == run.record.test.accuracy
+    assert run.evaluate((x, y)) == run.record.test
+    assert run.evaluate((x, y), num_samples=9).num_samples == 9
+    assert not torch.equal(run.predict_proba(x, num_samples=9), run.predict_proba(x))
+    torch.testing.assert_close(run.predict_proba(x).sum(1), torch.ones(10))
+    assert run.augment is run.network.augment
+    assert isinstance(run.posterior(points()), covary.Laplace)
+
+
+def test_training_is_continued_from_a_loaded_run(tmp_path):
+    run = fitted(averaged())
+    loaded = covary.load(run.save(tmp_path))
+    more = loaded.fit_more(points(), 3, callbacks=())
+    assert len(more.record.history) == 3
+    assert more.record.config["hyper"]["burn_in"] == 0
+    assert more.record.history[0].log_likelihood > run.record.history[0].log_likelihood
+    assert more.record.history[0].evidence is not None
+    assert read_run(more.save(tmp_path)) == more.record

@@ -70,7 +70,7 @@ def test_the_largest_number_is_a_number(path):
     assert read_run(damaged(path, lambda run: run.update(seconds=largest))).seconds == largest
 
 
-OPTIONAL = ("complete", "notes", "pruned")
+OPTIONAL = ("complete", "notes", "pruned", "model")
 REQUIRED = [f.name for f in dataclasses.fields(RunRecord) if f.name not in OPTIONAL]
 
 
@@ -104,7 +104,10 @@ def test_field_with_a_default_may_be_missing(path, name):
         ),
         (lambda run: run["symmetries"].append("rotation"), ".symmetries[6] must be Symmetry"),
         (lambda run: run["layers"].append({}), ".layers[4] lacks the field 'name'"),
-        (lambda run: run["layers"][1]["paths"][0].update(off=0), ".layers[1].paths[0].off must be bool; 0 came"),
+        (
+            lambda run: run["layers"][1]["paths"][0].update(inactive=0),
+            ".layers[1].paths[0].inactive must be bool; 0 came",
+        ),
         (lambda run: run["pruned"].update(removed="conv"), ".pruned.removed must be list"),
         (lambda run: run.update(color="red"), "unknown field 'color'"),
         (lambda run: run["test"].update({"f1\n": 1}), "name 'f1\\n'"),

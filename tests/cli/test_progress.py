@@ -30,7 +30,7 @@ def test_a_terminal_sees_epoch_evidence_and_the_two_largest_widths():
     assert "[rotated] digits" in text
     assert "epoch 11 of 60" in text
     assert "epoch 30 of 60" in text
-    assert f"log evidence {epoch.judged.log_evidence / 5000:.3f}" in text
+    assert f"log evidence {epoch.evaluated.log_evidence / 5000:.3f}" in text
     assert f"rotation {epoch.widths['rotation']:.2f}, horizontal scale {epoch.widths['scale_x']:.2f}" in text
     assert "shear" not in text
 

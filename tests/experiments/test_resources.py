@@ -104,8 +104,8 @@ def test_times_are_positive_and_add_up(tmp_path, estimator):
         tmp_path, fit=SETTINGS.replace(epochs=11, hyper={"burn_in": 2, "every": 3, "estimator": estimator})
     )
     needs = plan(settings, prepared(settings))
-    assert min(needs.epoch_seconds, needs.hyper_seconds, needs.judge_seconds) > 0
-    expected = 11 * needs.epoch_seconds + 3 * needs.hyper_seconds + needs.judge_seconds
+    assert min(needs.epoch_seconds, needs.hyper_seconds, needs.evaluation_seconds) > 0
+    expected = 11 * needs.epoch_seconds + 3 * needs.hyper_seconds + needs.evaluation_seconds
     assert needs.seconds == pytest.approx(expected)
 
 
@@ -143,7 +143,7 @@ def test_a_block_goes_through_whole_with_all_its_copies(tmp_path):
 def test_a_read_out_and_a_pruning_are_passes_too(tmp_path, prune, num_passes):
     settings = config(tmp_path, network="relaxed:conv:1", augment="none", prune=prune)
     needs = plan(settings, prepared(settings))
-    expected = 3 * needs.epoch_seconds + 2 * needs.hyper_seconds + num_passes * needs.judge_seconds
+    expected = 3 * needs.epoch_seconds + 2 * needs.hyper_seconds + num_passes * needs.evaluation_seconds
     assert needs.seconds == pytest.approx(expected)
 
 

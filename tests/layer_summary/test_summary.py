@@ -99,7 +99,7 @@ def test_a_path_is_off_when_all_its_tensors_are_biases_included(bias_precision, 
     network = relaxed_pair()
     patterns = {"0.paths.fc.weight": 1e12, "0.paths.fc.bias": bias_precision, "*": 1.0}
     first = summarize_layers(covary.Model(network, prior=Prior(network, precision=patterns)), noise())[0]
-    assert [path.off for path in first.paths] == [off, False]
+    assert [path.inactive for path in first.paths] == [off, False]
     assert first.learned == ("conv" if off else first.learned)
 
 
@@ -109,7 +109,7 @@ def test_a_threshold_is_in_units_of_the_layers_sum():
     paths = [
         summarize_layers(covary.Model(network, prior=prior), data, threshold=share)[0].paths[0] for share in (1e-9, 0.5)
     ]
-    assert [path.off for path in paths] == [False, True]
+    assert [path.inactive for path in paths] == [False, True]
     assert 1e-9 < paths[0].relative < 0.5
 
 

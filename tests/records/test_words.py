@@ -98,7 +98,7 @@ def of_layers(*layers: tuple[str, float]) -> str:
         dataclasses.replace(
             full_run().layers[0],
             learned=name,
-            paths=[layer_path(name, share, 10), layer_path("other", 1 - share, 10, off=share > 0.99)],
+            paths=[layer_path(name, share, 10), layer_path("other", 1 - share, 10, inactive=share > 0.99)],
         )
         for name, share in layers
     ]

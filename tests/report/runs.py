@@ -56,8 +56,8 @@ def epoch(number: int, burn_in: int, last: int) -> Epoch:
         f"module.{layer}.{part}": 10.0 ** (layer * progress) for layer in (1, 3) for part in ("weight", "bias")
     }
     estimate = evidence(-0.3 - 0.9 * math.exp(-number / 12)) if number > burn_in else None
-    judged = evidence(-0.31 - 0.9 * math.exp(-number / 12)) if number in (last // 2, last) else None
-    return Epoch(number, -0.3, widths, precisions, estimate, judged, 2.1 * number, judged is not None)
+    evaluated = evidence(-0.31 - 0.9 * math.exp(-number / 12)) if number in (last // 2, last) else None
+    return Epoch(number, -0.3, widths, precisions, estimate, evaluated, 2.1 * number, evaluated is not None)
 
 
 @cache
@@ -77,10 +77,10 @@ def pictures(num_images: int = 4, num_versions: int = 6) -> Pictures:
     return Pictures(list(shown.shape), base64.b64encode(pixels).decode(), labels, flat)
 
 
-def layer_path(name: str, share: float, num_params: int, off: bool = False) -> LayerPath:
-    precisions = {"weight": 3.6e6 if off else 0.075, "bias": 2.1e6 if off else 14.5}
-    norm = 1e-5 if off else 10.7
-    return LayerPath(name, num_params, precisions, norm, 0.8 * share * num_params, 0.8 * share, share, off)
+def layer_path(name: str, share: float, num_params: int, inactive: bool = False) -> LayerPath:
+    precisions = {"weight": 3.6e6 if inactive else 0.075, "bias": 2.1e6 if inactive else 14.5}
+    norm = 1e-5 if inactive else 10.7
+    return LayerPath(name, num_params, precisions, norm, 0.8 * share * num_params, 0.8 * share, share, inactive)
 
 
 def layers() -> list[Layer]:
@@ -243,10 +243,10 @@ RUNS = {
     "no evidence": lambda: dataclasses.replace(
         full_run(),
         evidence=None,
-        history=[dataclasses.replace(e, evidence=None, judged=None, best=False) for e in full_run().history],
+        history=[dataclasses.replace(e, evidence=None, evaluated=None, best=False) for e in full_run().history],
     ),
-    "nothing judged": lambda: dataclasses.replace(
-        full_run(), history=[dataclasses.replace(e, judged=None, best=False) for e in full_run().history]
+    "nothing evaluated": lambda: dataclasses.replace(
+        full_run(), history=[dataclasses.replace(e, evaluated=None, best=False) for e in full_run().history]
     ),
     "hostile": hostile_run,
 }

@@ -23,7 +23,7 @@ QUIET = ("background-networking", "component-update", "sync", "quic", "gpu", "de
 FLAGS = ["--headless", "--no-sandbox", "--no-first-run", *(f"--disable-{part}" for part in QUIET)]
 VIEW = ["--window-size=1400,1000", "--virtual-time-budget=10000"]
 WIDTHS = (1280, 390)
-PAGES = ["full", "bare", "one symmetry", "one epoch", "nothing judged", "eight symmetries", "hostile", "layers"]
+PAGES = ["full", "bare", "one symmetry", "one epoch", "nothing evaluated", "eight symmetries", "hostile", "layers"]
 SECTIONS = {"learned", "moved", "looks", "evidence", "test", "coverage", "notes", "settings"}
 FIGURES = {"widths", "correlation", "architecture", "trajectories", "precisions", "pictures", "flow", "evidence"}
 SCRIPT = "<script>document.title = 'a script ran'</script></body>"

@@ -37,7 +37,7 @@ def test_comparable_runs_give_no_warning():
     [
         (lambda: other_evidence(num_data=100), "numbers of data (100, 5000)"),
         (lambda: other_evidence(curvature="full"), "different curvatures (full, kron)"),
-        (lambda: other_evidence(columns="1"), "different probes (1, exact)"),
+        (lambda: other_evidence(probes="1"), "different probes (1, exact)"),
         (lambda: titled("b", -0.4, config={"data": "mnist"}), "by the setting data ('mnist', 'mnist-mini')"),
         (
             lambda: titled("b", -0.4, config=full_run().config | {"parametrization": "WeightNorm of 0.weight"}),

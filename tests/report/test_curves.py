@@ -48,15 +48,15 @@ def test_evidence_is_per_datum_and_its_terms_add_up():
     assert values[0] == pytest.approx([sum(terms) for terms in zip(*values[1:], strict=True)])
 
 
-def test_judged_states_are_dots_and_the_kept_one_a_star():
+def test_evaluated_states_are_dots_and_the_kept_one_a_star():
     for panel in evidence_figure(full_run()).axes:
-        judged, kept = panel.lines[1:3]
-        assert list(judged.get_xdata()) == [30, 60]
+        evaluated, kept = panel.lines[1:3]
+        assert list(evaluated.get_xdata()) == [30, 60]
         assert list(kept.get_xdata()) == [60]
 
 
 def test_the_legend_names_only_what_is_drawn():
-    shown = texts(evidence_figure(SPARSE["nothing judged"]()))
+    shown = texts(evidence_figure(SPARSE["nothing evaluated"]()))
     assert "estimate of a hyper step" in shown
     assert not {"evaluation", "selected"} & set(shown)
     assert {"evaluation", "selected"} <= set(texts(evidence_figure(full_run())))

@@ -31,15 +31,15 @@ def test_fit_returns_the_trained_modules_and_a_record():
     assert not network.training
     assert [epoch.epoch for epoch in run.record.history] == [1, 2, 3, 4]
     assert [epoch.evidence is None for epoch in run.record.history] == [True, False, False, False]
-    assert [epoch.judged is not None for epoch in run.record.history] == [False, True, False, True]
-    assert run.evidence.log_evidence == max(e.judged.log_evidence for e in run.record.history if e.judged)
+    assert [epoch.evaluated is not None for epoch in run.record.history] == [False, True, False, True]
+    assert run.evidence.log_evidence == max(e.evaluated.log_evidence for e in run.record.history if e.evaluated)
     assert run.symmetries[0].name == "rotation"
     assert run.record.test.num_data == 10
     assert "rotation" in str(run)
 
 
-def test_the_state_that_is_left_is_the_best_judged_one():
-    """With a rate that drives the widths astray the first judgement is the best, and it is the one kept."""
+def test_the_state_that_is_left_is_the_best_evaluated_one():
+    """With a rate that drives the widths astray the first evaluation is the best, and it is the one kept."""
     config = QUICK.replace(
         epochs=8,
         hyper={"burn_in": 0, "augment_lr": 3.0, "augment_lr_min": 3.0},
@@ -47,11 +47,11 @@ def test_the_state_that_is_left_is_the_best_judged_one():
         weights={"lr": 1.0},
     )
     run = covary.fit(averaged(), points(), config, callbacks=())
-    judged = [epoch for epoch in run.record.history if epoch.judged]
-    best = max(judged, key=lambda epoch: epoch.judged.log_evidence)
+    evaluated = [epoch for epoch in run.record.history if epoch.evaluated]
+    best = max(evaluated, key=lambda epoch: epoch.evaluated.log_evidence)
     assert best.epoch < 8, "the run must have gone astray for this to test anything"
     assert run.network.augment.widths.tolist() == list(best.widths.values())
-    assert run.evidence == best.judged
+    assert run.evidence == best.evaluated
 
 
 def test_rotation_is_learned_where_labels_ignore_it():
@@ -241,7 +241,7 @@ def test_images_of_sorted_data_are_shown_from_all_classes(generator):
         ({"hyper.estimator": "kernel"}, ["kernel"] * 3),
     ],
 )
-def test_coverage_is_that_of_the_judged_evidence_and_of_the_weights_in_it(settings, structures):
+def test_coverage_is_that_of_the_evaluated_evidence_and_of_the_weights_in_it(settings, structures):
     network = averaged()
     prior = covary.Prior(network, exclude=["network.1.bias"])
     run = covary.fit(

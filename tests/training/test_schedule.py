@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from covary.training.schedule import cosine, hyper_progress, is_hyper_epoch, is_judged_epoch, seed_for, warmth
+from covary.training.schedule import cosine, hyper_progress, is_evaluated_epoch, is_hyper_epoch, seed_for, warmth
 from training_models import PLAIN
 
 
@@ -33,26 +33,26 @@ def test_hyper_progress_ends_at_one_with_the_last_epoch():
     assert hyper_progress(12, config) == 1.0
 
 
-@pytest.mark.parametrize("judgements", [1, 2, 3, 5])
+@pytest.mark.parametrize("evaluations", [1, 2, 3, 5])
 @pytest.mark.parametrize("epochs", [1, 4, 20, 61])
-def test_the_last_epoch_is_judged_and_there_are_as_many_as_asked(judgements, epochs):
+def test_the_last_epoch_is_evaluated_and_there_are_as_many_as_asked(evaluations, epochs):
     config = PLAIN.replace(
-        epochs=epochs, hyper={"burn_in": min(3, epochs - 1)}, evaluation={"num_evaluations": judgements}
+        epochs=epochs, hyper={"burn_in": min(3, epochs - 1)}, evaluation={"num_evaluations": evaluations}
     )
-    judged = [epoch for epoch in range(1, epochs + 1) if is_judged_epoch(epoch, config)]
-    assert judged[-1] == epochs
-    assert len(judged) == min(judgements, epochs - config.hyper.burn_in)
-    assert judged[0] > config.hyper.burn_in
+    evaluated = [epoch for epoch in range(1, epochs + 1) if is_evaluated_epoch(epoch, config)]
+    assert evaluated[-1] == epochs
+    assert len(evaluated) == min(evaluations, epochs - config.hyper.burn_in)
+    assert evaluated[0] > config.hyper.burn_in
 
 
-def test_a_run_that_ends_in_its_burn_in_is_judged_at_its_end():
+def test_a_run_that_ends_in_its_burn_in_is_evaluated_at_its_end():
     config = PLAIN.replace(epochs=4, hyper={"burn_in": 10})
-    assert [epoch for epoch in range(1, 5) if is_judged_epoch(epoch, config)] == [4]
+    assert [epoch for epoch in range(1, 5) if is_evaluated_epoch(epoch, config)] == [4]
 
 
-def test_no_judgement_where_none_is_asked():
+def test_no_evaluation_where_none_is_asked():
     config = PLAIN.replace(epochs=5, hyper={"burn_in": 0}, evaluation={"num_evaluations": 0})
-    assert not any(is_judged_epoch(epoch, config) for epoch in range(1, 6))
+    assert not any(is_evaluated_epoch(epoch, config) for epoch in range(1, 6))
 
 
 def test_seeds_differ_by_use_and_number():

@@ -8,9 +8,9 @@ from covary.batches import IndexedBatch, as_batches
 from covary.errors import NumericalError, StructureError
 from covary.hypergrad.partition import partition_pass
 from covary.training import steps
-from covary.training.schedule import HYPER, JUDGE, WEIGHTS, seed_for
+from covary.training.schedule import EVALUATE, HYPER, WEIGHTS, seed_for
 from covary.training.state import initial_state
-from covary.training.steps import _climb, hyper_step, judge, weight_step
+from covary.training.steps import _climb, evaluate, hyper_step, weight_step
 from training_models import QUICK, averaged, points
 
 
@@ -77,17 +77,17 @@ def test_hyper_step_moves_by_the_rate_along_the_gradient_of_the_evidence(state):
     assert not torch.equal(moved["augment.raw_widths"], before["augment.raw_widths"])
 
 
-def test_hyper_steps_and_judgements_may_take_more_samples(state):
+def test_hyper_steps_and_evaluation_may_take_more_samples(state):
     config = QUICK.replace(hyper={"num_samples": 7})
     x, y = points()
     state.epoch = 2
     many = state.network.with_samples(7)
     seed = seed_for(config.seed, HYPER, 2)
     expected = covary.hypergrad.two_pass(covary.Model(many, state.likelihood, state.prior), (x, y), seed=seed).terms
-    judged = covary.log_evidence(
-        covary.Model(many, state.likelihood, state.prior), (x, y), seed=seed_for(config.seed, JUDGE)
+    evaluated = covary.log_evidence(
+        covary.Model(many, state.likelihood, state.prior), (x, y), seed=seed_for(config.seed, EVALUATE)
     )
-    assert judge(state, as_batches((x, y), 8), config).log_evidence == pytest.approx(float(judged.log_evidence))
+    assert evaluate(state, as_batches((x, y), 8), config).log_evidence == pytest.approx(float(evaluated.log_evidence))
     assert hyper_step(state, as_batches((x, y), 8), config).log_evidence == pytest.approx(float(expected.log_evidence))
     assert state.network.num_samples == 3
 
@@ -101,15 +101,15 @@ def test_hyper_step_leaves_weights_and_their_gradients_alone(state):
     assert all(weight.grad is None for weight in weights.values())
 
 
-def test_judgements_share_their_noise(state):
+def test_evaluation_share_their_noise(state):
     batches = as_batches(points(), 8)
     state.epoch = 1
-    first = judge(state, batches, QUICK)
+    first = evaluate(state, batches, QUICK)
     state.epoch = 3
-    assert judge(state, batches, QUICK) == first
-    terms = covary.log_evidence(state.model, points(), seed=seed_for(QUICK.seed, JUDGE))
+    assert evaluate(state, batches, QUICK) == first
+    terms = covary.log_evidence(state.model, points(), seed=seed_for(QUICK.seed, EVALUATE))
     assert first.log_evidence == pytest.approx(float(terms.log_evidence), rel=1e-12)
-    assert first.columns == "exact"
+    assert first.probes == "exact"
 
 
 def test_the_bound_takes_its_copies_in_one_even_set(state, monkeypatch):
@@ -140,15 +140,14 @@ def test_the_kernel_estimator_moves_everything_and_raises_its_bound(state):
     config = QUICK.replace(hyper={"estimator": "kernel", "num_prior_steps": 10, "num_data": 5})
     batches = as_batches(points(), 8)
     before = {name: p.detach().clone() for name, p in state.hyperparameters().items()}
-    bounds = [judge(state, batches, config)]
+    bounds = [evaluate(state, batches, config)]
     for epoch in range(2, 8):
         state.epoch = epoch
         hyper_step(state, batches, config)
-    bounds.append(judge(state, batches, config))
+    bounds.append(evaluate(state, batches, config))
     assert bounds[1].log_evidence > bounds[0].log_evidence
     assert all(
-        (bound.curvature, bound.columns, bound.num_data) == ("kernel", "one output, blocks of 5", 24)
-        for bound in bounds
+        (bound.curvature, bound.probes, bound.num_data) == ("kernel", "one output, blocks of 5", 24) for bound in bounds
     )
     assert all(not torch.equal(before[name], p) for name, p in state.hyperparameters().items())
 
@@ -162,10 +161,12 @@ def test_the_kernel_estimator_reads_every_datum_once_in_blocks(state, monkeypatc
         return partition_pass(model, batches, parts, **named)
 
     monkeypatch.setattr(steps, "partition_pass", spy)
-    record = judge(state, as_batches(points(), 8), QUICK.replace(hyper={"estimator": "kernel", "num_data": hyper_data}))
+    record = evaluate(
+        state, as_batches(points(), 8), QUICK.replace(hyper={"estimator": "kernel", "num_data": hyper_data})
+    )
     assert sorted(position for block in blocks for position in block) == list(range(24))
     assert max(map(len, blocks)) == min(hyper_data or 100, 24)
-    exact = covary.log_evidence(state.model, points(), seed=seed_for(0, JUDGE))
+    exact = covary.log_evidence(state.model, points(), seed=seed_for(0, EVALUATE))
     assert record.log_likelihood == pytest.approx(float(exact.log_likelihood), rel=1e-12)
 
 
@@ -214,11 +215,11 @@ def test_a_gradient_that_is_not_finite_is_an_error_and_moves_nothing(state):
     assert torch.equal(parameters["augment.raw_widths"], before)
 
 
-def test_judgements_by_sketches_share_them(state):
+def test_evaluation_by_probes_share_them(state):
     batches, config = as_batches(points(), 8), QUICK.replace(evaluation={"probes": 2})
-    first = judge(state, batches, config)
-    assert (judge(state, batches, config), first.columns) == (first, "2")
-    seed = seed_for(config.seed, JUDGE)
+    first = evaluate(state, batches, config)
+    assert (evaluate(state, batches, config), first.probes) == (first, "2")
+    seed = seed_for(config.seed, EVALUATE)
     sketched, exact = (
         covary.log_evidence(state.model, points(), covary.Curvature(probes=probes), seed=seed)
         for probes in (2, "exact")

@@ -304,7 +304,7 @@ def _print_estimate(config: ExperimentConfig, as_json: bool) -> None:
     times = {
         "an epoch": found.epoch_seconds,
         "a hyper step": found.hyper_seconds,
-        "an evaluation of the evidence": found.judge_seconds,
+        "an evaluation of the evidence": found.evaluation_seconds,
         "the whole run, about": found.seconds,
     }
     rows = [

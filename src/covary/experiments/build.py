@@ -158,7 +158,7 @@ def _augerino(config: ExperimentConfig, task: Task) -> Start:
 
 
 def _map(config: ExperimentConfig, task: Task) -> Start:
-    """No augmentation, precisions fixed at 1 (a weight decay of 1/N): the evidence is judged once, never followed."""
+    """No augmentation, precisions fixed at 1 (a weight decay of 1/N): the evidence is evaluated, never followed."""
     network = _network(config, task)
     prior = Prior(network, config.prior).requires_grad_(False)
     for parameter in hyperparameters_of(network, prior.weights(network)).values():

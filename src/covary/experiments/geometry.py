@@ -39,7 +39,7 @@ from ..likelihoods import Categorical
 from ..priors import Prior
 from ..records import Claim, RunRecord, Study, read_run
 from ..training import versions
-from ..training.schedule import JUDGE, seed_for
+from ..training.schedule import EVALUATE, seed_for
 from ..training.storage import load_model
 from .build import model, prepared
 
@@ -168,7 +168,7 @@ def _saved(run: RunRecord, folder: Path, num_images: int | None, data_dir: str |
     copies = network.num_samples if isinstance(network, SampleAveraging) else 1
     number = min(num_images or max(ROWS // copies, 1), len(task.dataset.x_train))
     x, y = (tensor[:number] for tensor in task.dataset.train)
-    return Saved(network, prior, IndexedBatch(x, y, torch.arange(number)), seed_for(config.fit.seed, JUDGE))
+    return Saved(network, prior, IndexedBatch(x, y, torch.arange(number)), seed_for(config.fit.seed, EVALUATE))
 
 
 def _config(run: RunRecord, folder: Path, data_dir: str | None) -> ExperimentConfig:

@@ -29,7 +29,7 @@ from ..networks.named import outline
 from ..priors import Prior, weights_of
 from ..training.schedule import is_hyper_epoch
 from ..training.state import initial_state
-from ..training.steps import block_size, hyper_step, judge, weight_step
+from ..training.steps import block_size, evaluate, hyper_step, weight_step
 from .build import Task, model
 
 PROBE_DATA = 100
@@ -56,7 +56,7 @@ class Plan:
         available_bytes: What this machine has to spare now.
         epoch_seconds: One epoch of weight steps, from a probe.
         hyper_seconds: One hyper step, from a probe.
-        judge_seconds: One judgement, from a probe.
+        evaluation_seconds: One evaluation, from a probe.
         seconds: The whole run, without baselines.
     """
 
@@ -73,7 +73,7 @@ class Plan:
     available_bytes: int
     epoch_seconds: float | None = None
     hyper_seconds: float | None = None
-    judge_seconds: float | None = None
+    evaluation_seconds: float | None = None
     seconds: float | None = None
 
 
@@ -87,14 +87,14 @@ def plan(config: ExperimentConfig, task: Task) -> Plan:
     needs = _needs(config, task)
     if needs.total_bytes > needs.available_bytes:
         return needs
-    epoch, hyper, judged = _probe(config, task)
+    epoch, hyper, evaluated = _probe(config, task)
     settings = config.fit
     num_hyper = sum(is_hyper_epoch(number, settings) for number in range(1, settings.epochs + 1))
-    # a layer summary of relaxed layers costs as much as a judgement, a pruning as two
+    # a layer summary of relaxed layers costs as much as a evaluation, a pruning as two
     read_out = 1 if relaxed_layers(model(config, task)) else 0
-    num_judged = settings.evaluation.num_evaluations + read_out + (0 if config.prune is None else 2)
-    total = settings.epochs * epoch + num_hyper * hyper + num_judged * judged
-    return replace(needs, epoch_seconds=epoch, hyper_seconds=hyper, judge_seconds=judged, seconds=total)
+    num_evaluated = settings.evaluation.num_evaluations + read_out + (0 if config.prune is None else 2)
+    total = settings.epochs * epoch + num_hyper * hyper + num_evaluated * evaluated
+    return replace(needs, epoch_seconds=epoch, hyper_seconds=hyper, evaluation_seconds=evaluated, seconds=total)
 
 
 def require_memory(config: ExperimentConfig, task: Task) -> None:
@@ -250,9 +250,9 @@ def _activations(network: nn.Module, x: torch.Tensor) -> int:
 
 
 def _probe(config: ExperimentConfig, task: Task) -> tuple[float, float, float]:
-    """Seconds of an epoch, of a hyper step and of a judgement, scaled from a few data to all.
+    """Seconds of an epoch, of a hyper step and of a evaluation, scaled from a few data to all.
 
-    Eigen-decompositions do not grow with the data, so a judgement's and a hyper step's are taken at two sizes.
+    Eigen-decompositions do not grow with the data, so a evaluation's and a hyper step's are taken at two sizes.
     """
     network = model(config, task)
     settings = config.fit.replace(hyper={"num_data": None})
@@ -266,17 +266,17 @@ def _probe(config: ExperimentConfig, task: Task) -> tuple[float, float, float]:
     epoch = _seconds(partial(weight_step, state, batch, few, num_data, settings)) * num_data / few
     state.epoch = settings.hyper.burn_in + 1
     times = {number: _seconds(partial(hyper_step, state, batches[number], settings)) for number in (half, few)}
-    judged = {number: _seconds(partial(judge, state, batches[number], settings)) for number in (half, few)}
+    evaluated = {number: _seconds(partial(evaluate, state, batches[number], settings)) for number in (half, few)}
     if settings.hyper.estimator == "stochastic":  # it reads M data, however many there are
-        return epoch, times[few], _extrapolated(judged, num_data)
+        return epoch, times[few], _extrapolated(evaluated, num_data)
     if settings.hyper.estimator == "kernel":  # block after block, and steps on an augmentation, which read M data each
-        growing = judged[few] if isinstance(network, Averaged) else times[few]
+        growing = evaluated[few] if isinstance(network, Averaged) else times[few]
         hyper = growing * num_data / few + max(times[few] - growing, 0.0)
-        return epoch, hyper, judged[few] * num_data / few
+        return epoch, hyper, evaluated[few] * num_data / few
     second = min(config.fit.hyper.num_data or num_data, num_data)
     # a hyper step is one pass over all data and, for each step on the augmentation, a dearer one over M
     share = (1 + 2 * config.fit.hyper.num_steps * second / num_data) / (1 + 2 * config.fit.hyper.num_steps)
-    return epoch, share * _extrapolated(times, num_data), _extrapolated(judged, num_data)
+    return epoch, share * _extrapolated(times, num_data), _extrapolated(evaluated, num_data)
 
 
 def _extrapolated(times: dict[int, float], num_data: int) -> float:

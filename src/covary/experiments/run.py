@@ -22,7 +22,7 @@ from ..records import Pictures, Pruning, RunRecord, read_run
 from ..records.words import flat_settings
 from ..training import Callback, Run, is_first, measure
 from ..training.checkpoint import checkpoint_files
-from ..training.schedule import JUDGE, seed_for
+from ..training.schedule import EVALUATE, seed_for
 from ..training.steps import evidence_record, hyper_network
 from .build import Session, Task, check_baselines, learn, model, prepared, run_baseline, silent
 from .resources import require_memory
@@ -92,7 +92,7 @@ def _check_prune(config: ExperimentConfig, task: Task) -> None:
 
 def _pruned(threshold: float, learned: Run, config: ExperimentConfig, task: Task, out: Path) -> Pruning:
     """What came of taking paths out; the simpler network lies in the folder."""
-    seed, fit = seed_for(config.fit.seed, JUDGE), config.fit
+    seed, fit = seed_for(config.fit.seed, EVALUATE), config.fit
     simple = prune(
         Model(hyper_network(learned.network, fit), learned.likelihood, learned.prior),
         own_part(as_batches(task.dataset.train, fit.weights.batch_size)),

@@ -111,7 +111,7 @@ def prune(
     removed, precisions = [], dict(model.prior.shifts())
     for name, paths in summaries.items():
         kept = largest(paths)
-        for path in (path.name for path in paths if path.off and path.name != kept):
+        for path in (path.name for path in paths if path.inactive and path.name != kept):
             del _layer(simple, name).paths[path]
             removed.append(f"{name}.{path}")
     replaced = [path for name in layers for path in _made_stationary(simple, name, precisions)]

@@ -146,7 +146,7 @@ def path_summaries(
                 effective=sum((gamma[name] for name in tensors), 0.0),
                 normalized=normalized[path],
                 relative=normalized[path] / total if total else 0.0,
-                off=not _has_uncovered(module.paths[path], tensors)
+                inactive=not _has_uncovered(module.paths[path], tensors)
                 and all(gamma[name] / weight.numel() < threshold * total for name, weight in tensors.items()),
             )
             for path, tensors in members.items()

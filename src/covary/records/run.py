@@ -33,7 +33,7 @@ class Evidence:
         log_evidence: The sum.
         num_data: How many data it is the evidence of.
         curvature: "kron", "kron-traced", "full", "diag" or "kernel".
-        columns: "exact", or the number of sketches as a word; of a bound by kernels what it draws, and its blocks.
+        probes: "exact", or the number of random probes as a string; of a bound by kernels, its outputs and blocks.
         gradient_norm: The norm of the gradient of the log joint: zero at a mode. None where it was not computed.
     """
 
@@ -43,7 +43,7 @@ class Evidence:
     log_evidence: float
     num_data: int
     curvature: str
-    columns: str
+    probes: str
     gradient_norm: float | None = None
 
 
@@ -76,9 +76,9 @@ class Epoch:
         widths: The widths after it, by name.
         precisions: The prior's precisions after it, by group (the geometric mean of a group that has many).
         evidence: The estimate that the hyper step moved along, or None where there was no hyper step.
-        judged: The evidence under common noise, by which states are compared, where it was computed.
+        evaluated: The evidence under common noise, by which states are compared, where it was computed.
         seconds: The time since the start of the run, over all its sessions.
-        best: Whether the state after it is the best judged so far.
+        best: Whether the state after it is the best evaluated so far.
     """
 
     epoch: int
@@ -86,7 +86,7 @@ class Epoch:
     widths: dict[str, float]
     precisions: dict[str, float]
     evidence: Evidence | None
-    judged: Evidence | None
+    evaluated: Evidence | None
     seconds: float
     best: bool
 
@@ -161,8 +161,8 @@ class LayerPath:
         effective: Its effective number of parameters γ, between 0 and P.
         normalized: γ / P.
         relative: Its share of the layer's sum of normalized numbers.
-        off: Whether the normalized number of each of its tensors, biases included, is below the threshold in units of
-            that sum. Its relative number then is, too.
+        inactive: Whether the normalized number of each of its tensors, biases included, is below the threshold in units
+            of that sum; then its relative number is, too.
     """
 
     name: str
@@ -172,7 +172,7 @@ class LayerPath:
     effective: float
     normalized: float
     relative: float
-    off: bool
+    inactive: bool
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def layer_rows(run: RunRecord) -> Rows:
     for name, layer in zip(layer_names(run), run.layers, strict=True):
         errors = [_error(layer.shift_error), *([_error(layer.turn_error)] if turned else [])]
         for path in layer.paths:
-            mark = " ◀" if path.name == layer.learned else " (inactive)" if path.off else ""
+            mark = " ◀" if path.name == layer.learned else " (inactive)" if path.inactive else ""
             numbers = [f"{100 * path.relative:.2f}", f"{path.effective:.1f}", str(path.num_params)]
             amounts = [path_precision(path.precisions), f"{path.weight_norm:.2g}"]
             rows.append([name, path.name + mark, *numbers, *amounts, *errors])

@@ -172,7 +172,7 @@ def _became(run: RunRecord) -> str:
 def _type(layer: Layer) -> str:
     """What a layer has become; mostly, where another path is still on."""
     name = TYPES.get(layer.learned, short(layer.learned, 40))
-    alone = all(path.off for path in layer.paths if path.name != layer.learned)
+    alone = all(path.inactive for path in layer.paths if path.name != layer.learned)
     return name if alone else f"mostly {name}"
 
 

@@ -85,8 +85,8 @@ def evidence_figure(run: RunRecord) -> Figure:
         4
     """
     estimates = [(epoch.epoch, epoch.evidence) for epoch in run.history if epoch.evidence is not None]
-    judged = [(epoch.epoch, epoch.judged) for epoch in run.history if epoch.judged is not None]
-    if not estimates and not judged:
+    evaluations = [(epoch.epoch, epoch.evaluated) for epoch in run.history if epoch.evaluated is not None]
+    if not estimates and not evaluations:
         return empty_figure("No epoch has an evidence.")
     kept = _kept(run.history)
     with style():
@@ -95,15 +95,15 @@ def evidence_figure(run: RunRecord) -> Figure:
         for panel, (term, title), color in zip(axes, TERMS.items(), COLORS, strict=False):
             line = _per_datum(estimates, term)
             panel.plot(*_columns(line), "-", color=color, marker=_marker(line))
-            panel.plot(*_columns(_per_datum(judged, term)), "o", color=INK)
-            chosen = _per_datum([pair for pair in judged if pair[0] == kept], term)
+            panel.plot(*_columns(_per_datum(evaluations, term)), "o", color=INK)
+            chosen = _per_datum([pair for pair in evaluations if pair[0] == kept], term)
             if chosen:  # an unclipped line without points has no extent: the layout would collapse
                 panel.plot(*_columns(chosen), "*", color=COLORS[1], markersize=11, clip_on=False)
             panel.set_title(title)
         _epochs(axes, run)
         marks = {
             "estimate of a hyper step": (Line2D([], [], color=MUTED), bool(estimates)),
-            "evaluation": (Line2D([], [], color=INK, marker="o", linestyle=""), bool(judged)),
+            "evaluation": (Line2D([], [], color=INK, marker="o", linestyle=""), bool(evaluations)),
             "selected": (Line2D([], [], color=COLORS[1], marker="*", markersize=9, linestyle=""), bool(chosen)),
         }
         shown = {label: mark for label, (mark, there) in marks.items() if there}

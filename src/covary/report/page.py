@@ -105,7 +105,7 @@ def _figures(run: RunRecord) -> dict[str, Drawing]:
         if run.samples.matrices:
             caption = "How each sampled transform moves the points of the first image, along the arrows."
             drawn.append(_drawing("flow", flow_figure(run), caption))
-    if any(epoch.evidence or epoch.judged for epoch in run.history):
+    if any(epoch.evidence or epoch.evaluated for epoch in run.history):
         caption = (
             "Log evidence per datum and its three terms over epochs. Higher is better; the sum is what is maximized."
         )

@@ -110,7 +110,7 @@ def comparability(runs: Sequence[RunRecord]) -> list[str]:
     differing = {
         "are of different numbers of data": {str(evidence.num_data) for evidence in known},
         "use different curvatures": {evidence.curvature for evidence in known},
-        "use different probes": {evidence.columns for evidence in known},
+        "use different probes": {evidence.probes for evidence in known},
         "are in different parametrizations": {run.config.get("parametrization", "Cartesian") for run in runs},
     }
     # the seed draws the images of `num_train`, the transforms of `symmetrize`, and the quadrants of a task

@@ -99,7 +99,7 @@ class ProgressPrinter(Callback):
 
 def epoch_news(epoch: Epoch) -> str:
     """The evidence per datum (the log-likelihood before there is one) and the two largest widths."""
-    evidence = epoch.judged or epoch.evidence
+    evidence = epoch.evaluated or epoch.evidence
     if evidence is None:
         news = [f"log-likelihood {epoch.log_likelihood:.3f}"]
     else:

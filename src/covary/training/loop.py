@@ -31,9 +31,9 @@ from .callbacks import Callback, ProgressPrinter, as_callbacks
 from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkpoint
 from .learning_rates import follow, set_rates, start_within
 from .record import described, epoch_record
-from .schedule import WEIGHTS, is_hyper_epoch, is_judged_epoch, seed_for, warmth
+from .schedule import WEIGHTS, is_evaluated_epoch, is_hyper_epoch, seed_for, warmth
 from .state import Best, FitState, initial_state, restore, snapshot
-from .steps import hyper_step, judge, weight_step
+from .steps import evaluate, hyper_step, weight_step
 
 
 @dataclass(frozen=True)
@@ -127,17 +127,17 @@ def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:
 
 
 def _end_of_epoch(state: FitState, job: Job) -> Epoch:
-    """What follows the weight steps of an epoch: hyper step, judgement, record, checkpoint."""
+    """What follows the weight steps of an epoch: hyper step, evaluation, record, checkpoint."""
     config = job.config
     log_likelihood = state.log_likelihood / max(state.num_seen, 1)
     state.epoch, state.step, state.log_likelihood, state.num_seen = state.epoch + 1, 0, 0.0, 0
     learning = state.hyper_optimizer is not None and is_hyper_epoch(state.epoch, config)
     evidence = hyper_step(state, job.batches, config) if learning else None
-    judged = judge(state, job.batches, config) if is_judged_epoch(state.epoch, config) else None
-    best = judged is not None and (state.best is None or judged.log_evidence > state.best.evidence.log_evidence)
-    if judged is not None and best:
-        state.best = Best(state.epoch, judged, snapshot(state))
-    record = epoch_record(state, log_likelihood, evidence, judged, best, _seconds(state, job))
+    evaluated = evaluate(state, job.batches, config) if is_evaluated_epoch(state.epoch, config) else None
+    best = evaluated is not None and (state.best is None or evaluated.log_evidence > state.best.evidence.log_evidence)
+    if evaluated is not None and best:
+        state.best = Best(state.epoch, evaluated, snapshot(state))
+    record = epoch_record(state, log_likelihood, evidence, evaluated, best, _seconds(state, job))
     state.history.append(record)
     every = 1 if job.checkpoints is None else job.checkpoints.every
     if state.epoch % every == 0 or state.epoch == config.epochs:

@@ -24,7 +24,7 @@ from ..priors import Prior, mean_precisions
 from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry
 from ..records.words import meaning
 from .pictures import NUM_PICTURES, pictures_of
-from .schedule import JUDGE, SAMPLES, TEST, seed_for
+from .schedule import EVALUATE, SAMPLES, TEST, seed_for
 from .state import FitState
 from .steps import hyper_network
 from .storage import model_recipe
@@ -36,14 +36,14 @@ def epoch_record(
     state: FitState,
     log_likelihood: float,
     evidence: Evidence | None,
-    judged: Evidence | None,
+    evaluated: Evidence | None,
     best: bool,
     seconds: float,
 ) -> Epoch:
     """The record of the epoch that has just ended."""
     augment = augmentation_of(state.network)
     widths = {} if augment is None else dict(zip(augment.names, augment.widths.tolist(), strict=True))
-    return Epoch(state.epoch, log_likelihood, widths, _precisions(state.prior), evidence, judged, seconds, best)
+    return Epoch(state.epoch, log_likelihood, widths, _precisions(state.prior), evidence, evaluated, seconds, best)
 
 
 def described(state: FitState, batches: Batches, config: FitConfig, test: Data | None, seconds: float) -> RunRecord:
@@ -161,23 +161,23 @@ def _shown(batches: Batches, seed: int) -> IndexedBatch:
 
 
 def _coverage(state: FitState, config: FitConfig) -> list[Coverage]:
-    """How each weight enters the judged evidence: by its own rule in Kronecker form, else all of them alike."""
+    """How each weight enters the evaluated evidence: by its own rule in Kronecker form, else all of them alike."""
     rows = coverage(state.network, state.model.weights).rows
-    judged = "kernel" if config.hyper.estimator == "kernel" else config.curvature
-    alike = {"full": "full", "diag": "diagonal", "kernel": "kernel"}.get(judged)
+    evaluated = "kernel" if config.hyper.estimator == "kernel" else config.curvature
+    alike = {"full": "full", "diag": "diagonal", "kernel": "kernel"}.get(evaluated)
     return [Coverage(row.name, list(row.shape), row.modules, alike or row.structure) for row in rows]
 
 
 def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]:
-    """What each relaxed layer became, under the noise of the judged evidence; none without learning.
+    """What each relaxed layer became, under the noise of the evaluated evidence; none without learning.
 
-    The curvature is the settings', also where kernels have judged: these have no eigenvalues by weight.
+    The curvature is the settings', also where kernels have evaluated: these have no eigenvalues by weight.
     """
     if state.hyper_optimizer is None:
         return []
     model = replace(state.model, network=hyper_network(state.network, config))
     curvature = Curvature(cast(CurvatureName, config.curvature), config.evaluation.probes)
-    seed, first = seed_for(config.seed, JUDGE), next(iter(batches))
+    seed, first = seed_for(config.seed, EVALUATE), next(iter(batches))
     found = summarize_layers(model, own_part(batches), curvature, probe_batch=first, seed=seed)
     return [Layer(layer.name, layer.learned, list(layer.paths), *layer.errors) for layer in found]
 

@@ -6,7 +6,7 @@ from ..config import FitConfig
 from ..noise import fold
 
 # Uses of a run's seed, kept apart.
-WEIGHTS, HYPER, JUDGE, SAMPLES, TEST = range(5)
+WEIGHTS, HYPER, EVALUATE, SAMPLES, TEST = range(5)
 
 
 def cosine(first: float | int, final: float | int, progress: float | int) -> float:
@@ -33,8 +33,8 @@ def hyper_progress(epoch: int, config: FitConfig) -> float:
     return (epoch - 1 - config.hyper.burn_in) / max(config.epochs - 1 - config.hyper.burn_in, 1)
 
 
-def is_judged_epoch(epoch: int, config: FitConfig) -> bool:
-    """Whether the state after this epoch is judged: evenly spread after the burn-in, the last one among them."""
+def is_evaluated_epoch(epoch: int, config: FitConfig) -> bool:
+    """Whether the state after this epoch is evaluated: evenly spread after the burn-in, the last one among them."""
     span, number = config.epochs - config.hyper.burn_in, config.evaluation.num_evaluations
     if number == 0 or span < 1:
         return number > 0 and epoch == config.epochs

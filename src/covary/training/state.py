@@ -45,7 +45,7 @@ class FitState:
         log_likelihood: The sum of log-likelihoods over the data seen in the epoch under way.
         num_seen: How many data that were.
         seconds: The time that earlier sessions took.
-        best: The best judged state.
+        best: The best evaluated state.
         history: One record per complete epoch.
     """
 

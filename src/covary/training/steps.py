@@ -34,7 +34,7 @@ from ..noise import Stream, fold, permutation
 from ..records import Evidence
 from .augerino import augerino_parameters, augerino_reward
 from .learning_rates import set_rates, shorten, units
-from .schedule import HYPER, JUDGE, WEIGHTS, hyper_progress, seed_for
+from .schedule import EVALUATE, HYPER, WEIGHTS, hyper_progress, seed_for
 from .state import FitState
 
 BLOCK_DATA = 100  # M of the bounds, where none is given
@@ -109,29 +109,29 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
     return evidence_record(first, config.curvature, config.hyper.probes)
 
 
-def judge(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
+def evaluate(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
     """The evidence, under the same noise and sketches whenever it is asked: states can be compared by it.
 
     With the estimator "kernel" it is a bound, over a partition and drawn outputs that are always the same.
     """
     if config.hyper.estimator == "kernel":
-        model, partition = _partition(state, batches, config, seed_for(config.seed, JUDGE))
+        model, partition = _partition(state, batches, config, seed_for(config.seed, EVALUATE))
         return _bound_record(partition_gradient(model, partition).terms, config)
     model = replace(state.model, network=hyper_network(state.network, config))
     curvature = _curvature(config, config.evaluation.probes)
-    terms = log_evidence(model, own_part(batches), curvature, seed=seed_for(config.seed, JUDGE))
+    terms = log_evidence(model, own_part(batches), curvature, seed=seed_for(config.seed, EVALUATE))
     return evidence_record(terms, config.curvature, config.evaluation.probes)
 
 
 def hyper_network(network: nn.Module, config: FitConfig) -> nn.Module:
-    """The network with the number of samples that hyper steps and judgements take; it shares all its parameters."""
+    """The network with the number of samples that hyper steps and evaluations take; it shares all its parameters."""
     if config.hyper.num_samples is None or not isinstance(network, Resampling):
         return network
     # independent sets serve Kronecker factors alone
     return network.with_samples(config.hyper.num_samples, config.hyper.num_sets if config.curvature in KRON else 1)
 
 
-def evidence_record(terms: EvidenceTerms, curvature: str, columns: int | str) -> Evidence:
+def evidence_record(terms: EvidenceTerms, curvature: str, probes: int | str) -> Evidence:
     """The terms as numbers."""
     return Evidence(
         log_likelihood=float(terms.log_likelihood),
@@ -140,7 +140,7 @@ def evidence_record(terms: EvidenceTerms, curvature: str, columns: int | str) ->
         log_evidence=float(terms.log_evidence),
         num_data=terms.num_data,
         curvature=curvature,
-        columns=str(columns),
+        probes=str(probes),
         gradient_norm=None if terms.gradient_norm is None else float(terms.gradient_norm),
     )
 

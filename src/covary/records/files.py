@@ -20,6 +20,7 @@ from .study import Study
 
 VERSION = 2
 UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")  # control characters but for tabs and line ends
+OPTIONAL = ("complete", "notes", "pruned", "model")  # fields of a run that a file may lack
 LARGEST = sys.float_info.max
 LEAST = {(Evidence, "num_data"): 1, (Symmetry, "width"): 0}  # what a report divides by, and an amount
 DEEPEST = 16  # of lists and mappings inside one another; a setting needs a few
@@ -60,6 +61,9 @@ def read_run(path: Path) -> RunRecord:
         raise DataError(f"{file} has format version {content.get('version')!r}; this covary reads {VERSION}.")
     values = {name: value for name, value in content.items() if name not in ("format", "version")}
     _check_plain(values, str(file), DEEPEST)
+    for field in dataclasses.fields(RunRecord):
+        if field.name not in values and field.name not in OPTIONAL:
+            raise DataError(f"{file} lacks the field '{field.name}'. Save the run again.")
     run: RunRecord = from_plain(values, RunRecord, str(file))
     _check_pictures(run.samples, file)
     _check_correlation(run, file)

@@ -70,6 +70,9 @@ MAX_PARAMETERS = 6
 
 # Modules without a test file of their own name -> the test files that test them.
 TESTED_BY = {
+    "training/record.py": "training/test_loop.py",
+    "training/storage.py": "training/test_run.py",
+    "networks/recipes.py": "training/test_run.py",
     "__main__.py": "cli/test_app.py",
     "_files.py": "test_records.py augment/test_export.py",
     "_types.py": "networks/test_averaged.py",

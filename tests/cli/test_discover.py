@@ -13,11 +13,11 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from cli.outcomes import assert_one_line_and_code_2
-from covary import data
 from covary.augment import Affine2d, Composed, Correlated, FiniteGroup
 from covary.augment.export import load as load_augmentation
 from covary.cli import runs
 from covary.config import ExperimentConfig
+from covary.data.sources import NAMES
 from covary.data.transforms import TASKS
 from covary.errors import CovaryError
 from covary.experiments import AUGMENTATIONS
@@ -45,7 +45,7 @@ def data():
 def test_without_options_the_settings_are_the_defaults(run, monkeypatch):
     seen = []
 
-    def stop(config, out, resume):
+    def stop(config, out, **options):
         seen.append(config)
         raise CovaryError("seen")
 
@@ -97,7 +97,7 @@ def test_a_bad_file_of_settings_is_one_line(run, tmp_path, text, words):
 
 
 def test_names_in_help_are_those_of_the_registries():
-    assert runs.DATA_NAMES == data.NAMES
+    assert runs.DATA_NAMES == NAMES
     assert runs.TASK_NAMES == TASKS
     assert runs.NETWORK_NAMES == NETWORK_NAMES
     assert tuple(VARIANTS) == runs.VARIANT_NAMES
@@ -226,7 +226,7 @@ def test_ways_to_train(discovered, arguments):
 def test_float64_is_kept(discovered):
     types = {}
     for dtype in ("float32", "float64"):
-        tensors = load_file(discovered(dtype, "--dtype", dtype) / "model.safetensors")
+        tensors = load_file(discovered(dtype, "--set", f"dtype={dtype}") / "model.safetensors")
         types[dtype] = {str(tensor.dtype) for name, tensor in tensors.items() if name.startswith("network/")}
     assert types == {"float32": {"torch.float32"}, "float64": {"torch.float64"}}
 

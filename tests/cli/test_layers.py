@@ -47,7 +47,7 @@ def small(images) -> tuple[str, ...]:
 def test_without_options_the_settings_are_the_defaults(run, monkeypatch):
     seen = []
 
-    def stop(config, out, resume):
+    def stop(config, out, **options):
         seen.append(config)
         raise CovaryError("seen")
 

@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "training": "batches distributed data augment networks likelihoods priors models curvature evidence hypergrad "
     "posterior layer_summary records config noise",
     "experiments": "batches distributed data augment layers networks likelihoods priors models curvature geometry "
-    "evidence hypergrad posterior layer_summary training records config report noise",
+    "references evidence hypergrad posterior layer_summary training records config report noise",
     "reproduce": "batches distributed data augment layers networks likelihoods priors models curvature geometry "
     "evidence hypergrad posterior layer_summary training experiments records config report noise",
     "benchmarks": "batches distributed linalg data augment layers networks likelihoods priors models curvature "

@@ -1,11 +1,17 @@
 """Commands on saved runs: `covary report`, `covary compare` and `covary geometry`."""
 
+import csv
+import io
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from PIL import Image
 
+import covary
 from cli.outcomes import assert_one_line_and_code_2
+from covary.data import load_images
 from covary.records import read_run, write_run
 from report.runs import evidence, full_run
 
@@ -135,3 +141,61 @@ def test_a_place_that_cannot_be_a_folder_is_told_before_the_work(run, saved, tmp
     (tmp_path / "file").write_text("")
     monkeypatch.setattr("covary.experiments.saved_geometry", lambda *arguments: pytest.fail("worked for nothing"))
     assert_one_line_and_code_2(run("geometry", "a", "--out", "file"), "file")
+
+
+OWN = """
+from torch import nn
+def network(shape, outputs):
+    return nn.Sequential(nn.Flatten(), nn.Linear(shape[1] * shape[2], outputs))
+"""
+
+
+def test_predict_prints_class_probability_and_uncertainty(run, discovered, images):
+    discovered("a")
+    code, out, err = run("predict", "a", "--data", str(images))
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert (code, err) == (0, "")
+    assert list(rows[0]) == ["image", "class", "probability", "uncertainty"]
+    assert [row["image"] for row in rows] == [str(number) for number in range(20)]
+    probabilities = covary.load("a").predict_proba(load_images(images).x).double()
+    assert [int(row["class"]) for row in rows] == probabilities.argmax(1).tolist()
+    assert [float(row["probability"]) for row in rows] == pytest.approx(probabilities.max(1).values.tolist())
+    entropies = -(probabilities * probabilities.log()).sum(1)
+    assert [float(row["uncertainty"]) for row in rows] == pytest.approx(entropies.tolist())
+
+
+def test_predict_writes_files_of_images_without_labels(run, discovered, tmp_path):
+    discovered("a")
+    (tmp_path / "new").mkdir()
+    for name in ("one.png", "two.png"):
+        Image.fromarray(np.full((6, 6), 9, dtype=np.uint8)).save(tmp_path / "new" / name)
+    said = run("predict", "a", "--data", "new", "--num-samples", "3", "--out", "made/classes.json")
+    assert said == (0, "The predictions of 2 images are in made/classes.json.\n", "")
+    rows = json.loads((tmp_path / "made" / "classes.json").read_text())
+    assert [row["image"] for row in rows] == ["one.png", "two.png"]
+    assert run("predict", "a", "--data", "new", "--num-samples", "3", "--json").out == json.dumps(rows, indent=2) + "\n"
+    assert run("predict", "a", "--data", "new", "--out", "classes.csv").code == 0
+    assert (tmp_path / "classes.csv").read_text().count("\n") == 3
+
+
+def test_predict_with_a_network_of_the_users_own(run, discovered, images, tmp_path):
+    (tmp_path / "own_network.py").write_text(OWN)
+    discovered("a", "--network", "own_network:network")
+    assert_one_line_and_code_2(run("predict", "a", "--data", str(images)), "network")
+    code, out, _ = run("predict", "a", "--data", str(images), "--network", "own_network:network")
+    assert code == 0
+    assert out.count("\n") == 21
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--out", "classes.xls"), ["'classes.xls'", ".csv or .json"]),
+        (("--data", "mnist-mini"), ["cannot process images of shape (1, 28, 28)", "Pass images"]),
+        (("--data", "nowhere"), ["nowhere"]),
+        (("--num-samples", "0"), ["--num-samples"]),
+    ],
+)
+def test_of_predict_bad_input_is_one_line(run, discovered, images, arguments, words):
+    discovered("a")
+    assert_one_line_and_code_2(run("predict", "a", "--data", str(images), *arguments), *words)

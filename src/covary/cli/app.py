@@ -16,6 +16,7 @@ from ..errors import CovaryError, Interrupted
 COMMANDS = {
     "discover": ("runs", "Learn which transforms the labels of a data set ignore."),
     "layers": ("runs", "Learn how equivariant each layer of a network should be."),
+    "predict": ("saved", "Write class, probability and uncertainty of each image."),
     "report": ("saved", "Draw the report of a saved run again."),
     "compare": ("saved", "Rank saved runs by their evidence."),
     "geometry": ("saved", "Measure sharpness and evidence of a saved network in two parametrizations."),

@@ -1,15 +1,66 @@
-"""Commands on saved runs: `covary report`, `covary compare` and `covary geometry`."""
+"""Commands on saved runs: `covary predict`, `covary report`, `covary compare` and `covary geometry`."""
 
+import csv
+import io
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from .._files import write_text
 from ..errors import CovaryError
 from .output import Json, draw, echo_json, progress
 
 Run = Annotated[Path, typer.Argument(help="The folder of a run, or its run.json.", metavar="RUN")]
+
+
+def predict(
+    run: Run,
+    data: Annotated[
+        str, typer.Option(help="A folder of images, an .npz, a data set by name, or package.module:function.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="A file that ends in .csv or .json; by default standard output.")
+    ] = None,
+    network: Annotated[
+        str | None, typer.Option(help="package.module:function, for a run with a network of your own.")
+    ] = None,
+    num_samples: Annotated[
+        int | None, typer.Option(help="Augmentation samples per image; by default as in training.", min=1)
+    ] = None,
+    data_dir: Annotated[str | None, typer.Option(help="The folder that is searched first for data sets.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
+) -> None:
+    """Write class, probability and uncertainty of each image, as CSV or JSON.
+
+    `image` is the file below the folder, or the number of the image; `probability` that of the predicted class;
+    `uncertainty` the entropy of the predicted probabilities in nats, from 0 (certain) to the logarithm of the number of
+    classes. A folder needs no class folders, and an archive no labels: `x`, `x_test` or `x_train`. Of a data set the
+    test images are predicted. Images are resampled to the size of the run.
+
+    Examples: `covary predict runs/latest --data photos/ --out classes.csv`, `covary predict runs/latest --data
+    mnist-mini --num-samples 32 --json`.
+    """
+    from ..experiments import predictions
+
+    if out is not None and out.suffix.lower() not in (".csv", ".json"):
+        raise CovaryError(f"Expected --out to end in .csv or .json, got '{out}'.")
+    rows = predictions(run, data, data_dir=data_dir, network=network, num_samples=num_samples)
+    if as_json if out is None else out.suffix.lower() == ".json":
+        text = json.dumps(rows, indent=2) + "\n"
+    else:
+        lines = io.StringIO()
+        writer = csv.DictWriter(lines, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        text = lines.getvalue()
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(out, text)
+        typer.echo(f"The predictions of {len(rows):,} images are in {out}.")
 
 
 def report(

@@ -1,13 +1,14 @@
 """What `covary discover` and `covary layers` run: data, network, baselines and the run itself.
 
-`run.py` learns the symmetries of a data set, `build.py` makes its pieces, `resources.py` estimates what it takes, and
-`geometry.py` measures the sharpness of a saved run.
+`run.py` learns the symmetries of a data set, `build.py` makes its pieces, `resources.py` estimates memory and time. Of a
+saved run, `geometry.py` measures the sharpness and `predict.py` predicts the classes of images.
 """
 
 from .augmentations import NAMES as AUGMENTATIONS
 from .build import prepared
 from .geometry import saved_geometry
+from .predict import predictions
 from .resources import Plan, plan
 from .run import discover
 
-__all__ = ["AUGMENTATIONS", "Plan", "discover", "plan", "prepared", "saved_geometry"]
+__all__ = ["AUGMENTATIONS", "Plan", "discover", "plan", "predictions", "prepared", "saved_geometry"]

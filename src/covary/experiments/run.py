@@ -67,6 +67,7 @@ def discover(
         title=f"{task.dataset.name}: {len(task.dataset.x_train):,} images, {config.network}",
         config=learned.record.config | config.as_dict() | {"num_images": len(task.dataset.x_train)},
         true_widths=task.true_widths,
+        class_names=list(task.dataset.class_names),
         samples=_named(learned.record.samples, task.dataset),
         notes=[*learned.record.notes, *_standardization(task)],
     )

@@ -248,6 +248,7 @@ class RunRecord:
         seconds: How long the run took, without the baselines.
         complete: Whether the run came to its end.
         notes: Plain sentences that a reader must know.
+        class_names: The names of the classes, if they are known.
         pruned: What came of taking the switched-off paths out, where that was asked for.
         model: How network, likelihood and prior are made, as plain data that `covary.load` reads.
     """
@@ -268,5 +269,6 @@ class RunRecord:
     seconds: float = 0.0
     complete: bool = True
     notes: list[str] = field(default_factory=list)
+    class_names: list[str] = field(default_factory=list)
     pruned: Pruning | None = None
     model: dict[str, Any] = field(default_factory=dict)

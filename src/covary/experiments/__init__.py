@@ -1,7 +1,7 @@
 """What `covary discover` and `covary layers` run: data, network, baselines and the run itself.
 
-`run.py` learns the symmetries of a data set, `build.py` makes its pieces, `resources.py` estimates memory and time. Of a
-saved run, `geometry.py` measures the sharpness and `predict.py` predicts the classes of images.
+`run.py` learns the symmetries of a data set, `build.py` makes its pieces, `resources.py` estimates memory and time. For
+a saved run, `geometry.py` measures the sharpness and `predict.py` predicts the classes of images.
 """
 
 from .augmentations import NAMES as AUGMENTATIONS

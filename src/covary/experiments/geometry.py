@@ -1,9 +1,9 @@
-r"""How sharp is a saved network, and what is its evidence, in the coordinates it has and in polar ones?
+r"""Sharpness and evidence of a saved network in Cartesian and in polar coordinates: `covary geometry`.
 
 Curvature is the generalized Gauss–Newton matrix, summed over training images, known by its products in the coordinates
 ψ of each chart. Naive is its trace and its largest eigenvalues there; metric-aware those of :math:`E = M^{-1} H` with
-the prior's precisions as metric, an eigenvalue of 1 being a direction that data and prior decide alike. The evidence
-needs :math:`\log|I + M^{-1} H|`. Nothing of size P × P is formed.
+the prior's precisions as metric, where an eigenvalue of 1 is a direction in which data and prior have equal weight. The
+evidence uses :math:`\log|I + M^{-1} H|`. No matrix of size P × P is formed.
 """
 
 import math
@@ -43,7 +43,7 @@ from ..training.schedule import EVALUATE, seed_for
 from ..training.storage import load_model
 from .build import model, prepared
 
-ROWS = 500  # images, times the copies of each, that products read where nothing else is asked for
+ROWS = 500  # images times augmentation samples in the products, by default
 TRACE_PRODUCTS, NUM_EIGENVALUES, EIGENVALUE_STEPS, NUM_PROBES, PROBE_STEPS = 30, 3, 5, 8, 5
 SAME = 1e-3  # relative: rounding in single precision, through Krylov spaces
 NAMES = ("Cartesian", "polar")
@@ -52,7 +52,7 @@ KINDS = ("naive", "metric-aware")
 
 
 class Saved(NamedTuple):
-    """A network as it was saved, with the images that its curvature is of."""
+    """A saved network, with the images of its curvature."""
 
     network: nn.Module
     prior: Prior
@@ -61,7 +61,7 @@ class Saved(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What one kind of curvature comes to: its trace, its largest eigenvalues, the evidence with its 95 % error."""
+    """Trace and largest eigenvalues of one kind of curvature, and the evidence with its 95 % error."""
 
     trace: Estimate
     largest: Estimate
@@ -69,7 +69,7 @@ class Measured(NamedTuple):
     error: float
 
     def row(self) -> dict[str, float]:
-        """The numbers of a line of the table."""
+        """The numbers of a row of the table."""
         return {
             "trace": float(self.trace.value),
             "trace ±": float(self.trace.error),
@@ -85,10 +85,10 @@ def saved_geometry(folder: Path, num_images: int | None, data_dir: str | None, s
 
     Arguments:
         folder: The folder of a run of `discover` or `layers`.
-        num_images: How many training images; by default as many as make 500 with their copies.
-        data_dir: Where data sets are looked for first; where the run found them by default.
+        num_images: The number of training images; by default 500 divided by the augmentation samples per image.
+        data_dir: The directory to look in first for data sets; by default that of the run.
         seed: The seed of the random probes.
-        progress: Told what is being done and the share of the whole that is done.
+        progress: Called with the current step and the fraction of the work that is done.
     """
     started = time.perf_counter()
     progress("loading", 0.0)
@@ -117,7 +117,7 @@ def saved_geometry(folder: Path, num_images: int | None, data_dir: str | None, s
 
 
 def _measured(saved: Saved, chart: Chart, seed: int) -> tuple[Measured, Measured]:
-    """Sharpness and evidence in one chart, naive and metric-aware, all of it differentiated there."""
+    """Sharpness and evidence in one chart, naive and metric-aware, differentiated in its coordinates."""
     weights = saved.prior.weights(saved.network)
     charted = InChart(saved.network, weights, chart)
     metric = flat_metric({name: shift.detach() for name, shift in saved.prior.shifts().items()}, weights)
@@ -153,7 +153,7 @@ def _evidences(
 
 
 def _polar_or_cartesian(weight: Tensor) -> Chart:
-    """Polar coordinates of the rows of a weight; Cartesian ones where it has none, or a row has no direction."""
+    """Polar coordinates of the rows of a weight; Cartesian ones if it has no rows, or one of them is zero."""
     if weight.ndim < 2 or not bool(weight.detach().flatten(1).norm(dim=1).all()):
         return CARTESIAN
     return polar_of(weight)
@@ -187,7 +187,7 @@ def _config(run: RunRecord, folder: Path, data_dir: str | None) -> ExperimentCon
 
 
 def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
-    """What the coordinates change, and what they do not."""
+    """Which numbers depend on the coordinates, and which do not."""
     (here, kept), (there, carried) = rows[:2], rows[2:]
     shift, noise = abs(there["eigenvalue"] - here["eigenvalue"]), there["eigenvalue ±"] + here["eigenvalue ±"]
     stable = max(abs(carried[key] / kept[key] - 1) for key in ("trace", "eigenvalue"))

@@ -1,4 +1,4 @@
-"""The table and the picture of `covary geometry`: what the coordinates of a network change, and what they do not."""
+"""Table and figure of `covary geometry`: which numbers depend on the coordinates of a network."""
 
 import math
 
@@ -47,13 +47,13 @@ def geometry_figure(study: Study) -> Figure:
 
 
 def _amount(value: float, error: float) -> str:
-    """A number to the second digit of its error; to a ten-thousandth where it has next to none."""
+    """A number to the second digit of its error, with at most four decimals."""
     decimals = min(max(1 - math.floor(math.log10(error)), 0), 4) if error > 0 else 4
     return f"{value:,.{decimals}f} ± {error:,.{decimals}f}"
 
 
 def _bars(panel: Axes, study: Study, key: str) -> None:
-    """A mark with its 95 % error for each chart and kind."""
+    """Draw a mark with its 95 % error for each chart and kind."""
     charts = list(dict.fromkeys(row["chart"] for row in study.rows))
     for kind, color in KINDS.items():
         rows = [row for row in study.rows if row["kind"] == kind]

@@ -40,9 +40,7 @@ def predictions(
     run = load(folder if folder.is_dir() else folder.parent, made)
     if not isinstance(run.likelihood, Categorical):
         kind = type(run.likelihood).__name__
-        raise StructureError(
-            f"Expected a run of classification, got the likelihood {kind}. Call run.predict in Python."
-        )
+        raise StructureError(f"Expected a classification run, got the likelihood {kind}. Use run.predict in Python.")
     probabilities = _probabilities(run, images.x, num_samples)
     best, classes = probabilities.max(1)
     entropies = torch.special.entr(probabilities).sum(1)
@@ -69,6 +67,6 @@ def _probabilities(run: Run, x: Tensor, num_samples: int | None) -> Tensor:
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise DataError(
-            f"The network of the run cannot process images of shape {tuple(x.shape[1:])} ({reason}). Pass images of the "
-            "size and number of channels that it was trained on."
+            f"The network of the run cannot process images of shape {tuple(x.shape[1:])} ({reason}). Pass images of "
+            "the size and number of channels that it was trained on."
         ) from error

@@ -85,6 +85,7 @@ TESTED_BY = {
     "cli/runs.py": "cli/test_discover.py cli/test_layers.py",
     "curvature/ggn.py": "curvature/test_ggn_gradients.py curvature/test_kron.py",
     "experiments/geometry_figure.py": "reproduce/paper3/test_figures.py",
+    "experiments/predict.py": "cli/test_saved.py",
     "hypergrad/direct.py": "hypergrad/test_two_pass.py hypergrad/test_stochastic.py",
     "posterior/fitting.py": "posterior/test_laplace.py",
     "posterior/function_space.py": "posterior/test_laplace.py",

@@ -1,5 +1,8 @@
 """Small models for the tests of training: a few seconds at most."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
 import covary
@@ -30,6 +33,15 @@ QUICK = PLAIN.replace(
     hyper={"burn_in": 1, "num_steps": 2, "num_prior_steps": 2, "num_data": 12},
     evaluation={"num_evaluations": 2},
 )
+
+
+@contextmanager
+def in_float64() -> Iterator[None]:
+    """What every test has, for fixtures of a whole module."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
 
 
 def points(num_data: int = 24, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

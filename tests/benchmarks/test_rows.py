@@ -1,5 +1,7 @@
 """Every benchmark gives rows with the same keys, measured on something small."""
 
+from functools import partial
+
 import pytest
 
 from covary.benchmarks import curvature as curvature_file
@@ -23,6 +25,7 @@ def _small_workloads(monkeypatch):
         monkeypatch.setattr(module, "peak_memory", lambda build, name: Memory(1.0, 1.0))
     monkeypatch.setattr(curvature_file, "build_workload", small)
     monkeypatch.setattr(evidence_file, "build_workload", small)
+    monkeypatch.setattr(evidence_file, "_matmul_peak", partial(evidence_file._matmul_peak, 100))
     monkeypatch.setattr(scaling_file, "CENTER", {"N": 6, "S": 2, "C": 10, "hidden": 3})
     monkeypatch.setattr(scaling_file, "AXES", {"N": (4, 6), "C": (2, 12)})
     monkeypatch.setattr(peers_file, "_images", lambda num_data, num_outputs: _first_images(num_outputs))
@@ -33,8 +36,12 @@ def _first_images(num_outputs: int):
     return workload.x, workload.y
 
 
-def test_curvature_rows():
-    rows = curvature_file.measure_curvature(1, lambda message, done: None)
+def test_curvature_rows_and_progress_from_0_to_1():
+    seen = []
+    rows = curvature_file.measure_curvature(1, lambda message, done: seen.append(done))
+    assert seen[0] == 0.0
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
     assert len(rows) == 6
     assert all(row.keys() >= KEYS for row in rows)
     assert [row["ratio"] for row in rows if row["pass"] == "training"] == [1.0, 1.0]
@@ -48,28 +55,16 @@ def test_evidence_rows_have_the_bias_of_one_probe():
     assert all(("logdet_bias" in row) == (row["probes"] == 1) for row in rows)
 
 
-def test_scaling_rows_cover_every_size():
+def test_scaling_rows_cover_every_size_and_can_be_drawn(tmp_path):
     rows = scaling_file.measure_scaling(1, lambda message, done: None)
     assert {(row["axis"], row["size"]) for row in rows} == {("N", 4), ("N", 6), ("C", 2), ("C", 12)}
     assert {row["pass"] for row in rows} == {"training", "one probe", "exact", "stochastic bound"}
     assert all(("gradient_bias" in row) == (row["pass"] == "one probe") for row in rows)
-
-
-def test_scaling_rows_can_be_drawn(tmp_path):
-    rows = scaling_file.measure_scaling(1, lambda message, done: None)
     figure = scaling_figure(rows)
     lines = [line for panel in figure.axes for line in panel.get_lines()]
     assert len(lines) == 3 + 4 + 2  # passes over N, passes over C, and the two whose memory over N was measured
     figure.savefig(tmp_path / "scaling.svg")
     assert (tmp_path / "scaling.svg").stat().st_size > 1000
-
-
-def test_progress_rises_from_0_to_1():
-    seen = []
-    curvature_file.measure_curvature(1, lambda message, done: seen.append(done))
-    assert seen[0] == 0.0
-    assert seen == sorted(seen)
-    assert seen[-1] == 1.0
 
 
 def test_peer_rows_are_relative_to_covary():

@@ -160,13 +160,13 @@ def peak():
 
 torch.manual_seed(0)
 torch.set_num_threads(2)
-network = nn.Sequential(nn.Linear(20, 512), nn.Tanh(), nn.Linear(512, 3000))
-x, y = torch.randn(64, 20), torch.randint(0, 3000, (64,))
+network = nn.Sequential(nn.Linear(20, 512), nn.Tanh(), nn.Linear(512, 2000))
+x, y = torch.randn(64, 20), torch.randint(0, 2000, (64,))
 network(x)
 before, start = peak(), time.process_time()
 posterior = Laplace(network, (x, y), subset="last_layer")
 probabilities = posterior.predict(x)
-assert probabilities.shape == (64, 3000) and bool(probabilities.isfinite().all())
+assert probabilities.shape == (64, 2000) and bool(probabilities.isfinite().all())
 assert bool((posterior.function_variance(x) > 0).all())
 print(peak() - before, time.process_time() - start)
 """
@@ -174,10 +174,10 @@ print(peak() - before, time.process_time() - start)
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory from /proc")
-def test_last_layer_with_3000_outputs_stays_below_a_gigabyte():
+def test_last_layer_with_2000_outputs_stays_below_half_a_gigabyte():
     done = subprocess.run([sys.executable, "-c", MANY_OUTPUTS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     megabytes, seconds = map(float, done.stdout.split())
-    assert megabytes < 1000
-    # of the processor, whatever else runs; measured: about 20, nearly all of it in two decompositions of 3000 × 3000
-    assert seconds < 60
+    assert megabytes < 1000 * (2 / 3) ** 2  # the covariances of 64 data would take 1000
+    # of the processor, whatever else runs; nearly all of it in two decompositions of 2000 × 2000
+    assert seconds < 60 * (2 / 3) ** 3

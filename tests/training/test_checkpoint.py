@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -20,7 +21,7 @@ import covary
 from covary.errors import DataError, Interrupted, StructureError
 from covary.training.checkpoint import CHECKSUM, HEADER, VERSION, checkpoint_files
 from training.resume_worker import EPOCHS, session
-from training_models import QUICK, averaged, everything, points
+from training_models import QUICK, averaged, everything, in_float64, points
 
 CONFIG = QUICK.replace(epochs=6)
 
@@ -50,6 +51,28 @@ def stop_after(epochs: int):
     return callback
 
 
+@pytest.fixture(scope="module")
+def whole() -> covary.Run:
+    """The run that nothing interrupts."""
+    with in_float64():
+        return fit(None)
+
+
+@pytest.fixture(scope="module")
+def after_four(tmp_path_factory) -> Path:
+    """The checkpoints of a run that was stopped after its fourth epoch."""
+    folder = tmp_path_factory.mktemp("after_four")
+    with in_float64(), pytest.raises(Stop):
+        fit(folder, callbacks=[stop_after(4)])
+    return folder
+
+
+@pytest.fixture
+def stopped(after_four, tmp_path) -> Path:
+    """A copy of these checkpoints."""
+    return shutil.copytree(after_four, tmp_path / "stopped")
+
+
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_resumed_run_equals_the_uninterrupted_one(tmp_path, optimizer):
     config = CONFIG.replace(weights={"optimizer": optimizer, "lr": 0.01})
@@ -71,12 +94,10 @@ def test_rates_relative_to_sizes_are_those_of_the_runs_own_start(tmp_path, follo
     assert_same(other, fit(None, config))
 
 
-def test_resume_is_no_new_start(tmp_path):
-    with pytest.raises(Stop):
-        fit(tmp_path, callbacks=[stop_after(3)])
+def test_resume_is_no_new_start(stopped):
     seen = []
-    fit(tmp_path, resume=True, callbacks=[lambda record: seen.append(record.epoch)])
-    assert seen == [4, 5, 6]
+    fit(stopped, resume=True, callbacks=[lambda record: seen.append(record.epoch)])
+    assert seen == [5, 6]
 
 
 def test_a_complete_run_resumes_to_itself(tmp_path):
@@ -158,7 +179,7 @@ def test_killed_at_any_moment_it_ends_bit_for_bit_where_it_would_have(tmp_path, 
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
-def test_told_to_end_it_leaves_a_checkpoint_in_the_middle_of_an_epoch(tmp_path):
+def test_told_to_end_it_leaves_a_checkpoint_in_the_middle_of_an_epoch(tmp_path, whole):
     def tell(record):
         if record.epoch == 2:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -166,10 +187,10 @@ def test_told_to_end_it_leaves_a_checkpoint_in_the_middle_of_an_epoch(tmp_path):
     with pytest.raises(Interrupted, match="epoch 3 of 6"):
         fit(tmp_path, callbacks=[tell])
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    assert_same(fit(tmp_path, resume=True), fit(None))
+    assert_same(fit(tmp_path, resume=True), whole)
 
 
-def test_a_step_within_an_epoch_is_resumed(tmp_path):
+def test_a_step_within_an_epoch_is_resumed(tmp_path, whole):
     """Told to end while the second batch of an epoch is made: the first is not done twice."""
     calls = []
 
@@ -183,14 +204,12 @@ def test_a_step_within_an_epoch_is_resumed(tmp_path):
         fit(tmp_path, train=covary.data.Augmented(points(), transform))
     assert checkpoint_files(tmp_path)[0].name == "checkpoint-000001-000001.safetensors"
     same = covary.data.Augmented(points(), lambda x, index, seed: x)
-    assert_same(fit(tmp_path, resume=True, train=same), fit(None))
+    assert_same(fit(tmp_path, resume=True, train=same), whole)
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "header", "empty", "text"])
-def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, damage):
-    with pytest.raises(Stop):
-        fit(tmp_path, callbacks=[stop_after(4)])
-    newest, before = checkpoint_files(tmp_path)
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(stopped, damage, whole):
+    newest, before = checkpoint_files(stopped)
     content = bytearray(newest.read_bytes())
     if damage == "cut":
         newest.write_bytes(content[: len(content) // 2])
@@ -203,30 +222,26 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, damage):
         newest.write_bytes(b"" if damage == "empty" else b"not a checkpoint")
     seen = []
     with pytest.warns(UserWarning, match=f"{newest.name}.*trying the one before"):
-        resumed = fit(tmp_path, resume=True, callbacks=[lambda record: seen.append(record.epoch)])
+        resumed = fit(stopped, resume=True, callbacks=[lambda record: seen.append(record.epoch)])
     assert seen[0] == 4, f"{before.name} is the state after epoch 3"
-    assert_same(resumed, fit(None))
+    assert_same(resumed, whole)
 
 
 @pytest.mark.parametrize(
     "text", ["[]", "3", f'{{"version": {VERSION}}}', f'{{"version": {VERSION}, "fingerprint": []}}', "[" * 10**5]
 )
-def test_a_header_that_is_no_record_is_passed_over_as_damage_is(tmp_path, text):
-    with pytest.raises(Stop):
-        fit(tmp_path, callbacks=[stop_after(4)])
-    newest = checkpoint_files(tmp_path)[0]
+def test_a_header_that_is_no_record_is_passed_over_as_damage_is(stopped, text):
+    newest = checkpoint_files(stopped)[0]
     save_file({}, newest, {HEADER: text, CHECKSUM: hashlib.sha256(text.encode()).hexdigest()})
     with pytest.warns(UserWarning, match=f"{newest.name} is damaged.*trying the one before"):
-        assert fit(tmp_path, resume=True).record.history[-1].epoch == CONFIG.epochs
+        assert fit(stopped, resume=True).record.history[-1].epoch == CONFIG.epochs
 
 
-def test_where_every_checkpoint_is_damaged_nothing_is_begun_anew_in_silence(tmp_path):
-    with pytest.raises(Stop):
-        fit(tmp_path, callbacks=[stop_after(3)])
-    for path in checkpoint_files(tmp_path):
+def test_where_every_checkpoint_is_damaged_nothing_is_begun_anew_in_silence(stopped):
+    for path in checkpoint_files(stopped):
         path.write_bytes(b"")
     with pytest.warns(UserWarning, match="passed over"), pytest.raises(DataError, match="No checkpoint"):
-        fit(tmp_path, resume=True)
+        fit(stopped, resume=True)
 
 
 def test_two_checkpoints_are_kept_and_no_stray_file(tmp_path):
@@ -238,30 +253,24 @@ def test_two_checkpoints_are_kept_and_no_stray_file(tmp_path):
     ("change", "word"),
     [({"seed": 1}, "seed"), ({"epochs": 9}, "epochs"), ({"weights": {"batch_size": 4}}, "weights.batch_size")],
 )
-def test_other_settings_are_refused(tmp_path, change, word):
-    with pytest.raises(Stop):
-        fit(tmp_path, callbacks=[stop_after(2)])
+def test_other_settings_are_refused(stopped, change, word):
     with pytest.raises(StructureError, match=word):
-        fit(tmp_path, CONFIG.replace(**change), resume=True)
+        fit(stopped, CONFIG.replace(**change), resume=True)
 
 
-def test_other_numbers_of_samples_are_refused(tmp_path):
-    with pytest.raises(Stop):
-        fit(tmp_path, callbacks=[stop_after(2)])
+def test_other_numbers_of_samples_are_refused(stopped):
     with pytest.raises(StructureError, match="num_samples"):
-        covary.fit(averaged(7), points(), CONFIG, checkpoints=covary.Checkpoints(tmp_path, resume=True), callbacks=())
+        covary.fit(averaged(7), points(), CONFIG, checkpoints=covary.Checkpoints(stopped, resume=True), callbacks=())
 
 
-def test_what_is_learned_must_be_the_same(tmp_path):
-    with pytest.raises(Stop):
-        fit(tmp_path, callbacks=[stop_after(2)])
+def test_what_is_learned_must_be_the_same(stopped):
     frozen = averaged()
     frozen.augment.requires_grad_(False)
     with pytest.raises(StructureError, match="hyperparameters"):
-        covary.fit(frozen, points(), CONFIG, checkpoints=covary.Checkpoints(tmp_path, resume=True), callbacks=())
+        covary.fit(frozen, points(), CONFIG, checkpoints=covary.Checkpoints(stopped, resume=True), callbacks=())
 
 
-def test_told_to_end_in_the_last_epoch_it_does_not_go_on(tmp_path):
+def test_told_to_end_in_the_last_epoch_it_does_not_go_on(tmp_path, whole):
     def tell(record):
         if record.epoch == 6:
             os.kill(os.getpid(), signal.SIGINT)
@@ -269,23 +278,19 @@ def test_told_to_end_in_the_last_epoch_it_does_not_go_on(tmp_path):
     with pytest.raises(Interrupted, match="epoch 6 of 6") as caught:
         fit(tmp_path, callbacks=[tell])
     assert caught.value.signal_number == signal.SIGINT
-    assert_same(fit(tmp_path, resume=True), fit(None))
+    assert_same(fit(tmp_path, resume=True), whole)
 
 
-def test_other_data_are_refused(tmp_path):
-    with pytest.raises(Stop):
-        fit(tmp_path, callbacks=[stop_after(2)])
+def test_other_data_are_refused(stopped):
     with pytest.raises(StructureError, match="data"):
         covary.fit(
-            averaged(), points(seed=5), CONFIG, checkpoints=covary.Checkpoints(tmp_path, resume=True), callbacks=()
+            averaged(), points(seed=5), CONFIG, checkpoints=covary.Checkpoints(stopped, resume=True), callbacks=()
         )
 
 
-def test_a_folder_with_checkpoints_is_not_overwritten(tmp_path):
-    with pytest.raises(Stop):
-        fit(tmp_path, callbacks=[stop_after(2)])
+def test_a_folder_with_checkpoints_is_not_overwritten(stopped):
     with pytest.raises(StructureError, match="resume"):
-        fit(tmp_path)
+        fit(stopped)
 
 
 def test_a_checkpoint_with_foreign_tensors_is_an_error(tmp_path):

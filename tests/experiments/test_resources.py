@@ -7,11 +7,10 @@ import torch
 
 from covary import curvature
 from covary.errors import StructureError
-from covary.experiments import plan
+from covary.experiments import estimate_resources
 from covary.experiments import resources as needs
 from covary.experiments.build import Task, model, prepared
 from covary.experiments.resources import OVERHEAD, _extrapolated, require_memory
-from covary.likelihoods import Categorical
 from covary.priors import weights_of
 from experiments.small import SETTINGS, bars, config
 
@@ -48,8 +47,8 @@ def test_bytes_of_factors_are_those_of_the_factors(tmp_path, network, name, colu
     task = typed(28 if network == "lenet" else 6)
     built = model(settings, task)
     made = {"kron": curvature.kfac, "diag": curvature.diag, "full": curvature.full}[name]
-    found = made(built, Categorical(), (task.dataset.x_train[:2], task.dataset.y_train[:2]))
-    needs = plan(settings, task)
+    found = made(built, (task.dataset.x_train[:2], task.dataset.y_train[:2]))
+    needs = estimate_resources(settings, task)
     assert sum(factor["bytes"] for factor in needs.factors) == num_bytes(found)
     assert needs.factor_bytes == 3 * num_bytes(found)
     assert needs.num_params == sum(weight.numel() for weight in built.network.parameters())
@@ -57,7 +56,7 @@ def test_bytes_of_factors_are_those_of_the_factors(tmp_path, network, name, colu
 
 def test_the_sum_is_that_of_its_parts(tmp_path):
     settings = config(tmp_path)
-    needs = plan(settings, prepared(settings))
+    needs = estimate_resources(settings, prepared(settings))
     parts = (needs.data_bytes, needs.weight_bytes, needs.factor_bytes, needs.kernel_bytes, needs.activation_bytes)
     assert needs.total_bytes == sum(parts) + OVERHEAD
     assert needs.data_bytes == 2 * (30 + 10) * 36 * 8
@@ -68,7 +67,7 @@ def test_the_sum_is_that_of_its_parts(tmp_path):
 
 def test_without_augmentation_there_is_one_copy_and_no_grid(tmp_path):
     settings = config(tmp_path, augment="none")
-    needs = plan(settings, prepared(settings))
+    needs = estimate_resources(settings, prepared(settings))
     assert needs.num_samples == 1
     assert needs.activation_bytes == 30 * (2 * (36 + 4 + 4 + 2) + 36) * 8
 
@@ -84,8 +83,8 @@ def test_without_augmentation_there_is_one_copy_and_no_grid(tmp_path):
 def test_patches_count(tmp_path, network, name, patches):
     task = typed(28 if network == "lenet" else 6)
     needs = [
-        plan(config(tmp_path, network=network, augment="none", fit=SETTINGS.replace(curvature=kind)), task)
-        for kind in (name, "diag")
+        estimate_resources(config(tmp_path, network=network, augment="none", fit=fit), task)
+        for fit in (SETTINGS.replace(curvature=kind) for kind in (name, "diag"))
     ]
     num_data = len(task.dataset.x_train)
     assert needs[0].activation_bytes - needs[1].activation_bytes == num_data * patches * 8
@@ -93,7 +92,8 @@ def test_patches_count(tmp_path, network, name, patches):
 
 def test_half_the_precision_needs_half_the_bytes(tmp_path):
     single, double = (
-        plan(settings, prepared(settings)) for settings in (config(tmp_path, dtype=t) for t in ("float32", "float64"))
+        estimate_resources(settings, prepared(settings))
+        for settings in (config(tmp_path, dtype=t) for t in ("float32", "float64"))
     )
     assert double.total_bytes - OVERHEAD == 2 * (single.total_bytes - OVERHEAD)
 
@@ -103,7 +103,7 @@ def test_times_are_positive_and_add_up(tmp_path, estimator):
     settings = config(
         tmp_path, fit=SETTINGS.replace(epochs=11, hyper={"burn_in": 2, "every": 3, "estimator": estimator})
     )
-    needs = plan(settings, prepared(settings))
+    needs = estimate_resources(settings, prepared(settings))
     assert min(needs.epoch_seconds, needs.hyper_seconds, needs.evaluation_seconds) > 0
     expected = 11 * needs.epoch_seconds + 3 * needs.hyper_seconds + needs.evaluation_seconds
     assert needs.seconds == pytest.approx(expected)
@@ -120,7 +120,7 @@ def test_kernels_are_counted(tmp_path, hyper_data, curvature):
     for estimator in ("two_pass", "kernel"):
         settings = config(tmp_path, fit=exact.replace(hyper={"estimator": estimator}))
         task = prepared(settings)
-        found.append(plan(settings, task))
+        found.append(estimate_resources(settings, task))
     x = task.dataset.x_train
     num_weights = len(weights_of(model(settings, task)))
     assert [one.kernel_bytes for one in found] == [
@@ -133,7 +133,7 @@ def test_kernels_are_counted(tmp_path, hyper_data, curvature):
 def test_a_block_goes_through_whole_with_all_its_copies(tmp_path):
     fit = SETTINGS.replace(hyper={"estimator": "kernel", "num_data": None})
     few, many = (
-        plan(settings, prepared(settings)).activation_bytes
+        estimate_resources(settings, prepared(settings)).activation_bytes
         for settings in (config(tmp_path, fit=fit.replace(hyper={"num_samples": samples})) for samples in (1, 4000))
     )
     assert many > 2 * few
@@ -142,7 +142,7 @@ def test_a_block_goes_through_whole_with_all_its_copies(tmp_path):
 @pytest.mark.parametrize(("prune", "num_passes"), [(None, 2), (0.1, 4)])
 def test_a_read_out_and_a_pruning_are_passes_too(tmp_path, prune, num_passes):
     settings = config(tmp_path, network="relaxed:conv:1", augment="none", prune=prune)
-    needs = plan(settings, prepared(settings))
+    needs = estimate_resources(settings, prepared(settings))
     expected = 3 * needs.epoch_seconds + 2 * needs.hyper_seconds + num_passes * needs.evaluation_seconds
     assert needs.seconds == pytest.approx(expected)
 
@@ -151,7 +151,7 @@ def test_a_plan_leaves_the_data_and_the_network_alone(tmp_path):
     settings = config(tmp_path)
     task = prepared(settings)
     before = task.dataset.x_train.clone()
-    plan(settings, task)
+    estimate_resources(settings, task)
     assert task.dataset.x_train.equal(before)
 
 
@@ -175,10 +175,10 @@ def test_what_cannot_fit_is_refused_and_not_probed(tmp_path, monkeypatch):
     monkeypatch.setattr(needs, "_available", lambda: 100 << 20)
     with pytest.raises(StructureError, match=r"needs about 0\.4 GiB \(data 0\.0, .*this machine has 0\.1 GiB"):
         require_memory(settings, task)
-    assert plan(settings, task).seconds is None
+    assert estimate_resources(settings, task).seconds is None
 
 
-@pytest.mark.parametrize("work", [plan, require_memory])
+@pytest.mark.parametrize("work", [estimate_resources, require_memory])
 @pytest.mark.parametrize("network", ["relaxed:f-fc+conv:1000", "mlp:100000-100000", "relaxed:s-fc:1"])
 def test_a_network_that_cannot_fit_is_refused_before_it_is_built(tmp_path, monkeypatch, work, network):
     settings = config(tmp_path, network=network, augment="none", dtype="float32")

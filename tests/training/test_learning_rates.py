@@ -6,7 +6,7 @@ import torch
 import covary
 from covary.batches import IndexedBatch
 from covary.errors import CovaryError
-from covary.training.learning_rates import follow, set_rates, shorten, start_within, units
+from covary.training.learning_rates import clip_gradients, follow, set_rates, start_within, units
 from covary.training.state import initial_state
 from covary.training.steps import weight_step
 from training_models import QUICK, averaged, points
@@ -87,7 +87,7 @@ def test_the_length_of_a_gradient_in_its_units_does_not_depend_on_the_scale_of_a
     def share(factor, unit):
         weights = {"a": torch.nn.Parameter(torch.zeros(4).double()), "b": torch.nn.Parameter(torch.zeros(4).double())}
         weights["a"].grad, weights["b"].grad = slope.clone(), slope / factor
-        shorten(weights, {"a": 1.0, "b": unit}, 0.1)
+        clip_gradients(weights, {"a": 1.0, "b": unit}, 0.1)
         return float(weights["a"].grad[0] / slope[0])
 
     assert share(scale, scale) == pytest.approx(share(1.0, 1.0), rel=1e-12)

@@ -284,11 +284,11 @@ def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
 
 
 def _print_estimate(config: ExperimentConfig, as_json: bool) -> None:
-    from ..experiments import plan, prepared
+    from ..experiments import estimate_resources, prepared
 
     if int(os.environ.get("RANK", "0")) != 0:  # before any group: each process would estimate for itself
         return
-    found = plan(config, prepared(config))
+    found = estimate_resources(config, prepared(config))
     if as_json:
         echo_json(asdict(found))
         return

@@ -33,7 +33,7 @@ class ExperimentConfig(Settings):
         network: A network by name or "package.module:function".
         augment: The augmentation to learn, as `experiments.augmentations` describes it, or "none".
         train_augment: What weight updates see besides, and the evidence does not: "none" or "flips+shifts".
-        num_samples: S, the transformed copies of each image, in weight steps and in the test.
+        num_samples: S, the augmentation samples of each image, in weight steps and in the test.
         prior: "scalar", "layerwise" or "diagonal".
         relaxation: The size that each weight tensor of a relaxed layer's paths starts with, but for its strict one, in
             units of its usual size; below 1 the priors start as narrow, and the evidence may widen them. 1 starts all

@@ -8,7 +8,15 @@ from .augmentations import NAMES as AUGMENTATIONS
 from .build import prepared
 from .geometry import saved_geometry
 from .predict import predictions
-from .resources import Plan, plan
+from .resources import ResourceEstimate, estimate_resources
 from .run import discover
 
-__all__ = ["AUGMENTATIONS", "Plan", "discover", "plan", "predictions", "prepared", "saved_geometry"]
+__all__ = [
+    "AUGMENTATIONS",
+    "ResourceEstimate",
+    "discover",
+    "estimate_resources",
+    "predictions",
+    "prepared",
+    "saved_geometry",
+]

@@ -116,7 +116,7 @@ def run_baseline(name: str, config: ExperimentConfig, task: Task, session: Sessi
 
 
 def check_baselines(config: ExperimentConfig, task: Task) -> None:
-    """Nothing, or an error for a baseline that cannot be built: better before the first run than after it."""
+    """Raise an error for a baseline that cannot be built, before the first run."""
     for name in config.baselines:
         _BASELINES[name](config, task)
 
@@ -131,7 +131,7 @@ def _learned(config: ExperimentConfig, task: Task) -> Start:
 
 
 def _plain(config: ExperimentConfig, task: Task) -> Start:
-    """No augmentation: the average over any number of equal copies is the network itself."""
+    """No augmentation: the average over any number of equal samples is the network itself."""
     return _learned(replace(config, augment="none", baselines=(), fixed_widths={}), task)
 
 

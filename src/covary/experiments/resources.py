@@ -1,4 +1,4 @@
-"""What will a run need? Parameters, factors, bytes and seconds, before any work is done."""
+"""The resource estimate of a run: parameters, factors, bytes and seconds, before any work is done."""
 
 import math
 import os
@@ -38,13 +38,13 @@ OVERHEAD = 400 << 20  # the process with torch in it, before any tensor
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The needs of a run.
+class ResourceEstimate:
+    """The estimate of a run.
 
     Arguments:
         num_params: Weights.
         num_data: Training data.
-        num_samples: Transformed copies of each.
+        num_samples: Augmentation samples of each.
         factors: For each weight its name, the structure of its block, the number of blocks in that, the sizes of the
             factors of one, and the bytes of all.
         data_bytes: The data.
@@ -77,16 +77,16 @@ class Plan:
     seconds: float | None = None
 
 
-def plan(config: ExperimentConfig, task: Task) -> Plan:
-    """The needs of a run, its seconds extrapolated from a probe of a few data.
+def estimate_resources(config: ExperimentConfig, task: Task) -> ResourceEstimate:
+    """The estimate of a run, its seconds extrapolated from a probe of a few data.
 
     Arguments:
         config: The settings.
         task: The prepared data.
     """
-    needs = _needs(config, task)
-    if needs.total_bytes > needs.available_bytes:
-        return needs
+    estimate = _estimate(config, task)
+    if estimate.total_bytes > estimate.available_bytes:
+        return estimate
     epoch, hyper, evaluated = _probe(config, task)
     settings = config.fit
     num_hyper = sum(is_hyper_epoch(number, settings) for number in range(1, settings.epochs + 1))
@@ -94,32 +94,32 @@ def plan(config: ExperimentConfig, task: Task) -> Plan:
     read_out = 1 if relaxed_layers(model(config, task)) else 0
     num_evaluated = settings.evaluation.num_evaluations + read_out + (0 if config.prune is None else 2)
     total = settings.epochs * epoch + num_hyper * hyper + num_evaluated * evaluated
-    return replace(needs, epoch_seconds=epoch, hyper_seconds=hyper, evaluation_seconds=evaluated, seconds=total)
+    return replace(estimate, epoch_seconds=epoch, hyper_seconds=hyper, evaluation_seconds=evaluated, seconds=total)
 
 
 def require_memory(config: ExperimentConfig, task: Task) -> None:
-    """Nothing, or an error before work that this machine has not the memory for."""
-    needs = _needs(config, task)
-    if needs.total_bytes <= needs.available_bytes:
+    """Raise `StructureError` if the run needs more memory than this machine has."""
+    estimate = _estimate(config, task)
+    if estimate.total_bytes <= estimate.available_bytes:
         return
     parts = {
-        "data": needs.data_bytes,
-        "weights": needs.weight_bytes,
-        "factors": needs.factor_bytes,
-        "kernels": needs.kernel_bytes,
-        "activations": needs.activation_bytes,
+        "data": estimate.data_bytes,
+        "weights": estimate.weight_bytes,
+        "factors": estimate.factor_bytes,
+        "kernels": estimate.kernel_bytes,
+        "activations": estimate.activation_bytes,
     }
     listed = ", ".join(f"{name} {size / 2**30:.1f}" for name, size in parts.items())
     raise StructureError(
-        f"This run needs about {needs.total_bytes / 2**30:.1f} GiB ({listed}); this machine has "
-        f"{needs.available_bytes / 2**30:.1f} GiB to spare. Lower the batch size or the number of samples for "
+        f"This run needs about {estimate.total_bytes / 2**30:.1f} GiB ({listed}); this machine has "
+        f"{estimate.available_bytes / 2**30:.1f} GiB to spare. Lower the batch size or the number of samples for "
         "activations, use a narrower network for factors, smaller blocks (hyper.num_data) for kernels, or fewer images "
         "for data."
     )
 
 
 def _require_weights(config: ExperimentConfig, task: Task) -> None:
-    """Nothing, or an error before a network is built whose weights alone are more than this machine can hold."""
+    """Raise `StructureError`, before the network is built, if its weights alone need more memory than there is."""
     x = task.dataset.x_train
     channels, height, width = x.shape[1:]
     empty = outline(config.network, (channels, height, width), len(task.dataset.class_names))
@@ -138,7 +138,7 @@ def _require_weights(config: ExperimentConfig, task: Task) -> None:
         )
 
 
-def _needs(config: ExperimentConfig, task: Task) -> Plan:
+def _estimate(config: ExperimentConfig, task: Task) -> ResourceEstimate:
     _require_weights(config, task)
     network, x = model(config, task).eval(), task.dataset.x_train
     inner, averaged = (network.network, True) if isinstance(network, Averaged) else (network, False)
@@ -165,7 +165,7 @@ def _needs(config: ExperimentConfig, task: Task) -> Plan:
         "kernel_bytes": size * _kernels(len(weights_of(network)), len(x), settings),
         "activation_bytes": (copies * per_copy + patches) * size,
     }
-    return Plan(
+    return ResourceEstimate(
         num_params=num_params,
         num_data=len(x),
         num_samples=num_samples,

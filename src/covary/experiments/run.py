@@ -92,7 +92,7 @@ def _check_prune(config: ExperimentConfig, task: Task) -> None:
 
 
 def _pruned(threshold: float, learned: Run, config: ExperimentConfig, task: Task, out: Path) -> Pruning:
-    """What came of taking paths out; the simpler network lies in the folder."""
+    """The record of pruning; the pruned network is written to the folder."""
     seed, fit = seed_for(config.fit.seed, EVALUATE), config.fit
     simple = prune(
         Model(hyper_network(learned.network, fit), learned.likelihood, learned.prior),
@@ -104,7 +104,7 @@ def _pruned(threshold: float, learned: Run, config: ExperimentConfig, task: Task
     if is_first():
         save_pruned(simple.model.network, out)
     tested = None
-    if len(task.dataset.x_test):  # with as many copies as the test of the whole network
+    if len(task.dataset.x_test):  # with as many samples as the test of the whole network
         whole = simple.model.network
         network = whole.with_samples(config.num_samples) if isinstance(whole, Resampling) else whole
         tested = measure(network, learned.likelihood, task.dataset.test, fit.seed)
@@ -170,7 +170,7 @@ def _compare(written: Mapping[str, Any], config: ExperimentConfig, out: Path) ->
 
 
 def _remove(folder: Path) -> None:
-    """Nothing of the checkpoints: the run they belong to is complete."""
+    """Remove the checkpoints of a complete run."""
     # moved away in one step: a kill in between must not leave half a set of checkpoints that looks like a run
     done = folder.with_name(f".{folder.name}-done")
     shutil.rmtree(done, ignore_errors=True)

@@ -78,7 +78,7 @@ def _finite(number: str) -> float:
 
 
 def _check_plain(value: Any, where: str, depth: int) -> None:
-    """An error for text that no file can hold, and for nesting that no setting needs."""
+    """Raise `DataError` for text that no file can hold, and for nesting that no setting needs."""
     if depth == 0 and isinstance(value, list | dict):
         raise DataError(f"{where:.120} is nested too deeply: expected at most {DEEPEST} levels. Save the run anew.")
     if isinstance(value, str) and UNWRITABLE.search(value):

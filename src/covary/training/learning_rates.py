@@ -61,15 +61,15 @@ def units(optimizer: Optimizer, prior: Prior) -> dict[str, float]:
 
 @torch.no_grad()
 def start_within(model: Model, prior: Prior) -> None:
-    """Nothing; weights whose root mean square lies beyond the deviation of their prior are scaled down to it."""
+    """Scale weights down to the standard deviation of their prior, where their root mean square is above it."""
     precisions = mean_precisions(prior)
     for name, weight in model.weights.items():
         size = float(weight.square().mean().sqrt())
         weight.mul_(min(1.0, precisions[name] ** -0.5 / size) if size > 0 else 1.0)
 
 
-def shorten(weights: Mapping[str, nn.Parameter], sizes: Mapping[str, float], most: float) -> None:
-    """Nothing; gradients whose length in units of these sizes is above the most are all scaled down to it."""
+def clip_gradients(weights: Mapping[str, nn.Parameter], sizes: Mapping[str, float], most: float) -> None:
+    """Scale all gradients down to a maximal norm, in units of these sizes, if they are above it."""
     norms = {name: torch.linalg.vector_norm(weight.grad) for name, weight in weights.items() if weight.grad is not None}
     length = torch.linalg.vector_norm(torch.stack([sizes[name] * norm for name, norm in norms.items()]))
     nn.utils.clip_grads_with_norm_(weights.values(), most, length)

@@ -33,7 +33,7 @@ from ..models import Model
 from ..noise import Stream, fold, permutation
 from ..records import Evidence
 from .augerino import augerino_parameters, augerino_reward
-from .learning_rates import set_rates, shorten, units
+from .learning_rates import clip_gradients, set_rates, units
 from .schedule import EVALUATE, HYPER, WEIGHTS, hyper_progress, seed_for
 from .state import FitState
 
@@ -54,8 +54,8 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
     weights = model.weights
     joint = augerino_parameters(state.network) if config.hyper.estimator == "augerino" else {}
     with _own_noise(fold(fold(seed, state.step), place()[0]), batch.x.device):
-        log_likelihood, slopes = _likelihood_slopes(model, batch, {**weights, **joint}, seed)
-    means = {name: all_sum(slope) / batch_size for name, slope in slopes.items()}
+        log_likelihood, gradients_of = _likelihood_gradients(model, batch, {**weights, **joint}, seed)
+    means = {name: all_sum(entry) / batch_size for name, entry in gradients_of.items()}
     shifts = state.prior.shifts()
     for name, weight in weights.items():
         pull = (shifts[name] * weight.flatten()).reshape(weight.shape).detach()
@@ -66,7 +66,7 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
             if config.weights.prior_scaled_lr
             else dict.fromkeys(weights, 1.0)
         )
-        shorten(weights, measured, config.weights.max_grad_norm)
+        clip_gradients(weights, measured, config.weights.max_grad_norm)
     state.weight_optimizer.step()
     if joint and state.hyper_optimizer is not None:
         reward = augerino_reward(state.network, joint)
@@ -209,11 +209,11 @@ def _bound_record(terms: EvidenceTerms, config: FitConfig) -> Evidence:
 
 
 def _bound_network(state: FitState, config: FitConfig) -> nn.Module:
-    """The network of hyper steps with copies in one set: the bound has no Kronecker factors, which two would serve."""
+    """The network of hyper steps with samples in one set: two are for Kronecker factors, which the bound has not."""
     return hyper_network(state.network, config.replace(hyper={"num_sets": 1}))
 
 
-def _likelihood_slopes(
+def _likelihood_gradients(
     model: Model, batch: IndexedBatch, parameters: Mapping[str, nn.Parameter], seed: int
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The log-likelihood of a part of a batch, a sum, with its gradient; zeros for an empty part."""
@@ -237,12 +237,12 @@ def _own_noise(seed: int, device: torch.device) -> Iterator[None]:
 def _climb(parameters: Mapping[str, nn.Parameter], optimizer: Optimizer, gradient: Mapping[str, Tensor]) -> None:
     """One step upwards along the gradients that are given; the other parameters stay."""
     optimizer.zero_grad()
-    for name, slope in gradient.items():
-        if not bool(slope.isfinite().all()):
+    for name, entry in gradient.items():
+        if not bool(entry.isfinite().all()):
             raise NumericalError(
                 f"The gradient of '{name}' is not finite. Lower its rate or the learning rate, or compute in float64."
             )
-        parameters[name].grad = -slope
+        parameters[name].grad = -entry
     optimizer.step()
     optimizer.zero_grad()
 

@@ -50,7 +50,7 @@ axes.set(xlabel="x", ylabel="y", ylim=(-4, 4))
 
 labels = torch.cat([(x > 0), (x.abs() > 2)], 1).float()
 several = nn.Sequential(nn.Linear(1, 20), nn.Tanh(), nn.Linear(20, 2))
-binary = covary.fit(covary.Model(several, covary.Bernoulli()), (x, labels), epochs=60, callbacks=())
+binary = covary.fit(covary.Model(several, covary.Bernoulli()), (x, labels), epochs=150, callbacks=())
 print(binary.predict_proba(torch.tensor([[-2.5], [1.5]])))
 
 # %%

@@ -1,9 +1,12 @@
 """Settings of the documentation; `make docs` builds it into site/."""
 
+import os
 import re
 import sys
 import warnings
 from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the examples are small: more threads only wait for each other
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "docs" / "_ext"), str(ROOT / "src")]

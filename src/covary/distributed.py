@@ -27,7 +27,14 @@ def place() -> Place:
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """Join the process group that a launcher such as torchrun describes in the environment, if there is one."""
+    """Join the process group that a launcher such as torchrun describes in the environment, if there is one.
+
+    Example:
+        >>> from covary.training import is_first, process_group
+        >>> with process_group():
+        ...     is_first()
+        True
+    """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or distributed.is_initialized():
         yield
         return
@@ -53,7 +60,13 @@ def require_alike(value: object, what: str) -> None:
 
 
 def is_first() -> bool:
-    """Whether this process writes files and prints."""
+    """Whether this process writes files and prints.
+
+    Example:
+        >>> from covary.training import is_first
+        >>> is_first()
+        True
+    """
     return place()[0] == 0
 
 

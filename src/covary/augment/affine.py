@@ -123,7 +123,7 @@ class Affine2d(nn.Module):
 class Correlated(nn.Module):
     r"""Affine transforms with coefficients :math:`c = L \epsilon`, L lower-triangular, ε the noise of a base.
 
-    L is the lower triangle of the parameter `raw_mix`, whose row of the rotation is shortened from length r to
+    L is the lower triangle of the parameter `raw_mix`, whose row of the rotation is scaled down from length r to
     :math:`\pi \tanh(r / \pi)`. Its entries are signed, so that one coefficient can follow another, for example both
     scales as one zoom. The initial distribution is that of the base. The gradient in an off-diagonal entry at 0 is the
     gradient in the covariance of two coefficients; unlike that in a width, it does not vanish by symmetry.

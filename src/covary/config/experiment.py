@@ -44,6 +44,11 @@ class ExperimentConfig(Settings):
         prune: The share below which a path of a relaxed layer is taken out afterwards; None to leave all.
         dtype: "float32" or "float64".
         fit: How it is trained.
+
+    Example:
+        >>> from covary.config import ExperimentConfig
+        >>> ExperimentConfig(network="cnn").replace(**{"hyper.lr": 0.05}).fit.hyper.lr
+        0.05
     """
 
     data: str = "mnist-mini"
@@ -148,6 +153,11 @@ def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxat
         length_scale: Of sparse layers: "fixed", a "weight" with a prior, or a "hyperparameter".
         relaxation: The size that the weights of all paths but the strict one start with; below 1 training begins at the
             strict end.
+
+    Example:
+        >>> from covary.config import layers_config
+        >>> layers_config("f-fc+conv", 4).network
+        'relaxed:f-fc+conv:4'
     """
     check_setting("alpha", alpha, Annotated[int, between(1, MOST_ALPHA)])
     name = f"{RELAXED}{variant}:{alpha}" + ("" if length_scale == "fixed" else f":{length_scale}")

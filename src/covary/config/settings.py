@@ -50,7 +50,12 @@ POSITIVE = real("a finite number above 0", lambda value: value > 0)
 
 
 def check_seed(seed: object) -> None:
-    """Raise `StructureError` if the seed is not a signed whole number of 64 bits."""
+    """Raise `StructureError` if the seed is not a signed whole number of 64 bits.
+
+    Example:
+        >>> from covary.config import check_seed
+        >>> check_seed(3)
+    """
     check_setting("seed", seed, typing.Annotated[int, SEED])
 
 
@@ -121,7 +126,13 @@ class Settings:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """Return name and value of a setting written as "hyper.lr=0.05"; a value that is not TOML is a string."""
+    """Return name and value of a setting written as "hyper.lr=0.05"; a value that is not TOML is a string.
+
+    Example:
+        >>> from covary.config import parse_setting
+        >>> parse_setting("hyper.lr=0.05")
+        ('hyper.lr', 0.05)
+    """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not name:
         raise StructureError(f"Expected a setting as name=value, such as hyper.lr=0.05, got '{text}'.")

@@ -27,7 +27,17 @@ DEEPEST = 16  # of lists and mappings inside one another; a setting needs a few
 
 
 def write_run(run: RunRecord, path: Path) -> None:
-    """One run into one JSON file, atomically."""
+    """One run into one JSON file, atomically.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from covary.records import RunRecord, write_run
+        >>> path = Path(tempfile.mkdtemp()) / "run.json"
+        >>> write_run(RunRecord("digits"), path)
+        >>> path.exists()
+        True
+    """
     content = {"format": "covary-run", "version": VERSION} | dataclasses.asdict(run)
     try:
         text = json.dumps(content, indent=1, allow_nan=False)
@@ -37,7 +47,18 @@ def write_run(run: RunRecord, path: Path) -> None:
 
 
 def write_study(study: Study, path: Path) -> None:
-    """One study into one JSON file, atomically."""
+    """One study into one JSON file, atomically.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from covary.records import Study, write_study
+        >>> study = Study("toy", "smoke", "five models", {}, {}, [], {}, [], 1.0)
+        >>> path = Path(tempfile.mkdtemp()) / "study.json"
+        >>> write_study(study, path)
+        >>> path.exists()
+        True
+    """
     content = {"format": "covary-study", "version": VERSION} | dataclasses.asdict(study)
     try:
         text = json.dumps(content, indent=1, allow_nan=False)
@@ -47,7 +68,17 @@ def write_study(study: Study, path: Path) -> None:
 
 
 def read_run(path: Path) -> RunRecord:
-    """The run in a file, or in the file `run.json` of a folder; every field is checked."""
+    """The run in a file, or in the file `run.json` of a folder; every field is checked.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from covary.records import RunRecord, read_run, write_run
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> write_run(RunRecord("digits"), folder / "run.json")
+        >>> read_run(folder).title
+        'digits'
+    """
     file = path / "run.json" if path.is_dir() else path
     try:
         content = json.loads(file.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
@@ -94,7 +125,13 @@ def _check_plain(value: Any, where: str, depth: int) -> None:
 
 
 def from_plain(value: Any, kind: Any, where: str) -> Any:
-    """The value as the annotated type, or an error that names its place."""
+    """The value as the annotated type, or an error that names its place.
+
+    Example:
+        >>> from covary.records import from_plain
+        >>> from_plain({"a": 1}, dict[str, float], "numbers")
+        {'a': 1.0}
+    """
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return value

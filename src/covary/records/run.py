@@ -14,6 +14,11 @@ class Symmetry:
         width: How far it reaches, at least 0.
         unit: The unit of the width, such as "radians".
         meaning: The same amount for a person, such as "±87° of rotation".
+
+    Example:
+        >>> from covary.records import Symmetry
+        >>> Symmetry("rotation", 1.52, "radians", "±87°").width
+        1.52
     """
 
     name: str
@@ -35,6 +40,11 @@ class Evidence:
         curvature: "kron", "kron-traced", "full", "diag" or "kernel".
         probes: "exact", or the number of random probes as a string; of a bound by kernels, its outputs and blocks.
         gradient_norm: The norm of the gradient of the log joint: zero at a mode. None where it was not computed.
+
+    Example:
+        >>> from covary.records import Evidence
+        >>> Evidence(-40.0, -9.0, 4.0, -45.0, 20, "kron", "exact").log_evidence
+        -45.0
     """
 
     log_likelihood: float
@@ -57,6 +67,11 @@ class Metrics:
         ece: The expected calibration error, in [0, 1]; None for a regression.
         num_data: The number of data.
         num_samples: The number of transformed copies that each prediction averages over.
+
+    Example:
+        >>> from covary.records import Metrics
+        >>> Metrics(accuracy=0.9, nll=0.3, ece=0.02, num_data=100, num_samples=8).accuracy
+        0.9
     """
 
     accuracy: float | None
@@ -79,6 +94,11 @@ class Epoch:
         evaluated: The evidence under common noise, by which states are compared, where it was computed.
         seconds: The time since the start of the run, over all its sessions.
         best: Whether the state after it is the best evaluated so far.
+
+    Example:
+        >>> from covary.records import Epoch
+        >>> Epoch(1, -2.3, {"rotation": 0.05}, {"0.weight": 1.0}, None, None, 0.5, False).widths
+        {'rotation': 0.05}
     """
 
     epoch: int
@@ -101,6 +121,11 @@ class Baseline:
         evidence: The evidence of the training data, where it has one.
         test: How it predicts the test data, where there are any.
         seconds: How long it took.
+
+    Example:
+        >>> from covary.records import Baseline
+        >>> Baseline("plain", [], None, None, 3.0).name
+        'plain'
     """
 
     name: str
@@ -112,7 +137,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Pictures:
-    """A few images with transformed versions of each: n images, each followed by s versions.
+    r"""A few images with transformed versions of each: n images, each followed by s versions.
 
     Arguments:
         shape: (n, 1 + s, channels, height, width); channels are 1 or 3.
@@ -120,6 +145,11 @@ class Pictures:
         labels: The label of each of the n images, as a word.
         matrices: For each sampled transform of the first image, its 3×3 matrix from output to input coordinates on
             [−1, 1]² (x right, y down), row by row; empty where not all are known to be affine.
+
+    Example:
+        >>> from covary.records import Pictures
+        >>> Pictures([1, 1, 1, 1, 2], "AP8=", ["7"], []).values()
+        b'\x00\xff'
     """
 
     shape: list[int]
@@ -141,6 +171,11 @@ class Coverage:
         shape: Its shape.
         rule: The rule that covers it.
         structure: The structure of its block of the curvature: "kron", "dense", "diagonal", "full", "kernel".
+
+    Example:
+        >>> from covary.records import Coverage
+        >>> Coverage("0.weight", [10, 784], "Linear", "kron").structure
+        'kron'
     """
 
     name: str
@@ -163,6 +198,11 @@ class LayerPath:
         relative: Its share of the layer's sum of normalized numbers.
         inactive: Whether the normalized number of each of its tensors, biases included, is below the threshold in units
             of that sum; then its relative number is, too.
+
+    Example:
+        >>> from covary.records import LayerPath
+        >>> LayerPath("conv", 20, {"weight": 11.0}, 1.2, 18.0, 0.9, 0.99, False).relative
+        0.99
     """
 
     name: str
@@ -186,6 +226,12 @@ class Layer:
         shift_error: The norm of the change of its outputs when its inputs are shifted instead, relative to the outputs;
             None where no shift of its inputs is one of its outputs.
         turn_error: The same of the elements of its group; None where it has none.
+
+    Example:
+        >>> from covary.records import Layer, LayerPath
+        >>> path = LayerPath("conv", 20, {"weight": 11.0}, 1.2, 18.0, 0.9, 1.0, False)
+        >>> Layer("blocks.0", "conv", [path], 0.0, None).learned
+        'conv'
     """
 
     name: str
@@ -212,6 +258,12 @@ class Pruning:
         test: How the simple network predicts the test data, where there are any.
         precisions: The prior precision of each tensor that is left, by its name (the geometric mean of one that has
             many): `Prior(network, precision=precisions)` is the prior again.
+
+    Example:
+        >>> from covary.records import Evidence, Pruning
+        >>> evidence = Evidence(-40.0, -9.0, 4.0, -45.0, 20, "kron", "exact")
+        >>> Pruning(0.01, ["blocks.0.f-fc"], [], 100, 900, evidence, evidence, 0.01, 0.0, None).num_params
+        100
     """
 
     threshold: float
@@ -251,6 +303,11 @@ class RunRecord:
         class_names: The names of the classes, if they are known.
         pruned: What came of taking the switched-off paths out, where that was asked for.
         model: How network, likelihood and prior are made, as plain data that `covary.load` reads.
+
+    Example:
+        >>> from covary.records import RunRecord
+        >>> RunRecord("digits, rotated").complete
+        True
     """
 
     title: str

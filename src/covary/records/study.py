@@ -13,6 +13,11 @@ class Claim:
         expected: The bar, such as "within 15 % of 1.571".
         found: What was measured.
         holds: Whether the bar was reached.
+
+    Example:
+        >>> from covary.records import Claim
+        >>> Claim("rotation found", "within 15 % of 1.571", "1.569", True).holds
+        True
     """
 
     sentence: str
@@ -35,6 +40,11 @@ class Study:
         series: What the figure needs besides, by name.
         claims: What the study was made to show.
         seconds: How long it took.
+
+    Example:
+        >>> from covary.records import Study
+        >>> Study("toy", "smoke", "five models", {}, {}, [], {}, [], 1.0).scale
+        'smoke'
     """
 
     name: str

@@ -106,13 +106,13 @@ def flat_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def short(text: str, most: int) -> str:
-    """A text that fits in so many characters, without characters that cannot be shown."""
+    """A text of at most this many characters, without characters that cannot be shown."""
     shown = _printable(text)
     return shown if len(shown) <= most else shown[: most - 1].rstrip() + "…"
 
 
 def ending(text: str, most: int) -> str:
-    """The last so many characters of a text, which tell the parameters of one network from another."""
+    """The end of a text, at most this many characters: it distinguishes the parameters of a network."""
     shown = _printable(text)
     return shown if len(shown) <= most else "…" + shown[1 - most :].lstrip()
 
@@ -128,7 +128,14 @@ def strength(symmetry: Symmetry, image_shape: Sequence[int] | None = None) -> st
 
 
 def summary(run: RunRecord) -> str:
-    """What was learned, in a plain sentence about the transforms, about the layers, or about each."""
+    """What was learned, in a plain sentence about the transforms, about the layers, or about each.
+
+    Example:
+        >>> from covary.records import RunRecord
+        >>> from covary.report import summary
+        >>> summary(RunRecord("a plain network"))
+        'This run has no transforms whose width could be learned.'
+    """
     if not run.symmetries and not run.layers:
         return "This run has no transforms whose width could be learned."
     parts = [_ignored(run)] if run.symmetries else []
@@ -136,7 +143,7 @@ def summary(run: RunRecord) -> str:
 
 
 def layer_names(run: RunRecord) -> list[str]:
-    """The layers' names without what all of them begin with; where numbers are left, "layer 1" and so on, in order."""
+    """The layers' names without what all of them begin with; where numbers remain, "layer 1" and so on, in order."""
     parts = [layer.name.split(".") for layer in run.layers]
     shared = 0
     while parts and all(len(name) > shared + 1 and name[shared] == parts[0][shared] for name in parts):

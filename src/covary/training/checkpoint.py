@@ -171,7 +171,7 @@ def _check_fingerprint(written: Mapping[str, Any], now: Mapping[str, Any], path:
     for name in {**written, **now}:
         if written.get(name) != now.get(name):
             raise StructureError(
-                f"{path.parent} holds a run with {name} = {written.get(name)!r:.60}; {now.get(name)!r:.60} came. "
+                f"{path.parent} holds a run with {name} = {written.get(name)!r:.60}, got {now.get(name)!r:.60}. "
                 "Resume with the same settings and data, or write to another folder."
             )
 

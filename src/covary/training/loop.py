@@ -146,7 +146,7 @@ def _end_of_epoch(state: FitState, job: Job) -> Epoch:
 
 
 def _parts(state: FitState, job: Job) -> Iterator[tuple[IndexedBatch, int]]:
-    """This process's part of each batch that is left of the epoch, with the size of the whole batch."""
+    """This process's shard of each remaining batch of the epoch, with the size of the whole batch."""
     seed = seed_for(job.config.seed, WEIGHTS, state.epoch)
     read = job.batches.read
     if read is None:
@@ -211,7 +211,7 @@ def _stop_if_told(state: FitState, job: Job, told: list[int]) -> None:
 
 @contextmanager
 def _told_to_end(checkpoints: Checkpoints | None) -> Iterator[list[int]]:
-    """The signals (SIGTERM, Ctrl-C) that told the process to end: a second one ends it at once."""
+    """The signals (SIGTERM, Ctrl-C) that asked the process to end: a second one ends it at once."""
     told: list[int] = []
     if checkpoints is None or threading.current_thread() is not threading.main_thread():
         yield told

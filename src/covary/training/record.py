@@ -86,6 +86,13 @@ def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 
         likelihood: The likelihood.
         data: The data.
         seed: The seed of the augmentation's noise.
+
+    Example:
+        >>> import torch, covary
+        >>> from covary.training import measure
+        >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> measure(torch.nn.Identity(), covary.Categorical(), (x, torch.tensor([0, 1]))).accuracy
+        1.0
     """
     outputs, targets, log_likelihood = [], [], 0.0
     for batch in as_batches(data, TEST_BATCH):
@@ -183,7 +190,13 @@ def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]
 
 
 def versions() -> dict[str, str]:
-    """The versions that a result depends on, and the number of threads."""
+    """The versions that a result depends on, and the number of threads.
+
+    Example:
+        >>> from covary.training import versions
+        >>> sorted(versions())
+        ['covary', 'python', 'threads', 'torch']
+    """
     return {
         "covary": version("covary"),
         "torch": torch.__version__,

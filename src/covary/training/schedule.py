@@ -15,7 +15,7 @@ def cosine(first: float | int, final: float | int, progress: float | int) -> flo
 
 
 def warmth(epochs: float | int, config: FitConfig) -> float:
-    """The share of their rate that the weights take in the step that ends after so many epochs, parts included."""
+    """The fraction of their learning rate that weights have in the step that ends after this (fractional) epoch."""
     return min(1.0, epochs / config.weights.warmup_epochs) if config.weights.warmup_epochs else 1.0
 
 

@@ -39,7 +39,7 @@ class FitState:
         likelihood: The likelihood.
         prior: The prior.
         weight_optimizer: Of the weights.
-        hyper_optimizer: Of the hyperparameters, with a group for each rate; None where nothing is to learn.
+        hyper_optimizer: Of the hyperparameters, with a group for each learning rate; None where nothing is to learn.
         epoch: Epochs that are complete.
         step: Weight steps done in the epoch under way.
         log_likelihood: The sum of log-likelihoods over the data seen in the epoch under way.

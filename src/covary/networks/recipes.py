@@ -72,8 +72,8 @@ def network_of(recipe: Mapping[str, Any], given: nn.Module | None = None) -> nn.
     if kind == "standardized":
         if isinstance(given, Standardized):
             return given
-        ones = torch.ones(recipe["num_channels"])
-        return Standardized(network_of(recipe["network"], given), ones, ones)
+        size = recipe["num_channels"]  # two tensors: filling one must not change the other
+        return Standardized(network_of(recipe["network"], given), torch.zeros(size), torch.ones(size))
     if given is not None:
         return given
     if kind not in FACTORIES:

@@ -68,7 +68,7 @@ FIXED = ("--baselines", "fixed", "--set")
         (("--network", "relaxed:conv:1:weight"), ["no sparse path", "s-fc+s-conv"]),
         (("--set", "train_augment=flips"), ["'train_augment' to be one of 'none', 'flips+shifts'"]),
         (("--augment", "none", "--baselines", "plain"), ["'plain' is about an augmentation"]),
-        (("--baselines", "conv"), ["'conv' belongs to relaxed networks", "'mlp:4' came"]),
+        (("--baselines", "conv"), ["'conv' belongs to relaxed networks", "got 'mlp:4'"]),
         (("--network", "relaxed:wobble:1"), ["wobble", "f-fc+conv"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

@@ -56,7 +56,7 @@ def stopped(run, quick, tmp_path) -> Path:
 def test_a_stopped_run_goes_on_to_the_same_bits(stopped, run, quick, discovered):
     assert_one_line_and_code_2(run("discover", *quick, *ARGUMENTS, "--out", "stopped"), "unfinished", "--resume")
     other = ("--num-samples", "3", "--out", "stopped", "--resume")
-    assert_one_line_and_code_2(run("discover", *quick, *ARGUMENTS, *other), "num_samples = 2", "3 came")
+    assert_one_line_and_code_2(run("discover", *quick, *ARGUMENTS, *other), "num_samples = 2", "got 3")
     settings = stopped / "checkpoints" / "settings.json"
     kept = settings.read_text()
     settings.write_text("{")
@@ -81,7 +81,7 @@ def test_a_complete_run_is_shown_again_when_it_is_resumed(discovered, run, quick
     assert "rotation" in outcome.out
     assert {path: path.stat().st_mtime_ns for path in written} == written
     changed = run("discover", *quick, "--out", "a", "--resume", "--set", "hyper.augment_lr=0.3")
-    assert_one_line_and_code_2(changed, "hyper.augment_lr = None", "0.3 came")
+    assert_one_line_and_code_2(changed, "hyper.augment_lr = None", "got 0.3")
 
 
 def test_a_complete_run_is_replaced_when_it_is_not_resumed(discovered):

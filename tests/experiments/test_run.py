@@ -60,9 +60,9 @@ def test_an_unfinished_run_goes_on_with_the_same_settings_only(tmp_path, monkeyp
         with pytest.raises(Stop):
             run_discover(settings, tmp_path / "a")
     for changes, expected in (
-        ({"num_samples": 3}, "num_samples = 2; 3 came"),
-        ({"baselines": ()}, "baselines = \\['plain'\\]; \\[\\] came"),
-        ({"fit": SETTINGS.replace(epochs=4)}, "epochs = 3; 4 came"),
+        ({"num_samples": 3}, "num_samples = 2, got 3"),
+        ({"baselines": ()}, "baselines = \\['plain'\\], got \\[\\]"),
+        ({"fit": SETTINGS.replace(epochs=4)}, "epochs = 3, got 4"),
     ):
         with pytest.raises(StructureError, match=expected):
             run_discover(replace(settings, **changes), tmp_path / "a", resume=True)
@@ -78,7 +78,7 @@ def test_a_complete_run_is_returned_when_resumed(tmp_path):
     first = run_discover(settings, tmp_path / "a")
     again = run_discover(settings, tmp_path / "a", resume=True)
     assert (again.seconds, again.history) == (first.seconds, first.history)
-    with pytest.raises(StructureError, match="num_samples = 2; 3 came"):
+    with pytest.raises(StructureError, match="num_samples = 2, got 3"):
         run_discover(replace(settings, num_samples=3), tmp_path / "a", resume=True)
 
 

@@ -26,10 +26,11 @@ class ExperimentConfig(Settings):
         data_dir: Where data sets are looked for first.
         symmetrize: A known symmetry to put into the data: "rotate:DEG", "translate:PIXELS", "scale:FACTOR" or "none".
         num_train: How many training images to use, drawn by the seed; all by default.
-        task: "none", or each image in a quadrant of a canvas, to tell it ("digit") or it and the quadrant ("quadrant").
+        task: "none", or each image in a quadrant of a canvas, labeled by its class ("digit") or by class and quadrant
+            ("quadrant").
         size: The side that square images are resampled to, at most 1,024; None leaves images as they are, and canvases
             of a task at 32.
-        standardize: Whether the network sees images with the training set's mean and deviation taken out.
+        standardize: Whether the network sees images standardized by the training set's mean and deviation.
         network: A network by name or "package.module:function".
         augment: The augmentation to learn, as `experiments.augmentations` describes it, or "none".
         train_augment: What weight updates see besides, and the evidence does not: "none" or "flips+shifts".
@@ -41,7 +42,7 @@ class ExperimentConfig(Settings):
         baselines: Other ways to train the same network: "plain" (no augmentation), "fixed", "augerino", "map" (no
             augmentation, precisions fixed at 1, no hyper steps) and, of a relaxed network, "conv" (convolutions alone).
         fixed_widths: The widths of the baseline "fixed", by name.
-        prune: The share below which a path of a relaxed layer is taken out afterwards; None to leave all.
+        prune: The share below which a path of a relaxed layer is removed afterwards; None keeps all.
         dtype: "float32" or "float64".
         fit: How it is trained.
 
@@ -113,7 +114,7 @@ class ExperimentConfig(Settings):
             )
         if "conv" in self.baselines and not self.is_relaxed:
             raise StructureError(
-                f"The baseline 'conv' belongs to relaxed networks, such as {RELAXED}f-fc+conv:4; {self.network!r} came."
+                f"The baseline 'conv' belongs to relaxed networks, such as {RELAXED}f-fc+conv:4, got {self.network!r}."
             )
         if "conv" in self.baselines and self.network.startswith(f"{RELAXED}conv:"):
             raise StructureError(

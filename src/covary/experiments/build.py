@@ -70,7 +70,7 @@ class Task(NamedTuple):
     Arguments:
         dataset: The data set.
         true_widths: The amounts that it was made with, where they are known.
-        moments: The mean and deviation of each channel that networks take out, or None for images as they are.
+        moments: The mean and deviation of each channel that networks standardize by, or None for images as they are.
     """
 
     dataset: Dataset

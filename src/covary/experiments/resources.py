@@ -293,7 +293,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _available() -> int:
-    """The bytes that this machine has to spare, as Linux tells; elsewhere all that it has."""
+    """The bytes that this machine has available, as Linux reports; elsewhere all that it has."""
     try:
         with open("/proc/meminfo") as lines:
             return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))

@@ -40,7 +40,7 @@ def discover(
 ) -> RunRecord:
     """Return the record of a run; the folder `out` then has `run.json`, the network and the augmentation.
 
-    Where the settings ask for a pruning, the simpler network lies there too, as `pruned.safetensors`.
+    Where the settings ask for a pruning, the pruned network is there too, as `pruned.safetensors`.
 
     Arguments:
         config: The settings.
@@ -86,7 +86,7 @@ def discover(
 def _check_prune(config: ExperimentConfig, task: Task) -> None:
     if config.prune is not None and not relaxed_layers(model(config, task)):
         raise StructureError(
-            f"prune takes paths out of relaxed layers; the network '{config.network}' has none. Leave it out, or "
+            f"prune removes paths of relaxed layers; the network '{config.network}' has none. Drop the setting, or "
             "name one such as relaxed:f-fc+conv:4."
         )
 
@@ -164,7 +164,7 @@ def _compare(written: Mapping[str, Any], config: ExperimentConfig, out: Path) ->
             )
         if name != "data_dir" and written[name] != value:
             raise StructureError(
-                f"{out} holds a run with {name} = {written[name]!r:.60}; {value!r:.60} came. Resume with the "
+                f"{out} holds a run with {name} = {written[name]!r:.60}, got {value!r:.60}. Resume with the "
                 "same settings, or name another folder."
             )
 

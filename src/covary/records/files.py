@@ -148,7 +148,7 @@ def from_plain(value: Any, kind: Any, where: str) -> Any:
         return float(value)
     if isinstance(kind, type) and origin is None and type(value) is kind:
         return value
-    raise DataError(f"{where} must be {getattr(kind, '__name__', kind)}; {value!r:.60} came. Save the run anew.")
+    raise DataError(f"{where} must be {getattr(kind, '__name__', kind)}, got {value!r:.60}. Save the run anew.")
 
 
 def _of_record(value: Mapping[str, Any], kind: Any, where: str) -> Any:
@@ -163,7 +163,7 @@ def _of_record(value: Mapping[str, Any], kind: Any, where: str) -> Any:
     values = {name: from_plain(entry, annotations[name], f"{where}.{name}") for name, entry in value.items()}
     for name, entry in values.items():
         if (kind, name) in LEAST and entry < LEAST[kind, name]:
-            raise DataError(f"{where}.{name} must be at least {LEAST[kind, name]}; {entry!r} came. Save the run anew.")
+            raise DataError(f"{where}.{name} must be at least {LEAST[kind, name]}, got {entry!r}. Save the run anew.")
     return kind(**values)
 
 
@@ -176,7 +176,7 @@ def _check_pictures(pictures: Pictures | None, file: Path) -> None:
         raise DataError(f"{file}.samples.pixels is no base64 ({error}). Save the run anew.") from error
     shape = pictures.shape
     if len(shape) != 5 or min(shape) < 1 or shape[2] not in (1, 3) or found != math.prod(shape):
-        raise DataError(f"{file}.samples needs bytes of gray or color pixels in the shape {shape}; {found} came.")
+        raise DataError(f"{file}.samples needs bytes of gray or color pixels in the shape {shape}, got {found}.")
     if len(pictures.labels) != shape[0] or any(len(matrix) != 9 for matrix in pictures.matrices):
         raise DataError(f"{file}.samples needs a label per image and nine numbers per matrix. Save the run anew.")
 

@@ -66,7 +66,7 @@ class Metrics:
         nll: The mean negative log-likelihood.
         ece: The expected calibration error, in [0, 1]; None for a regression.
         num_data: The number of data.
-        num_samples: The number of transformed copies that each prediction averages over.
+        num_samples: The number of augmentation samples that each prediction averages over.
 
     Example:
         >>> from covary.records import Metrics
@@ -83,7 +83,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch came to.
+    """The state after one epoch.
 
     Arguments:
         epoch: Its number, from 1.
@@ -195,7 +195,7 @@ class LayerPath:
         weight_norm: The norm of all its weights.
         effective: Its effective number of parameters γ, between 0 and P.
         normalized: γ / P.
-        relative: Its share of the layer's sum of normalized numbers.
+        relative: The same, divided by the sum over the layer's paths.
         inactive: Whether the normalized number of each of its tensors, biases included, is below the threshold in units
             of that sum; then its relative number is, too.
 
@@ -243,20 +243,20 @@ class Layer:
 
 @dataclass(frozen=True)
 class Pruning:
-    """What came of taking the switched-off paths out of a network.
+    """The result of removing the inactive paths of a network.
 
     Arguments:
         threshold: The share below which a tensor counts as off.
-        removed: The paths that were taken out, by their names in the network.
+        removed: The paths that were removed, by their names in the network.
         replaced: The sparse dense paths that were replaced by the stationary map they had become.
-        num_params: The number of weights that are left.
+        num_params: The number of weights that remain.
         num_params_before: The number of weights before.
         evidence: The evidence of the training data after.
         evidence_before: The evidence before, by the same curvature under the same noise.
         max_change: The largest change of an output on the training data.
         mean_change: The mean absolute change.
         test: How the simple network predicts the test data, where there are any.
-        precisions: The prior precision of each tensor that is left, by its name (the geometric mean of one that has
+        precisions: The prior precision of each tensor that remains, by its name (the geometric mean of one that has
             many): `Prior(network, precision=precisions)` is the prior again.
 
     Example:
@@ -298,10 +298,10 @@ class RunRecord:
         correlation: The correlation matrix of the transforms' coefficients, where it was learned: a row per symmetry.
         true_widths: The amounts that the data were made with, where they are known.
         seconds: How long the run took, without the baselines.
-        complete: Whether the run came to its end.
+        complete: Whether the run ended as intended.
         notes: Plain sentences that a reader must know.
         class_names: The names of the classes, if they are known.
-        pruned: What came of taking the switched-off paths out, where that was asked for.
+        pruned: The result of pruning, where that was asked for.
         model: How network, likelihood and prior are made, as plain data that `covary.load` reads.
 
     Example:

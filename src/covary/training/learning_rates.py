@@ -6,7 +6,7 @@ whichever is smaller. The *unit* of a tensor with prior precision δ is then
 
 .. math:: u = \min(s, \delta^{-1/2}),
 
-its rate r u / `relative_lr` (of a single entry a tenth of r u / s), and a gradient g has the length
+its learning rate r u / `relative_lr` (of a single entry a tenth of r u / s), and a gradient g has the length
 :math:`(\sum_t u_t^2 \|g_t\|^2)^{1/2}`. Under Adam neither changes when a tensor and its prior are measured on another
 scale.
 """
@@ -32,7 +32,7 @@ def start_size(weight: Tensor, config: FitConfig) -> float:
 
 
 def first_rate(weight: Tensor, config: FitConfig) -> float:
-    """The first rate of one weight tensor."""
+    """The first learning rate of one weight tensor."""
     if weight.numel() == 1:
         return config.weights.lr / SCALAR_SLOWDOWN
     return config.weights.lr * (
@@ -41,13 +41,13 @@ def first_rate(weight: Tensor, config: FitConfig) -> float:
 
 
 def set_rates(optimizer: Optimizer, progress: float | int, share: float | int = 1) -> None:
-    """The rate of each group of an optimizer, at this progress in [0, 1] of its schedule, or a share of that rate."""
+    """Set the learning rate of each group at this progress in [0, 1] of its schedule, or a fraction of it."""
     for group in optimizer.param_groups:
         group["lr"] = share * cosine(group["first"], group["final"], progress)
 
 
 def follow(optimizer: Optimizer, prior: Prior) -> None:
-    """The rates that were set, each lowered from the size that its tensor started with to its unit."""
+    """Lower the learning rate of each group from the size that its tensor started with to its unit."""
     for group, unit in zip(optimizer.param_groups, units(optimizer, prior).values(), strict=True):
         group["lr"] *= unit / group["size"]
 

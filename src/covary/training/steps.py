@@ -41,11 +41,11 @@ BLOCK_DATA = 100  # M of the bounds, where none is given
 
 
 def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data: int, config: FitConfig) -> None:
-    """One step of the weights, and with "augerino" of the widths, on this process's part of a batch.
+    """One step of the weights, and with "augerino" of the widths, on this process's shard of a batch.
 
     Arguments:
         state: The state, changed.
-        batch: This process's part of the batch; it may be empty.
+        batch: This process's shard of the batch; it may be empty.
         batch_size: The number of data in the whole batch.
         num_data: The number N of training data.
         config: The settings.
@@ -110,7 +110,7 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
 
 
 def evaluate(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
-    """The evidence, under the same noise and sketches whenever it is asked: states can be compared by it.
+    """The evidence, under the same noise and probes every time: states can be compared by it.
 
     With the estimator "kernel" it is a bound, over a partition and drawn outputs that are always the same.
     """
@@ -146,7 +146,7 @@ def evidence_record(terms: EvidenceTerms, curvature: str, probes: int | str) -> 
 
 
 def block_size(config: FitConfig, num_data: int) -> int:
-    """The number M of data in a block of the estimators "kernel" and "stochastic", out of so many."""
+    """The number M of data in a block of the estimators "kernel" and "stochastic"."""
     return min(config.hyper.num_data or BLOCK_DATA, num_data)
 
 
@@ -216,7 +216,7 @@ def _bound_network(state: FitState, config: FitConfig) -> nn.Module:
 def _likelihood_gradients(
     model: Model, batch: IndexedBatch, parameters: Mapping[str, nn.Parameter], seed: int
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """The log-likelihood of a part of a batch, a sum, with its gradient; zeros for an empty part."""
+    """The log-likelihood of a shard, a sum, with its gradient; zeros for an empty shard."""
     if not len(batch.x):
         zeros = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
         return torch.zeros((), dtype=torch.float64, device=batch.x.device), zeros
@@ -240,7 +240,8 @@ def _climb(parameters: Mapping[str, nn.Parameter], optimizer: Optimizer, gradien
     for name, entry in gradient.items():
         if not bool(entry.isfinite().all()):
             raise NumericalError(
-                f"The gradient of '{name}' is not finite. Lower its rate or the learning rate, or compute in float64."
+                f"The gradient of '{name}' is not finite. Lower its learning rate or that of the weights, or use "
+                "float64."
             )
         parameters[name].grad = -entry
     optimizer.step()

@@ -8,7 +8,8 @@ from torch import nn
 
 import covary
 from covary.errors import DataError, StructureError
-from covary.layer_summary import load_pruned, prune, save_pruned
+from covary.layer_summary import prune
+from covary.layer_summary.prune import load_pruned, save_pruned
 from covary.layers import Dense
 from covary.priors import Prior, mean_precisions
 from covary.records import Evidence, Pruning, RunRecord, read_run, write_run

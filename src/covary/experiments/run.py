@@ -15,7 +15,8 @@ from ..curvature.registry import Curvature, CurvatureName
 from ..data import Dataset
 from ..distributed import own_part
 from ..errors import DataError, StructureError
-from ..layer_summary import prune, relaxed_layers, save_pruned
+from ..layer_summary import prune, relaxed_layers
+from ..layer_summary.prune import save_pruned
 from ..models import Model
 from ..priors import mean_precisions
 from ..records import Pictures, Pruning, RunRecord, read_run

@@ -129,7 +129,15 @@ class Run:
         """
         return Laplace(self.model, data, curvature)
 
-    def fit_more(self, train: Data | Augmented, epochs: int, **options: Any) -> "Run":
+    def fit_more(
+        self,
+        train: Data | Augmented,
+        epochs: int,
+        *,
+        test: Data | None = None,
+        checkpoints: Checkpoints | None = None,
+        callbacks: Sequence[Callback | Callable[[Epoch], None]] | None = None,
+    ) -> "Run":
         """Continue training from this state, and return the new run; the model is changed in place.
 
         Settings are those of this run, without burn-in and warm-up. Optimizers start anew, and so do the cosines of the
@@ -138,12 +146,14 @@ class Run:
         Arguments:
             train: The training data.
             epochs: Further epochs.
-            options: Options of `fit`: `test`, `checkpoints`, `callbacks`, `seed`.
+            test: As for `fit`.
+            checkpoints: As for `fit`.
+            callbacks: As for `fit`.
         """
         names = FitConfig().as_dict()
         config = FitConfig().replace(**{name: self.record.config[name] for name in names})
         start = config.replace(weights={"warmup_epochs": 0}, hyper={"burn_in": 0})
-        return fit(self.model, train, start, epochs=epochs, **options)
+        return fit(self.model, train, start, test=test, checkpoints=checkpoints, callbacks=callbacks, epochs=epochs)
 
     def save(self, folder: str | Path) -> Path:
         """Return the folder, with `run.json`, `model.safetensors` and, with an augmentation, `augment.json` in it.

@@ -253,7 +253,7 @@ def test_coverage_is_that_of_the_evaluated_evidence_and_of_the_weights_in_it(set
 
 def test_a_loader_that_shuffles_pairs_is_refused_and_one_with_identities_is_not():
     x, y = points()
-    with pytest.raises(DataError, match="shuffles"):
+    with pytest.raises(DataError, match="does not shuffle"):
         covary.fit(averaged(), DataLoader(TensorDataset(x, y), batch_size=8, shuffle=True), QUICK, callbacks=())
     loader = DataLoader(TensorDataset(x, y, torch.arange(24)), batch_size=8, shuffle=True)
     covary.fit(averaged(), loader, QUICK.replace(epochs=2, hyper={"num_data": None}), callbacks=())
@@ -342,7 +342,7 @@ def test_one_and_two_processes_take_the_same_first_steps(groups, case):
 
 def test_a_diagonal_prior_is_refused_by_the_kernel_estimator_before_work():
     network = averaged()
-    with pytest.raises(StructureError, match="kept by weight"):
+    with pytest.raises(StructureError, match="one precision by weight"):
         covary.fit(
             covary.Model(network, prior=covary.Prior(network, "diagonal")),
             points(),

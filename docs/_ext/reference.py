@@ -82,6 +82,9 @@ def write_api(folder: Path) -> None:
     """Write a page per public package, and their list."""
     places = homes()
     packages = public_packages()
+    for page in folder.glob("*.rst"):
+        if page.stem not in packages:  # of a package that was public in an earlier build
+            page.unlink()
     for name, module in packages.items():
         _write(folder / f"{name}.rst", _api_page(name, module, places[name]))
     rows = "\n".join(f"| [`{name}`]({name}.rst) | {_cell(_first_line(module))} |" for name, module in packages.items())

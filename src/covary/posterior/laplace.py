@@ -125,7 +125,7 @@ class Laplace:
 
     @torch.no_grad()
     def sample_weights(self, num_samples: int, seed: int = 0) -> dict[str, Tensor]:
-        r"""Samples :math:`\theta + (H + \delta)^{-1/2}\epsilon` by name, shape (num_samples, *shape).
+        r"""Samples :math:`\theta + (H + \delta)^{-1/2}\epsilon` by name, shape `(num_samples, ...)`.
 
         Sample s is a function of (seed, s), however many are drawn.
         """

@@ -76,6 +76,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "copyfile_regex": r".*\.(png|toml)",
     "image_scrapers": ("matplotlib",),
+    "capture_repr": (),
     "matplotlib_animations": False,
     "min_reported_time": 5,
     "plot_gallery": "True",

@@ -53,7 +53,7 @@ left.plot(degrees, complexity, "s--", color="C2", label="log-prior + log-volume"
 left.plot(degrees, total, "o-", color="C3", lw=2.5, label="log evidence")
 left.axvline(90, color="gray", ls=":")
 left.set(xlabel="width of the rotation in degrees (±)", ylabel="nats per training image", xticks=range(0, 181, 45))
-left.legend(frameon=False)
+left.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
 right.plot(degrees, accuracy, "o-", color="C1")
 right.axvline(90, color="gray", ls=":")
 right.set(xlabel="width of the rotation in degrees (±)", ylabel="test accuracy", xticks=range(0, 181, 45))

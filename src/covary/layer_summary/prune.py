@@ -201,7 +201,7 @@ def save_pruned(network: nn.Module, folder: str | Path) -> Path:
 
     Example:
         >>> import tempfile, torch
-        >>> from covary.layer_summary import save_pruned
+        >>> from covary.layer_summary.prune import save_pruned
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_pruned(torch.nn.Linear(2, 2), folder).name
         'pruned.safetensors'
@@ -225,7 +225,7 @@ def load_pruned(network: nn.Module, folder: str | Path) -> nn.Module:
 
     Example:
         >>> import torch
-        >>> from covary.layer_summary import load_pruned
+        >>> from covary.layer_summary.prune import load_pruned
         >>> load_pruned(torch.nn.Linear(2, 2), "runs/none")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         covary.errors.DataError: runs/none cannot be read...

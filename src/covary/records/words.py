@@ -46,7 +46,7 @@ KINDS = {
     "radians": "± degrees",
     "half-widths": "± % of half the side",
     "half-heights": "± % of half the side",
-    "log-scale": "up to so many % larger",
+    "log-scale": "up to … % larger",
     "probability": "% of the copies",
 }
 # The mean, over the square [−1, 1]², of how far a point moves per unit of width to first order: its distance from the

@@ -17,6 +17,7 @@ def test_settings_are_replaced_by_name():
         ("lr", "Unknown setting 'lr'. Did you mean 'weights.lr' or 'hyper.lr'?"),
         ("epoch", "Unknown setting 'epoch'. Did you mean 'epochs'?"),
         ("weights.burn_in", "Did you mean 'hyper.burn_in'?"),
+        ("hyper.learning_rate", "Did you mean 'weights.lr' or 'hyper.lr'?"),
         ("burnin", "Did you mean 'hyper.burn_in'?"),
         ("zzz", "Unknown setting 'zzz'."),
     ],

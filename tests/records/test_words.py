@@ -24,7 +24,7 @@ from report.runs import SPARSE, bare_run, full_run, layer_path, layers_run, symm
         ("shift_x", 0.3, "half-widths", None, "±30 % of half the width"),
         ("scale_x", math.log(2), "log-scale", None, "×0.5 to ×2"),
         ("shear", math.log(2), "log-scale", None, "×0.5 to ×2 along the diagonals"),
-        ("flip_x", 0.421, "probability", None, "42 % of the copies"),
+        ("flip_x", 0.421, "probability", None, "42 % of the samples"),
         ("hue", 0.25, "turns", None, "±0.25 turns"),
         ("hue", 0.25, "", None, "±0.25"),
     ],
@@ -157,3 +157,10 @@ def test_ending():
     assert ending("conv.weight", 11) == "conv.weight"
     assert ending("blocks.0.paths.conv.weight", 12) == "…conv.weight"
     assert len(ending("blocks.0.paths.conv.weight", 12)) == 12
+
+
+def test_widths_that_no_hyper_step_moved_are_not_called_learned():
+    run = full_run()
+    still = [dataclasses.replace(epoch, evidence=None, widths=run.history[0].widths) for epoch in run.history]
+    assert summary(dataclasses.replace(run, history=still)).startswith("No width was learned")
+    assert summary(run).startswith("The labels ignore")

@@ -6,6 +6,7 @@ import io
 import pytest
 from rich.console import Console
 
+from covary.records import RunRecord
 from covary.records.tables import run_text
 from covary.report.tables import (
     comparison_table,
@@ -63,6 +64,9 @@ def test_the_text_of_a_run_has_the_tables_it_has_numbers_for():
     assert "transform" in run_text(full_run())
     assert "f-fc (inactive)" in run_text(full_run())
     assert "transform" not in run_text(layers_run())
+    assert "log evidence" in run_text(full_run())
+    assert "test: accuracy" in run_text(full_run())
+    assert run_text(RunRecord("a regression")) == "", "no table without rows"
 
 
 def test_evidence_is_per_datum_and_in_total():

@@ -154,7 +154,7 @@ def names_of(settings: Settings) -> list[str]:
 
 def unknown(name: str, known: list[str]) -> str:
     """The message for a name that no setting has, with the names that it may have been meant as."""
-    last = name.rpartition(".")[2]
+    last = {"learning_rate": "lr", "rate": "lr"}.get(name.rpartition(".")[2], name.rpartition(".")[2])
     same = [other for other in known if other.rpartition(".")[2] == last]
     near = (
         same

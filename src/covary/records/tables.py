@@ -10,9 +10,10 @@ Rows = tuple[list[str], list[list[str]]]  # heads, where ">" means that the colu
 
 
 def run_text(run: RunRecord) -> str:
-    """The tables of what was learned as plain text, for `print`."""
-    symmetries = [text_table(*symmetry_rows(run))] if run.symmetries or not run.layers else []
-    return "\n\n".join([*symmetries, text_table(*layer_rows(run))] if run.layers else symmetries)
+    """What was learned as plain text, for `print`: tables of transforms and layers, evidence and test metrics."""
+    tables = [(run.symmetries, symmetry_rows), (run.layers, layer_rows)]
+    numbers = [line for line in (_evidence(run), _test(run)) if line]
+    return "\n\n".join([*(text_table(*rows(run)) for there, rows in tables if there), "\n".join(numbers)]).strip()
 
 
 def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -31,10 +32,10 @@ def symmetry_rows(run: RunRecord) -> Rows:
     """What was learned: name, width, unit, meaning, amount and, where it is known, the true width."""
     shape = run.samples.shape if run.samples is not None else None
     rows = [
-        [plain_name(s.name), f"{s.width:.3g}", s.unit, s.meaning, strength(s, shape), _true(run, s.name)]
+        [plain_name(s.name), f"{s.width:.3g}", s.unit, s.meaning, strength(s, shape), *_true(run, s.name)]
         for s in run.symmetries
     ]
-    return ["transform", ">width", "unit", "meaning", "amount", ">true"], rows
+    return ["transform", ">width", "unit", "meaning", "amount", *([">true"] if run.true_widths else [])], rows
 
 
 def layer_rows(run: RunRecord) -> Rows:
@@ -57,5 +58,24 @@ def _error(error: float | None) -> str:
     return ABSENT if error is None else f"{error:.2g}"
 
 
-def _true(run: RunRecord, name: str) -> str:
-    return f"{run.true_widths[name]:.3g}" if name in run.true_widths else ABSENT
+def _true(run: RunRecord, name: str) -> list[str]:
+    if not run.true_widths:
+        return []
+    return [f"{run.true_widths[name]:.3g}" if name in run.true_widths else ABSENT]
+
+
+def _evidence(run: RunRecord) -> str:
+    found = run.evidence
+    if found is None:
+        return ""
+    terms = (
+        f"log-likelihood {found.log_likelihood:.1f}, log-prior {found.log_prior:.1f}, log-volume {found.log_volume:.1f}"
+    )
+    return f"log evidence {found.log_evidence:.1f} nats of {found.num_data:,} data ({terms})"
+
+
+def _test(run: RunRecord) -> str:
+    if run.test is None:
+        return ""
+    accuracy = "" if run.test.accuracy is None else f"accuracy {100 * run.test.accuracy:.2f} %, "
+    return f"test: {accuracy}negative log-likelihood {run.test.nll:.4f} ({run.test.num_data:,} data)"

@@ -47,7 +47,7 @@ KINDS = {
     "half-widths": "± % of half the side",
     "half-heights": "± % of half the side",
     "log-scale": "up to … % larger",
-    "probability": "% of the copies",
+    "probability": "% of the samples",
 }
 # The mean, over the square [−1, 1]², of how far a point moves per unit of width to first order: its distance from the
 # center for rotation and shear, (√2 + arsinh 1)/3, and from an axis for a scale.
@@ -73,7 +73,7 @@ def meaning(name: str, width: float | int, unit: str, image_shape: Sequence[int]
         along = " along the diagonals" if name == "shear" else ""
         return f"×{math.exp(-width):.3g} to ×{_grown(width):.3g}{along}"
     if unit == "probability":
-        return f"{_digits(100 * width)} % of the copies"
+        return f"{_digits(100 * width)} % of the samples"
     return f"±{width:.3g} {unit}".rstrip()
 
 
@@ -189,6 +189,8 @@ def _numbered(numbers: Sequence[int]) -> str:
 
 def _ignored(run: RunRecord) -> str:
     """The transforms that the labels ignore."""
+    if run.history and all(epoch.evidence is None and epoch.widths == run.history[0].widths for epoch in run.history):
+        return "No width was learned: they are as they started, since no hyper step was taken."
     shape = run.samples.shape if run.samples is not None else None
     found: dict[str, list[str]] = {"clear": [], "slight": [], "negligible": []}
     for symmetry in sorted(run.symmetries, key=lambda symmetry: -_pixels(symmetry, shape)):

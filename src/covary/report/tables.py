@@ -117,7 +117,9 @@ def comparability(runs: Sequence[RunRecord]) -> list[str]:
     made = ("symmetrize", "task")
     drawn = any(run.config.get("num_train") or any(run.config.get(s, "none") != "none" for s in made) for run in runs)
     for setting in (*DATA_SETTINGS, "seed") if drawn else DATA_SETTINGS:
-        differing[f"have different data, by the setting {setting}"] = {repr(run.config.get(setting)) for run in runs}
+        differing[f"have different data, by the setting {setting}"] = {
+            repr(run.config.get(setting) or "none") for run in runs
+        }
     for difference, found in differing.items():
         if len(found) > 1:
             listed = ", ".join(sorted(found))

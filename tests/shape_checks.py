@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jaxtyping
+from beartype import BeartypeConf, beartype
 
 JAXTYPED = jaxtyping.jaxtyped
+CHECKED = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError))
 
 
 def has_shapes(annotation: Any) -> bool:
@@ -33,7 +35,7 @@ def checked(target: Any = None, *, typechecker: Callable) -> Any:
     annotations = getattr(target, "__annotations__", {})
     if not inspect.isfunction(target) or any("{" in str(annotation) for annotation in annotations.values()):
         return JAXTYPED(target, typechecker=typechecker)  # a class, or a size that is named by an argument
-    function = typechecker(target)
+    function = CHECKED(target)
     if not has_shapes(list(annotations.values())):
         return function
 

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from covary import Averaged
+from covary import Averaged, Checkpoints
 from covary.config import BASELINES
-from covary.data import flips_and_shifts, in_quadrants, load, resized, symmetrize
+from covary.data import Augmented, flips_and_shifts, in_quadrants, load, resized, symmetrize
 from covary.errors import CovaryError
 from covary.experiments import build as invariance
 from covary.experiments.build import Session, check_baselines, learn, model, prepared, run_baseline
@@ -91,9 +91,9 @@ def test_every_baseline_can_be_built_beside_one_with_widths(tmp_path):
     check_baselines(settings, prepared(settings))
 
 
-def test_a_session_has_a_folder_for_each_part(tmp_path):
-    assert Session(tmp_path, True, 3).part("plain") == Session(tmp_path / "plain", True, 3)
-    assert Session().part("plain") == Session()
+def test_a_session_has_a_folder_for_each_fit(tmp_path):
+    assert Session(tmp_path, True, 3).checkpoints("plain") == Checkpoints(tmp_path / "plain", 3, True)
+    assert Session().checkpoints("plain") is None
 
 
 def test_data_are_placed_or_resampled_after_they_were_made_symmetric(tmp_path):
@@ -153,9 +153,9 @@ def test_conv_is_the_network_of_the_same_width(tmp_path):
 def test_weight_updates_see_what_the_settings_say(tmp_path, monkeypatch, name, expected):
     seen, fit = [], invariance.fit
 
-    def watched(*modules, **settings):
-        seen.append(settings["train_transform"])
-        return fit(*modules, **settings)
+    def watched(model, train, *settings, **options):
+        seen.append(train.transform if isinstance(train, Augmented) else None)
+        return fit(model, train, *settings, **options)
 
     monkeypatch.setattr(invariance, "fit", watched)
     learn(config(tmp_path, train_augment=name), prepared(config(tmp_path)))

@@ -50,6 +50,7 @@ def stopped(run, quick, tmp_path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stdout) == (143, "")
     assert done.stderr.splitlines()[-1].startswith("error: Stopped by a signal in epoch 4 of 8")
+    assert done.stderr.endswith("'. Run the same command with --resume to continue.\n")
     return Path("stopped")
 
 

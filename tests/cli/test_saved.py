@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,12 +148,17 @@ OWN = """
 from torch import nn
 def network(shape, outputs):
     return nn.Sequential(nn.Flatten(), nn.Linear(shape[1] * shape[2], outputs))
+def without_arguments():
+    return network((1, 6, 6), 2)
+def of_one(shape):
+    return network(shape, 2)
 """
 
 
 def test_predict_prints_class_probability_and_uncertainty(run, discovered, images):
     discovered("a")
     code, out, err = run("predict", "a", "--data", str(images))
+    assert run("predict", "a", "--data", str(images), "--network", "mlp:4") == (code, out, err)
     rows = list(csv.DictReader(io.StringIO(out)))
     assert (code, err) == (0, "")
     assert list(rows[0]) == ["image", "class", "probability", "uncertainty"]
@@ -181,17 +187,32 @@ def test_predict_writes_files_of_images_without_labels(run, discovered, tmp_path
 def test_predict_with_a_network_of_the_users_own(run, discovered, images, tmp_path):
     (tmp_path / "own_network.py").write_text(OWN)
     discovered("a", "--network", "own_network:network")
-    assert_one_line_and_code_2(run("predict", "a", "--data", str(images)), "network")
-    code, out, _ = run("predict", "a", "--data", str(images), "--network", "own_network:network")
-    assert code == 0
-    assert out.count("\n") == 21
+    refused = run("predict", "a", "--data", str(images))
+    assert_one_line_and_code_2(refused, "Pass `--network own_network:network`")
+    assert "covary.load" not in refused.err
+    saved_in_python = replace(read_run(Path("a")), class_names=[])
+    for record in (read_run(Path("a")), saved_in_python):
+        write_run(record, Path("a/run.json"))
+        for name in ("network", "without_arguments"):
+            code, out, err = run("predict", "a", "--data", str(images), "--network", f"own_network:{name}")
+            assert code == 0, err
+            assert out.count("\n") == 21
+        wrong = run("predict", "a", "--data", str(images), "--network", "own_network:of_one")
+        assert_one_line_and_code_2(wrong, "own_network:of_one cannot be called", "or one without arguments")
+
+
+@pytest.mark.parametrize("command", [("report", "a"), ("predict", "a", "--data", "mnist-mini")])
+def test_an_unfinished_run_is_to_be_resumed(run, tmp_path, command):
+    (tmp_path / "a" / "checkpoints" / "learn").mkdir(parents=True)
+    expected = "a holds an unfinished run. Continue it with the same command and --resume."
+    assert_one_line_and_code_2(run(*command), expected)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("--out", "classes.xls"), ["'classes.xls'", ".csv or .json"]),
-        (("--data", "mnist-mini"), ["cannot process images of shape (1, 28, 28)", "Pass images"]),
+        (("--data", "mnist-mini"), ["shape (N, 1, 6, 6)", ", 1, 28, 28)", "Pass images"]),
         (("--data", "nowhere"), ["nowhere"]),
         (("--num-samples", "0"), ["--num-samples"]),
     ],

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import covary
-from covary.errors import DataError, StructureError
+from covary.errors import DataError, ShapeError, StructureError
 from covary.records import read_run, write_run
 from training_models import QUICK, averaged, everything, points
 
@@ -165,3 +165,33 @@ def test_training_is_continued_from_a_loaded_run(tmp_path):
     assert more.record.history[0].log_likelihood > run.record.history[0].log_likelihood
     assert more.record.history[0].evidence is not None
     assert read_run(more.save(tmp_path)) == more.record
+
+
+def test_a_path_that_is_missing_or_another_file_is_not_its_parent(tmp_path):
+    run = fitted(averaged())
+    folder = run.save(tmp_path)
+    for name, found in (("nothing", "does not exist"), ("model.safetensors", "is a file")):
+        with pytest.raises(DataError, match=f"{name}', which {found}"):
+            covary.load(folder / name)
+    with pytest.raises(DataError, match=r"pruned.safetensors', which does not exist"):
+        covary.load(folder / "pruned.safetensors")
+    assert_equal(covary.load(folder / "run.json"), run)
+
+
+def test_the_report_of_an_earlier_run_is_removed(tmp_path):
+    (tmp_path / "report.html").write_text("of another run")
+    fitted(averaged()).save(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_inputs_of_another_shape_or_type_are_refused():
+    x, _ = images()
+    run = fitted(standardized(), images())
+    with pytest.raises(ShapeError, match=r"shape \(N, 1, 8, 8\) as in training, got \(12, 1, 4, 16\)"):
+        run.predict(x.reshape(12, 1, 4, 16))
+    unknown = fitted(own_network())
+    with pytest.raises(ShapeError, match=r"cannot process inputs of shape \(12, 1, 8, 8\) and type torch.float64"):
+        unknown.predict(x)
+    for one, given in ((run, x), (unknown, torch.ones(3, 2))):
+        with pytest.raises(DataError, match="Expected floating point inputs as in training, got torch.uint8. Divide"):
+            one.predict(given.to(torch.uint8))

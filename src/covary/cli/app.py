@@ -60,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except typer.TyperException as error:
         _stop(error.format_message() or "Expected a command; `covary --help` lists them.", error.exit_code)
     except Interrupted as error:
-        _stop(str(error), 128 + error.signal_number)
+        state = str(error).removesuffix("Resume to continue.")  # how in Python; commands have an option
+        _stop(f"{state}Run the same command with --resume to continue.", 128 + error.signal_number)
     except CovaryError as error:
         _stop(str(error), 2)
     except OSError as error:

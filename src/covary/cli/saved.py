@@ -47,6 +47,7 @@ def predict(
 
     if out is not None and out.suffix.lower() not in (".csv", ".json"):
         raise CovaryError(f"Expected --out to end in .csv or .json, got '{out}'.")
+    _require_finished(run)
     rows = predictions(run, data, data_dir=data_dir, network=network, num_samples=num_samples)
     if as_json if out is None else out.suffix.lower() == ".json":
         text = json.dumps(rows, indent=2) + "\n"
@@ -74,6 +75,7 @@ def report(
     from ..records import read_run
     from ..report import write_page
 
+    _require_finished(run)
     path = out or _folder(run) / "report.html"
     write_page(read_run(run), path)
     typer.echo(f"The report is in {path}.")
@@ -148,6 +150,11 @@ def geometry(
     claims = study_table(replace(found, title="Dependence on the parametrization"))
     Console().print(Group(geometry_table(found), claims))
     typer.echo(f"Numbers and figure are in {folder} ({found.seconds:.0f} s).")
+
+
+def _require_finished(run: Path) -> None:
+    if (run / "checkpoints").is_dir() and not (run / "run.json").exists():
+        raise CovaryError(f"{run} holds an unfinished run. Continue it with the same command and --resume.")
 
 
 def _folder(run: Path) -> Path:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from ..data import load_images
-from ..errors import DataError, StructureError
+from ..errors import StructureError
 from ..likelihoods import Categorical
 from ..networks import build
+from ..networks.named import outline
 from ..records import RunRecord, read_run
 from ..references import function_of
 from ..training import Run, load
@@ -31,11 +32,15 @@ def predictions(
         folder: The folder of a run.
         data: The images, as for `covary.data.load_images`; resampled to the size of the run.
         data_dir: The directory to look in first for data sets.
-        network: "package.module:function" that makes the network, for a run with a network of the user's own.
+        network: "package.module:function" that makes the network, for a run with a network of the user's own; called
+            with (image_shape, num_outputs) or without arguments, as its signature allows.
         num_samples: Augmentation samples per image; None for as many as in training.
     """
     record = read_run(folder)
     images = load_images(data, data_dir, record.config.get("size"))
+    if network is None and _is_own(record):
+        reference = str(record.config.get("network", "package.module:function"))
+        raise StructureError(f"The run has a network of your own. Pass `--network {reference}`, which makes it.")
     made = None if network is None else _maker(network, record, cast(tuple[int, int, int], tuple(images.x.shape[1:])))
     run = load(folder if folder.is_dir() else folder.parent, made)
     if not isinstance(run.likelihood, Categorical):
@@ -53,20 +58,42 @@ def predictions(
 
 
 def _maker(reference: str, record: RunRecord, shape: tuple[int, int, int]) -> Callable[[], nn.Module]:
-    """A function that makes the user's network: as commands call it, or without arguments for a run made in Python."""
-    if record.class_names:
-        return partial(build, reference, shape, len(record.class_names), 0)
-    expected = "a function that needs no arguments and returns the network"
-    return cast(Callable[[], nn.Module], function_of(reference, (), expected, StructureError))
+    """A function that makes the user's network, from one of (image_shape, num_outputs) or without arguments.
+
+    Where both can be called, that of a command's run is called as the command did, that of another run without.
+    """
+    if outline(reference, shape, 1) is not None:  # a network of ours, by name
+        return partial(build, reference, shape, _num_outputs(record), 0)
+    expected = "a function of (image_shape, num_outputs), or one without arguments, that makes a network"
+    ways: list[tuple[str, ...]] = [(), ("image_shape", "num_outputs")]
+    for arguments in reversed(ways) if record.class_names else ways:
+        try:
+            function = function_of(reference, arguments, expected, StructureError)
+        except StructureError as error:
+            failure = error
+            continue
+        if arguments or isinstance(function, nn.Module):
+            return partial(build, reference, shape, _num_outputs(record), 0)
+        return cast(Callable[[], nn.Module], function)
+    raise failure
+
+
+def _num_outputs(record: RunRecord) -> int:
+    """The number of classes; without their names the size of the last weight, which loading then verifies."""
+    shapes = [row.shape for row in record.coverage if row.shape]
+    if not record.class_names and not shapes:
+        raise StructureError("The record is without the number of classes. Pass a function that needs no arguments.")
+    return len(record.class_names) or shapes[-1][0]
+
+
+def _is_own(record: RunRecord) -> bool:
+    """Whether the network, inside of its wrappers, is one of the user's own."""
+    recipe = record.model.get("network", {})
+    while "network" in recipe:
+        recipe = recipe["network"]
+    return recipe.get("kind") == "custom"
 
 
 def _probabilities(run: Run, x: Tensor, num_samples: int | None) -> Tensor:
     kind = next(run.network.parameters()).dtype
-    try:
-        return run.predict_proba(x.to(kind), num_samples).double()
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise DataError(
-            f"The network of the run cannot process images of shape {tuple(x.shape[1:])} ({reason}). Pass images of "
-            "the size and number of channels that it was trained on."
-        ) from error
+    return run.predict_proba(x.to(kind), num_samples).double()

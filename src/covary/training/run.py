@@ -15,7 +15,7 @@ from ..batches import Data, IndexedBatch, outputs_of
 from ..config import FitConfig
 from ..curvature.registry import Curvature, CurvatureName
 from ..data.dataset import Augmented
-from ..errors import StructureError
+from ..errors import DataError, ShapeError, StructureError
 from ..layer_summary import relaxed_layers
 from ..layer_summary.prune import PRUNED, load_pruned
 from ..likelihoods import Bernoulli, Categorical, Likelihood
@@ -105,11 +105,23 @@ class Run:
             x: The data, shape (N, ...), of any number.
             num_samples: Augmentation samples per datum; None for as many as in training.
         """
+        self._check_inputs(x)
         network, seed = self._sampled(num_samples), seed_for(self._seed, TEST)
         index = torch.arange(len(x), device=x.device)
         chunks = zip(x.split(TEST_BATCH), index.split(TEST_BATCH), strict=True)
         batches = [IndexedBatch(part, rows, rows) for part, rows in chunks]
-        return torch.cat([self.likelihood.mean(outputs_of(network, batch, seed)) for batch in batches])
+        try:
+            return torch.cat([self.likelihood.mean(outputs_of(network, batch, seed)) for batch in batches])
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            if x.dtype == torch.uint8:
+                raise _bytes_given() from error
+            reason = " ".join(str(error).split())
+            raise ShapeError(
+                f"The network cannot process inputs of shape {tuple(x.shape)} and type {x.dtype} ({reason}). Pass "
+                "inputs of the shape and type that it was trained on."
+            ) from error
 
     def evaluate(self, data: Data, num_samples: int | None = None) -> Metrics:
         """Accuracy, negative log-likelihood and calibration error on data.
@@ -158,7 +170,8 @@ class Run:
     def save(self, folder: str | Path) -> Path:
         """Return the folder, with `run.json`, `model.safetensors` and, with an augmentation, `augment.json` in it.
 
-        Files of an earlier run there that this one does not have are removed: an augmentation, a pruned network.
+        Files of an earlier run there that this one does not have are removed: an augmentation, a pruned network, a
+        report.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -169,12 +182,25 @@ class Run:
             (folder / "augment.json").unlink(missing_ok=True)
         if self.record.pruned is None:
             (folder / PRUNED).unlink(missing_ok=True)
+        (folder / "report.html").unlink(missing_ok=True)
         write_run(self.record, folder / "run.json")
         return folder
 
     @property
     def _seed(self) -> int:
         return int(self.record.config["seed"])
+
+    def _check_inputs(self, x: Tensor) -> None:
+        """Raise an error if the record shows that the network was trained on data of another shape or type."""
+        samples = self.record.samples  # of images alone, with an augmentation; commands train on nothing but images
+        if x.dtype == torch.uint8 and (samples is not None or self.record.class_names):
+            raise _bytes_given()
+        if samples is not None and list(x.shape[1:]) != samples.shape[2:]:
+            expected = ", ".join(map(str, samples.shape[2:]))
+            raise ShapeError(
+                f"Expected images of shape (N, {expected}) as in training, got {tuple(x.shape)}. Pass images of that "
+                "size and number of channels."
+            )
 
     def _sampled(self, num_samples: int | None) -> nn.Module:
         if num_samples is None or not isinstance(self.network, Resampling):
@@ -235,7 +261,7 @@ def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module
     Nothing that a record names is imported or executed.
 
     Arguments:
-        folder: The folder of the run; or its file `pruned.safetensors`, for the pruned network.
+        folder: The folder of the run, or its `run.json`; or its file `pruned.safetensors`, for the pruned network.
         network: The network that was fitted, with or without the wrappers around it, or a function that makes it, for a
             network of your own; a `Model` for a likelihood of your own. Names and shapes have to be those of the run;
             the numbers are replaced, in place.
@@ -250,7 +276,10 @@ def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module
         True
     """
     path = Path(folder)
-    place = path if path.is_dir() else path.parent
+    place = path.parent if path.name in (PRUNED, "run.json") and path.is_file() else path
+    if not place.is_dir():
+        found = "is a file" if place.exists() else "does not exist"
+        raise DataError(f"Expected the folder of a run, got '{path}', which {found}. Name the folder of a saved run.")
     record = read_run(place)
     if not record.model:
         raise StructureError(f"The record in '{place}' is without a model: it was not saved by a run. Save it again.")
@@ -261,6 +290,12 @@ def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module
         precisions = {} if record.pruned is None else record.pruned.precisions
         model = Model(simple, model.likelihood, Prior(simple, precision=precisions | {"*": 1.0}))
     return Run(model, record)
+
+
+def _bytes_given() -> DataError:
+    return DataError(
+        "Expected floating point inputs as in training, got torch.uint8. Divide by 255, as in run.predict(x / 255)."
+    )
 
 
 def _settings(network: nn.Module, config: FitConfig | None, settings: Mapping[str, Any]) -> FitConfig:

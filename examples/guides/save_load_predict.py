@@ -10,17 +10,12 @@ import tempfile
 from pathlib import Path
 
 import torch
+from torch import nn
 
 import covary
 
 digits = covary.data.limited(covary.data.load("mnist-mini"), 400, seed=0)
-
-
-def network():
-    return covary.networks.mlp(784, 50, 10)
-
-
-averaged = covary.Averaged(network(), covary.augment.Affine2d(), num_samples=8)
+averaged = covary.Averaged(covary.networks.mlp(784, 50, 10), covary.augment.Affine2d(), num_samples=8)
 run = covary.fit(averaged, digits.train, epochs=10, test=digits.test, callbacks=())
 
 folder = Path(tempfile.mkdtemp()) / "first"
@@ -28,12 +23,26 @@ run.save(folder)
 print(sorted(path.name for path in folder.iterdir()))
 
 # %%
-# Files are JSON and safetensors, never pickle. A network that a command has built by name is built again from its
-# record; for a network of your own pass an instance or a function that builds one. Names and shapes are checked.
+# Files are JSON and safetensors, never pickle. Every network of :mod:`covary.networks`, also inside ``Averaged`` or
+# ``Standardized``, is built again from its record:
 
-again = covary.load(folder, network)
+again = covary.load(folder)
 x = digits.x_test[:5]
 assert torch.equal(run.predict_proba(x), again.predict_proba(x))
+
+# %%
+# The code of a network of your own is not saved. Pass an instance or a function that builds one, without the wrappers
+# around it or with them; names and shapes are checked, and the numbers are replaced.
+
+
+def my_network():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 30), nn.Tanh(), nn.Linear(30, 10))
+
+
+mine = covary.fit(my_network(), digits.train, epochs=10, callbacks=())
+mine.save(folder.parent / "mine")
+loaded = covary.load(folder.parent / "mine", my_network)
+assert torch.equal(mine.predict_proba(x), loaded.predict_proba(x))
 
 # %%
 # ``predict`` returns classes, ``predict_proba`` probabilities. Both work in batches and average over augmentation
@@ -41,6 +50,13 @@ assert torch.equal(run.predict_proba(x), again.predict_proba(x))
 
 print(again.predict(x).tolist())
 print(again.predict_proba(x, num_samples=32).max(1).values)
+
+# %%
+# New images without labels are read by :func:`covary.data.load_images`, from a folder of PNG and JPEG files, an
+# ``.npz`` archive or a data set by name, here the test images of the digits. ``names`` are the files or numbers.
+
+new = covary.data.load_images("mnist-mini")
+print(dict(zip(new.names[:5], again.predict(new.x[:5]).tolist(), strict=True)))
 
 # %%
 # ``evaluate`` measures accuracy, negative log-likelihood and calibration error; ``posterior`` adds the uncertainty of
@@ -58,4 +74,5 @@ print(longer.evaluate(digits.test))
 
 # %%
 # On the command line, ``covary predict RUN --data new_photos/`` writes class, probability and uncertainty per image
-# as CSV, or as JSON with ``--json``. ``covary report RUN`` draws the report of a saved run.
+# as CSV, or as JSON with ``--json``; for a network of your own add ``--network package.module:function``.
+# ``covary report RUN`` draws the report of a saved run.

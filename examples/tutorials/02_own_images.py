@@ -27,16 +27,22 @@ import covary
 folder = Path(tempfile.mkdtemp()) / "photos"
 rng = np.random.default_rng(0)
 rows, cols = np.mgrid[-1:1:24j, -1:1:24j]
-for kind, shape in {"ring": 1, "bar": 0}.items():
+
+
+def photograph(kind):
+    angle = rng.uniform(0, 2 * np.pi)
+    along = rows * np.cos(angle) + cols * np.sin(angle)
+    across = cols * np.cos(angle) - rows * np.sin(angle)
+    half = (along > 0) * np.exp(-(((rows**2 + cols**2) ** 0.5 - 0.55) ** 2) / 0.02)
+    bar = (along > 0) * np.exp(-(across**2) / 0.02) * (along < 0.7)
+    image = (half if kind == "ring" else bar) + rng.normal(0, 0.35, rows.shape)
+    return Image.fromarray(np.uint8(255 * np.clip(image / 2 + 0.25, 0, 1)))
+
+
+for kind in ("ring", "bar"):
     (folder / kind).mkdir(parents=True)
     for number in range(150):
-        angle = rng.uniform(0, 2 * np.pi)
-        along = rows * np.cos(angle) + cols * np.sin(angle)
-        across = cols * np.cos(angle) - rows * np.sin(angle)
-        half = (along > 0) * np.exp(-(((rows**2 + cols**2) ** 0.5 - 0.55) ** 2) / 0.02)
-        bar = (along > 0) * np.exp(-(across**2) / 0.02) * (along < 0.7)
-        image = (half if shape else bar) + rng.normal(0, 0.35, rows.shape)
-        Image.fromarray(np.uint8(255 * np.clip(image / 2 + 0.25, 0, 1))).save(folder / kind / f"{number:03}.png")
+        photograph(kind).save(folder / kind / f"{number:03}.png")
 
 # %%
 # :func:`covary.data.load` reads the folder; classes are the names of the subfolders. Images of an ``.npz``, tensors
@@ -92,7 +98,20 @@ print(run)
 
 run.save(folder.parent / "run")
 again = covary.load(folder.parent / "run", network=Small())
-print(again.predict(x[:5]).tolist(), again.predict_proba(x[:5]).max(1).values.tolist())
+
+# %%
+# New files need no class folders: :func:`covary.data.load_images` reads all PNG and JPEG files below a folder, and
+# returns the images ``x`` and their ``names``. Here we write six of them, with the right answer in the file's name.
+
+new_folder = folder.parent / "new_photos"
+new_folder.mkdir()
+for number in range(6):
+    kind = ("ring", "bar")[number % 2]
+    photograph(kind).save(new_folder / f"{number}_{kind}.png")
+
+new = covary.data.load_images(new_folder)
+for name, row in zip(new.names, again.predict_proba(new.x), strict=True):
+    print(f"{name}: {images.class_names[int(row.argmax())]} with probability {row.max():.2f}")
 
 # %%
 # From the command line the same is
@@ -100,6 +119,7 @@ print(again.predict(x[:5]).tolist(), again.predict_proba(x[:5]).max(1).values.to
 # .. code-block:: sh
 #
 #    covary discover --data photos/ --network mine:network --out runs/mine
-#    covary predict runs/mine --data new_photos/
+#    covary predict runs/mine --network mine:network --data new_photos/
 #
-# with a function ``network(image_shape, num_outputs)`` in ``mine.py``: :doc:`/guides/commands`.
+# with a function ``network(image_shape, num_outputs)`` in ``mine.py``: :doc:`/guides/commands`. A run does not store
+# the code of a network of your own, so ``predict`` needs ``--network`` as well.

@@ -195,6 +195,7 @@ def test_plan(run, small, tmp_path):
         (("--task", "digits"), ["among none, digit, quadrant"]),
         (("--set", "size=2"), ["'size' to be a whole number from 4 to 1,024", "got 2"]),
         (("--network", "mlp"), ["--network"]),
+        (("--set", "network=mlp:8"), ["relaxed:f-fc+conv:4", "got 'mlp:8'", "covary discover"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

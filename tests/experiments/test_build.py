@@ -162,11 +162,11 @@ def test_weight_updates_see_what_the_settings_say(tmp_path, monkeypatch, name, e
     assert seen == [expected]
 
 
-STRICT_END = SETTINGS.replace(weights={"relative_lr": 0.15, "prior_scaled_lr": True})
+EQUIVARIANT_START = SETTINGS.replace(weights={"relative_lr": 0.15, "prior_scaled_lr": True})
 
 
 def relaxed(tmp_path, **changes):
-    chosen = {"network": "relaxed:f-fc+conv:1", "fit": STRICT_END, "relaxation": 0.3}
+    chosen = {"network": "relaxed:f-fc+conv:1", "fit": EQUIVARIANT_START, "relaxation": 0.3}
     return config(tmp_path, **chosen | changes)
 
 
@@ -185,8 +185,8 @@ def test_a_relaxation_narrows_the_priors_of_all_but_strict_paths(tmp_path, augme
     assert all(found[name] == pytest.approx(1) for name in found if name not in relaxing)
 
 
-def test_who_starts_from_the_strict_end(tmp_path):
-    """What learns its prior as the run does; MAP and Augerino have theirs, a network of strict paths has no other."""
+def test_who_starts_as_the_equivariant_network(tmp_path):
+    """What learns its prior as the run does; MAP and Augerino have theirs, equivariant paths alone have no other."""
     settings = relaxed(
         tmp_path,
         augment="affine",

@@ -1,6 +1,7 @@
 """`covary discover` and `covary layers`: a run with the settings of a preset, a file, flags and `--set`."""
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -221,6 +222,11 @@ def _run(preset: Callable[[Mapping[str, Any]], ExperimentConfig], flags: Mapping
     """Do what the flags of a command ask for: print the settings or the estimate, or run and print the result."""
     given = _given(flags)
     config = preset(given).replace(**given)
+    if "variant" in flags and re.match(r"(mlp|cnn|lenet|resnet)\b", config.network):
+        raise CovaryError(
+            f"Expected a network of relaxed layers, such as 'relaxed:f-fc+conv:4', got '{config.network}'. Remove "
+            "'network' from the settings, or use `covary discover`."
+        )
     if flags["print_config"]:
         typer.echo(config.to_toml(), nl=False)
     elif flags["estimate"]:

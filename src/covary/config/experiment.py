@@ -152,8 +152,8 @@ def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxat
         variant: The paths of each layer, such as "f-fc+conv".
         alpha: The width of the network, from 1 to 1,000.
         length_scale: Of sparse layers: "fixed", a "weight" with a prior, or a "hyperparameter".
-        relaxation: The size that the weights of all paths but the strict one start with; below 1 training begins at the
-            strict end.
+        relaxation: The size that the weights of all paths but the equivariant one start with; below 1 training begins
+            at the equivariant network.
 
     Example:
         >>> from covary.config import layers_config

@@ -187,7 +187,7 @@ _BASELINES: dict[str, Callable[[ExperimentConfig, Task], Start]] = {
 
 
 def _prior(config: ExperimentConfig, network: nn.Module) -> Prior:
-    """The prior as it starts; with a relaxation below 1 the network is made to start as its strict paths."""
+    """The prior as it starts; with a relaxation below 1 the network is made to start as its equivariant paths."""
     if config.relaxation == 1:
         return Prior(network, config.prior)
     precisions = initialize_equivariant(network, config.relaxation)

@@ -282,8 +282,8 @@ def _probe(config: ExperimentConfig, task: Task) -> tuple[float, float, float]:
 def _extrapolated(times: dict[int, float], num_data: int) -> float:
     """The straight line through two sizes, at the size of the data; through the origin where it would fall."""
     (small, low), (large, high) = min(times.items()), max(times.items())
-    slope = (high - low) / (large - small) if high > low else high / large
-    return max(high + slope * (num_data - large), high)
+    per_datum = (high - low) / (large - small) if high > low else high / large
+    return max(high + per_datum * (num_data - large), high)
 
 
 def _seconds(work: Callable[[], object]) -> float:

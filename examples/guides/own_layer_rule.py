@@ -115,7 +115,7 @@ print(coverage(network))
 # %%
 # Check it
 # --------
-# Before anything is computed, the factors are compared with autograd's own gradient on two data: a wrong rule is an
+# Before anything is computed, the factors are compared with autograd's own gradient on a few data: a wrong rule is an
 # error. And every curvature follows, here against the dense matrix from autograd:
 
 double = network.double()

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from .._types import Probes, SampleAveraging
 from ..batches import Batches, IndexedBatch
 from ..distributed import all_sum, all_sum_number
-from ..errors import UnsupportedLayerError
 from ..likelihoods import Likelihood
 from ..linalg import AbstractPSD, Block, Diagonal
 from ..models import Model
@@ -23,6 +22,7 @@ from .capture import Captured, capture
 from .coverage import require_coverage
 from .exact import FULL, accumulate
 from .registry import BlocksFunction, Curvature
+from .self_check import check_jacobian_factors
 
 ROWS_AT_ONCE = 2048  # rows of the inner batch in one chunk
 
@@ -152,44 +152,6 @@ def check_model(model: Model, batches: Batches) -> None:
     weights = model.weights
     require_coverage(model.network, weights)
     check_jacobian_factors(model.network, next(iter(batches)).x, weights)
-
-
-def check_jacobian_factors(network: nn.Module, x: Tensor, weights: Mapping[str, nn.Parameter]) -> None:
-    r"""Raise `UnsupportedLayerError` for a weight whose captured Jacobian factors do not give autograd's gradient.
-
-    On the first two data, :math:`\sum_n \hat J_n^\top v` from the factors must be the gradient of
-    :math:`\sum_n v^\top\hat f_n`: a weight that is also used outside its module, or a wrong rule, is found here and
-    not in a wrong evidence. Passes with one and with two data also distinguish a layer that is called once for the
-    whole batch from one that sees every datum.
-    """
-    for num_data in sorted({1, min(2, len(x))}):
-        with torch.no_grad():
-            captured = capture(network, x[:num_data], weights)
-            outputs = captured.outputs
-            probe = torch.arange(1, outputs.numel() + 1).to(outputs).cos().view_as(outputs)
-            gradients = captured.pull(probe)
-            found = torch.autograd.grad(outputs, list(weights.values()), probe, allow_unused=True)
-            expected = {
-                name: torch.zeros_like(weight).flatten() if gradient is None else gradient.to_dense().flatten()
-                for (name, weight), gradient in zip(weights.items(), found, strict=True)
-            }
-            largest = max((float(gradient.norm()) for gradient in expected.values()), default=0.0)
-            for name, theirs in expected.items():
-                ours = captured.vjp(name, gradients, slice(0, num_data)).sum(0)
-                _require_equal(name, ours, theirs, largest)
-
-
-def _require_equal(name: str, ours: Tensor, theirs: Tensor, largest: float) -> None:
-    # a missing use or a wrong rule is off by the gradient's own size; a gradient that vanishes by symmetry (a key bias
-    # under softmax) is rounding error of the others, on both sides
-    error, size = (ours - theirs).norm(), theirs.norm() + ours.norm()
-    if error > 1e-2 * size and error > math.sqrt(torch.finfo(ours.dtype).eps) * largest:
-        raise UnsupportedLayerError(
-            f"The captured calls explain parameter '{name}' only in part: its gradient differs from autograd's by "
-            f"{float(error / size):.0%}. It is used outside the module that holds it (as in F.linear(x, "
-            "layer.weight)), or its rule is wrong. Use it through modules that have a rule, register a rule for the "
-            "module that uses it, or leave it out of the prior."
-        )
 
 
 def _add_gradient(total: dict[str, Tensor], model: Model, captured: Captured, batch: IndexedBatch) -> None:

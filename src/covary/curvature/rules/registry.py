@@ -84,8 +84,8 @@ def register_rule(
 ) -> None:
     """Add the curvature rule of a type of layer to the table of rules.
 
-    Before every use the factors are checked against autograd's gradient on two data, so that a wrong rule raises
-    `UnsupportedLayerError`.
+    Before every use the factors are checked against autograd's gradient on a few data, each by itself and all
+    together, so that a wrong rule raises `UnsupportedLayerError`.
 
     Arguments:
         module_type: The layer's class.

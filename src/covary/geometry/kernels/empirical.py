@@ -18,7 +18,7 @@ from ..._types import TensorMap
 from ...curvature.capture import Captured, capture
 from ...curvature.coverage import require_coverage, select_weights
 from ...curvature.kernel import tangent_kernel
-from ...curvature.passes import check_jacobian_factors
+from ...curvature.self_check import check_jacobian_factors
 from ...errors import DataError
 from ..metrics.optimizer import checked_metric
 from ..objects import BilinearForm

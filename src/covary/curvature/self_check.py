@@ -1,0 +1,107 @@
+r"""The self-check of captured passes against autograd, on a few data, before a curvature is computed.
+
+For up to 32 random data of the first batch and one vector v per datum,
+
+- the output of a datum must be the same with the others and alone (four data);
+- the products :math:`\hat J_n^\top v_n` of a datum and a weight must be autograd's gradient of
+  :math:`v_n^\top \hat f_n` (four data, each weight);
+- their sum over all of these data must be autograd's gradient of :math:`\sum_n v_n^\top \hat f_n` (each weight).
+
+The first finds networks that mix data or draw noise, the second rules that are wrong and rows that a network moves
+between data, the third a weight that some data use outside its module. What no checked datum shows is not found. The
+difference must be below 1e-6 of the size of both sides in float64, 1e-3 in float32.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from .._types import SampleAveraging
+from ..errors import UnsupportedLayerError
+from ..noise import Stream, normal, permutation
+from .capture import Captured, capture, row_slices
+
+NUM_ALONE, NUM_TOGETHER = 4, 32
+MAX_ENTRIES, MAX_ROWS = (
+    2**26,
+    256,
+)  # entries of all products, and rows of the inner batch: fewer data keep the check cheap
+
+
+@torch.no_grad()
+def check_jacobian_factors(network: nn.Module, x: Tensor, weights: Mapping[str, nn.Parameter]) -> None:
+    """Raise `UnsupportedLayerError` if a datum depends on others or its Jacobian products are not autograd's.
+
+    Arguments:
+        network: The network.
+        x: The first batch, of which a few random data are checked.
+        weights: The weights that the curvature covers.
+    """
+    num_params = sum(weight.numel() for weight in weights.values())
+    num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1
+    affordable = min(NUM_TOGETHER, MAX_ENTRIES // max(1, num_params), MAX_ROWS // num_samples)
+    index = permutation(0, len(x), stream=Stream.SUBSET)[: max(NUM_ALONE, affordable)].to(x.device)
+    captured = capture(network, x[index], weights, index=index)
+    for position, datum in enumerate(index[:NUM_ALONE].split(1)):
+        alone = capture(network, x[datum], weights, index=datum).outputs
+        _require_independent(alone[0], captured.outputs[position])
+    _check_products(captured)
+
+
+def _check_products(captured: Captured) -> None:
+    outputs, weights = captured.outputs, captured.weights
+    index = torch.arange(len(outputs), device=outputs.device)
+    probe = normal(0, index, (outputs.shape[1],), stream=Stream.PROBE, dtype=torch.float64).to(outputs)
+    gradients = captured.pull(probe)
+    positions = range(min(NUM_ALONE, len(outputs)))
+    whole = _gradient(captured, probe)
+    single = [_gradient(captured, probe * (index == n)[:, None]) for n in positions]
+    largest = max((float(gradient.norm()) for gradient in whole.values()), default=0.0)
+    for name, weight in weights.items():
+        total = torch.zeros_like(whole[name])
+        for rows in row_slices(len(outputs), weight.numel()):
+            products = captured.vjp(name, gradients, rows)
+            total += products.sum(0)
+            for n in range(rows.start, min(rows.stop, len(positions))):
+                _require_equal(name, products[n - rows.start], single[n][name], largest)
+        _require_equal(name, total, whole[name], largest)
+
+
+def _gradient(captured: Captured, probe: Float[Tensor, "N C"]) -> dict[str, Tensor]:
+    """Autograd's gradient of the outputs' product with the probe, by weight and flat."""
+    weights = captured.weights
+    found = torch.autograd.grad(captured.outputs, list(weights.values()), probe, retain_graph=True, allow_unused=True)
+    return {
+        name: torch.zeros_like(weight).flatten() if gradient is None else gradient.to_dense().flatten()
+        for (name, weight), gradient in zip(weights.items(), found, strict=True)
+    }
+
+
+def _tolerance(dtype: torch.dtype) -> float:
+    return min(max(1e-6, 1e4 * torch.finfo(dtype).eps), 0.05)
+
+
+def _require_independent(alone: Float[Tensor, " C"], together: Float[Tensor, " C"]) -> None:
+    error, size = (alone - together).norm(), alone.norm() + together.norm()
+    if error > _tolerance(alone.dtype) * size:
+        raise UnsupportedLayerError(
+            f"Expected outputs of a datum that depend on this datum alone, but those of one datum change by "
+            f"{float(error / size):.0e} of their size when it is passed without the rest of the batch. The network "
+            "mixes data (as h + h.mean(0) does, or statistics of the batch) or draws random numbers: compute means "
+            "within each datum, and call network.eval() first."
+        )
+
+
+def _require_equal(name: str, ours: Tensor, theirs: Tensor, largest: float) -> None:
+    # a gradient that vanishes by symmetry (a key bias under softmax) is rounding error of the others, on both sides
+    error, size = (ours - theirs).norm(), theirs.norm() + ours.norm()
+    if error > _tolerance(ours.dtype) * size and error > torch.finfo(ours.dtype).eps ** (2 / 3) * largest:
+        raise UnsupportedLayerError(
+            f"The captured calls explain parameter '{name}' only in part: its gradient differs from autograd's by "
+            f"{float(error / size):.0e} of its size. It is used outside the module that holds it (as in F.linear(x, "
+            "layer.weight)), the network moves rows between data around the module (as roll, flip or sort along the "
+            "batch do), or its rule is wrong. Use it through modules that have a rule, keep each datum in its row, or "
+            "register a rule for the module that uses it."
+        )

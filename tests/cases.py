@@ -101,6 +101,59 @@ class Unused(nn.Module):
         return self.used(x)
 
 
+class ClassToken(nn.Module):
+    """A class token and positions, parameters of a module that has no rule, before attention with learned tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token, self.positions = nn.Parameter(torch.zeros(1, 1, 4)), nn.Parameter(torch.zeros(4, 4))
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True, add_bias_kv=True, add_zero_attn=True)
+        self.head = nn.Linear(4, NUM_OUTPUTS)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.positions
+        return self.head(self.attention(x, x, x, need_weights=False)[0][:, 0])
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer, read at its last step."""
+
+    def __init__(self, layer: nn.RNNBase) -> None:
+        super().__init__()
+        self.layer, self.head = layer, nn.Linear(layer.hidden_size * (1 + layer.bidirectional), NUM_OUTPUTS)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.layer(x)[0][:, -1])
+
+
+class Pairs(nn.Module):
+    """A bilinear form of two streams."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stream, self.form = nn.Linear(3, 2), nn.Bilinear(3, 2, NUM_OUTPUTS)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.form(x, torch.tanh(self.stream(x)))
+
+
+class SharedPositions(nn.Module):
+    """A table that is looked up once for the whole batch, and a weight that is used functionally for some data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(3, 2), nn.Linear(6, NUM_OUTPUTS)
+        self.table.by_autograd = self.head.by_autograd = True
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = (x + torch.tanh(self.table(torch.arange(3, device=x.device)))).flatten(1)
+        return self.head(h) + nn.functional.linear(h, self.head.weight) * (h[:, :1] > 0)
+
+
+def weight_norm(layer: nn.Module) -> nn.Module:
+    return nn.utils.parametrizations.weight_norm(layer)
+
+
 def sequential(*layers: nn.Module, flat: int) -> nn.Sequential:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(flat, NUM_OUTPUTS))
 
@@ -209,6 +262,22 @@ CASES: dict[str, Case] = {
     "separable group convolution": Case(
         lambda: sequential(GroupConv(2, 1, 2, group=P4, factorization="separable"), nn.Tanh(), flat=16), (8, 2, 2)
     ),
+    "class token": Case(ClassToken, (3, 4)),
+    "lstm": Case(lambda: Recurrent(nn.LSTM(2, 2, batch_first=True)), (3, 2)),
+    "bilinear": Case(Pairs, (3,)),
+    "prelu, instance norm": Case(
+        lambda: sequential(
+            nn.Conv2d(1, 2, 2), nn.InstanceNorm2d(2, affine=True), nn.PReLU(2), nn.ReLU(inplace=True), flat=18
+        ),
+        (1, 4, 4),
+    ),
+    "weight norm": Case(
+        lambda: nn.Sequential(
+            weight_norm(nn.Conv2d(1, 2, 2)), nn.Tanh(), nn.Flatten(), weight_norm(nn.Linear(8, NUM_OUTPUTS))
+        ),
+        (1, 3, 3),
+    ),
+    "shared positions": Case(SharedPositions, (3, 2)),
     "relaxed": Case(
         lambda: sequential(
             Relaxed({"f-fc": FactoredDense((1, 4, 4), (2, 2, 2)), "conv": Conv(1, 2)}, PolyphasePool(2)),

@@ -60,8 +60,8 @@ for panel, image in zip(axes, torch.cat([x[:4], x[-4:]]), strict=True):
 # %%
 # A network of your own
 # ---------------------
-# Any ``nn.Module`` that maps (N, channels, H, W) to (N, classes) is fine. Every layer needs a curvature rule, and all
-# common ones have one; :func:`covary.curvature.coverage` shows how each weight is treated.
+# Any ``nn.Module`` that maps (N, channels, H, W) to (N, classes) is fine. All common layers have
+# a curvature rule, others are covered by autograd; :func:`covary.curvature.coverage` shows how each weight is treated.
 
 
 class Small(nn.Module):

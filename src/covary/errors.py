@@ -65,13 +65,17 @@ class NotPositiveDefiniteError(CovaryError, ArithmeticError):
 
 
 class UnsupportedLayerError(CovaryError, TypeError):
-    """A parameter is used in a way that no curvature rule covers.
+    """A network whose curvature is not defined, because data depend on each other, or would be wrong.
 
     Example:
-        >>> from torch import nn
-        >>> from covary.curvature import coverage
-        >>> [row.name for row in coverage(nn.Sequential(nn.Linear(2, 2), nn.PReLU())).uncovered]  # would raise it
-        ['1.weight']
+        >>> import torch
+        >>> from covary.curvature import kfac
+        >>> from covary.errors import UnsupportedLayerError
+        >>> try:
+        ...     kfac(torch.nn.BatchNorm1d(3), (torch.randn(4, 3), torch.zeros(4, dtype=torch.long)))
+        ... except UnsupportedLayerError as error:
+        ...     print(str(error)[:49])
+        Module '' (BatchNorm1d) uses statistics of the ba
     """
 
 

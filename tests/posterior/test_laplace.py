@@ -11,7 +11,7 @@ from cases import CASES, NUM_OUTPUTS, targets
 from covary.curvature import diag, full, kfac, tkfac
 from covary.curvature.capture import capture
 from covary.curvature.registry import as_curvature
-from covary.errors import DataError, StructureError, UnsupportedLayerError
+from covary.errors import DataError, StructureError
 from covary.networks import Averaged
 from covary.posterior import Laplace
 from covary.posterior import function_space as space
@@ -180,6 +180,19 @@ def test_last_layer_is_the_last_one_called_on_the_way_to_the_outputs():
     assert list(laplace.mean) == ["head.weight", "head.bias"]
 
 
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("class token", ["head.weight", "head.bias"]),  # the module around it ends later, and has weights too
+        ("weight norm", ["3.bias", "3.parametrizations.weight.original0", "3.parametrizations.weight.original1"]),
+    ],
+)
+def test_last_layer_of_a_network_with_weights_that_have_no_rule(case, expected):
+    network, x = CASES[case].make(5)
+    laplace = Laplace(network, (x, targets("categorical", 5)), subset="last_layer")
+    assert list(laplace.mean) == expected
+
+
 def test_last_layer_needs_no_rule_for_the_layers_before():
     class Recurrent(nn.Module):
         def __init__(self) -> None:
@@ -191,10 +204,11 @@ def test_last_layer_needs_no_rule_for_the_layers_before():
 
     network, x = Recurrent(), torch.randn(6, 3, 4)
     data = (x, targets("categorical", 6))
-    with pytest.raises(UnsupportedLayerError, match="GRU"):
-        Laplace(network, data)
-    laplace = Laplace(network, data, subset="last_layer")
-    check_outputs(laplace, x)
+    with pytest.warns(UserWarning, match=r"covered by autograd \(4 of 6\)"):
+        check_outputs(Laplace(network, data), x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_outputs(Laplace(network, data, subset="last_layer"), x)
 
 
 def test_last_layer_respects_what_the_prior_excludes():

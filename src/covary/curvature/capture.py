@@ -23,8 +23,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from .._types import IndependentSets, SampleAveraging, SampleWeighting
 from ..errors import CaptureError, ShapeError
 from ..priors import hyperparameters_of
-from .coverage import Structure, find_uses, structure_of
-from .jacobian_factors import JacobianFactors
+from .coverage import Structure, Use, find_uses, is_by_autograd, structure_of
+from .jacobian_factors import DirectVJP, JacobianFactors
+from .per_datum import PerDatumPass, per_datum_pass
 from .rules.attention import attend
 from .rules.registry import rule_for
 
@@ -67,6 +68,7 @@ class Captured:
         shapes: The shape of each call's output.
         folds: The number of rows of the inner batch per datum and sample, for each call.
         differentiable: Whether gradients have a graph.
+        per_datum: The pass of the weights without a rule, whose products follow those of the calls; or None.
     """
 
     outputs: Float[Tensor, "N C"]
@@ -80,6 +82,7 @@ class Captured:
     shapes: list[torch.Size]
     folds: list[int]
     differentiable: bool
+    per_datum: PerDatumPass | None = None
 
     def pull_all(self, probes: Iterable[Float[Tensor, "N C"]]) -> Iterator[list[Tensor]]:
         """The gradients of `pull` for one probe after the other; the last one frees the graph of the pass."""
@@ -97,8 +100,12 @@ class Captured:
             probe: The vectors :math:`v_n`.
             keep: Whether `pull` can be called again; on a differentiable pass it always can.
         """
-        if not self.edges:
-            return []
+        found = self._pull_calls(probe, keep) if self.edges else []
+        if self.per_datum is None:
+            return found
+        return found + self.per_datum.pull(probe, keep=keep, differentiable=self.differentiable)
+
+    def _pull_calls(self, probe: Float[Tensor, "N C"], keep: bool) -> list[Tensor]:
         gradients = torch.autograd.grad(
             self.outputs,
             self.edges,
@@ -148,19 +155,25 @@ def capture(
             "(torch.no_grad() is supported)."
         )
     differentiable = torch.is_grad_enabled()
-    with torch.enable_grad(), _watch(network, weights) as calls:
-        outputs = _forward(network, x, weights, index, seed, differentiable)
+    uses = find_uses(network, weights)
+    without_rule = {name: weights[name] for name, found in uses.items() if is_by_autograd(found)}
+    forward = partial(_forward, network, weights, seed, differentiable)
+    with torch.enable_grad():
+        with _watch(network, uses) as calls:
+            outputs = forward({}, x, index)
+        _check_outputs(outputs, x)
+        positions = torch.arange(len(x), device=x.device) if index is None else index
+        per_datum = per_datum_pass(forward, without_rule, x, positions) if without_rule else None
     num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1
     num_sets = network.num_sets if isinstance(network, IndependentSets) else 1
-    _check_outputs(outputs, x)
     folds = [_fold(network, call, x.shape[0] * num_samples) for call in calls]
     with torch.set_grad_enabled(differentiable):
-        factors = _factors(network, weights, calls, num_samples, folds)
+        factors = _factors(uses, calls, num_samples, folds)
         sample_weights = _sample_weights(network, x, index, seed)
-    structures = {n: structure_of(weights[n], uses) for n, uses in find_uses(network, weights).items()}
+    structures = {name: structure_of(weights[name], found) for name, found in uses.items()}
     edges, shapes = [call.edge for call in calls], [call.shape for call in calls]
     samples = num_samples, num_sets, sample_weights
-    return Captured(outputs, *samples, weights, structures, factors, edges, shapes, folds, differentiable)
+    return Captured(outputs, *samples, weights, structures, factors, edges, shapes, folds, differentiable, per_datum)
 
 
 def row_slices(num_data: int, num_params: int) -> Iterator[slice]:
@@ -172,20 +185,30 @@ def row_slices(num_data: int, num_params: int) -> Iterator[slice]:
 
 def _forward(
     network: nn.Module,
-    x: Tensor,
     weights: Mapping[str, nn.Parameter],
-    index: Tensor | None,
     seed: int,
     differentiable: bool,
+    expanded: Mapping[str, Tensor],
+    x: Tensor,
+    index: Tensor | None,
 ) -> Tensor:
     # without a graph, hyperparameters are constants, so that the augmentation builds no graph
     constants = {} if differentiable else {k: p.detach() for k, p in hyperparameters_of(network, weights).items()}
-    # fused attention kernels have no second derivative
-    kernel = sdpa_kernel(SDPBackend.MATH) if differentiable else nullcontext()
     arguments = {"index": index, "seed": seed} if isinstance(network, SampleAveraging) else {}
-    with kernel:
-        outputs: Tensor = torch.func.functional_call(network, constants, (x,), arguments)
+    with _twice_differentiable(network) if differentiable else nullcontext():
+        outputs: Tensor = torch.func.functional_call(network, {**constants, **expanded}, (x,), arguments)
     return outputs
+
+
+@contextmanager
+def _twice_differentiable(network: nn.Module) -> Iterator[None]:
+    """Without fused kernels of attention and recurrent layers, which have no second derivative."""
+    with ExitStack() as stack:
+        stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+        if any(isinstance(module, nn.RNNBase) for module in network.modules()):
+            stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
+            stack.enter_context(torch.backends.cudnn.flags(enabled=False))
+        yield
 
 
 def _sample_weights(network: nn.Module, x: Tensor, index: Tensor | None, seed: int) -> Tensor | None:
@@ -195,7 +218,7 @@ def _sample_weights(network: nn.Module, x: Tensor, index: Tensor | None, seed: i
 
 
 @contextmanager
-def _watch(network: nn.Module, weights: Mapping[str, nn.Parameter]) -> Iterator[list[Call]]:
+def _watch(network: nn.Module, uses: Mapping[str, list[Use]]) -> Iterator[list[Call]]:
     """The list to which calls of covered modules are appended while the context is open."""
     calls: list[Call] = []
     names = {module: name for name, module in network.named_modules()}
@@ -207,13 +230,13 @@ def _watch(network: nn.Module, weights: Mapping[str, nn.Parameter]) -> Iterator[
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
         rule = rule_for(module)
-        assert rule is not None, "coverage is checked before"
+        assert rule is not None, "a module without one is not watched"
         report(module, rule.function, args[0] if args else kwargs["input"], output)
         # an in-place operation on a view rewrites its history and would remove the edge from the graph
         return output.clone() if output._is_view() else None
 
     with ExitStack() as stack:
-        for module in {use.module for uses in find_uses(network, weights).values() for use in uses}:
+        for module in {use.module for found in uses.values() if not is_by_autograd(found) for use in found}:
             if isinstance(module, nn.MultiheadAttention):
                 stack.enter_context(_replaced_forward(module, partial(attend, report, module)))
             else:
@@ -236,14 +259,13 @@ def _replaced_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterato
 
 
 def _factors(
-    network: nn.Module,
-    weights: Mapping[str, nn.Parameter],
-    calls: list[Call],
-    num_samples: int,
-    folds: list[int],
+    uses: Mapping[str, list[Use]], calls: list[Call], num_samples: int, folds: list[int]
 ) -> dict[str, list[CallFactors]]:
-    places = {(use.module, use.parameter): name for name, uses in find_uses(network, weights).items() for use in uses}
-    found: dict[str, list[CallFactors]] = {name: [] for name in weights}
+    without_rule = [name for name, found in uses.items() if is_by_autograd(found)]
+    found: dict[str, list[CallFactors]] = {name: [] for name in uses}
+    for number, name in enumerate(without_rule, start=len(calls)):
+        found[name].append(CallFactors(number, DirectVJP(lambda products: products.flatten(1))))
+    places = {(use.module, use.parameter): name for name in uses if name not in without_rule for use in uses[name]}
     for number, (call, fold) in enumerate(zip(calls, folds, strict=True)):
         if call.inputs._version != call.version:
             raise CaptureError(
@@ -251,9 +273,9 @@ def _factors(
                 "was modified in place after the call. Use the out-of-place operation (x = x + y instead of x += y)."
             )
         for parameter, factors in call.rule(call.module, _split(call.inputs, num_samples, fold)).items():
-            name = places.get((call.module, parameter))
-            if name is not None:
-                found[name].append(CallFactors(number, replace(factors, fold=fold)))
+            place = places.get((call.module, parameter))
+            if place is not None:
+                found[place].append(CallFactors(number, replace(factors, fold=fold)))
     return found
 
 
@@ -276,8 +298,8 @@ def _fold(network: nn.Module, call: Call, rows: int) -> int:
         raise ShapeError(
             f"Expected {rows} rows (data × samples){'' if fold == 1 else f' × {fold} folded'} in the input of module "
             f"'{call.name}' ({type(call.module).__name__}), got {found}. Curvature needs separate rows for each datum, "
-            "batch-major: expand an input that is shared by the batch (such as position indices), and if a module "
-            "folds an axis of size F into the batch, give it an attribute folded_batch = F."
+            "batch-major: expand an input that is shared by the batch (such as position indices), or give the module "
+            "an attribute by_autograd = True; if it folds an axis of size F into the batch, folded_batch = F."
         )
     return fold
 

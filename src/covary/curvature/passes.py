@@ -4,6 +4,7 @@ As everywhere in torch, what a pass returns carries a graph unless it is compute
 """
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -18,8 +19,8 @@ from ..likelihoods import Likelihood
 from ..linalg import AbstractPSD, Block, Diagonal
 from ..models import Model
 from ..noise import Stream, rademacher
-from .capture import Captured, capture
-from .coverage import require_coverage
+from .capture import CHUNK_ENTRIES, Captured, capture
+from .coverage import coverage, find_uses, is_by_autograd, require_independence
 from .exact import FULL, accumulate
 from .registry import BlocksFunction, Curvature
 from .self_check import check_jacobian_factors
@@ -83,8 +84,11 @@ def curvature_pass(
 def captured_chunks(model: Model, batches: Batches, seed: int) -> Iterator[tuple[Captured, IndexedBatch]]:
     """Captured passes over the data, in chunks with a bounded number of rows: a sum over data is one over chunks."""
     weights = model.weights
+    expanded = sum(
+        weights[name].numel() for name, uses in find_uses(model.network, weights).items() if is_by_autograd(uses)
+    )
     for batch in batches:
-        for rows in chunk_slices(model.network, len(batch.x)):
+        for rows in chunk_slices(model.network, len(batch.x), expanded):
             chunk = IndexedBatch(*(tensor[rows] for tensor in batch))
             yield captured_batch(model, weights, chunk, seed), chunk
 
@@ -139,10 +143,17 @@ def joined(blocks: Mapping[str, AbstractPSD], weights: Mapping[str, nn.Parameter
     return Block({name: blocks[name] if name in blocks else zero[name] for name in weights})
 
 
-def chunk_slices(network: nn.Module, num_data: int) -> list[slice]:
-    """Slices of a batch that bound the rows of the inner batch; one slice for a batch with one datum."""
+def chunk_slices(network: nn.Module, num_data: int, num_expanded: int = 0) -> list[slice]:
+    """Slices of a batch that bound the rows of the inner batch; one slice for a batch with one datum.
+
+    Arguments:
+        network: The network.
+        num_data: The number of data in the batch.
+        num_expanded: The entries of weights without a rule, which every datum has by itself.
+    """
     num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1
-    chunks = min(num_data, math.ceil(num_data * num_samples / ROWS_AT_ONCE))
+    needed = max(num_samples / ROWS_AT_ONCE, num_expanded / CHUNK_ENTRIES)
+    chunks = min(num_data, math.ceil(num_data * needed))
     step = math.ceil(num_data / chunks)
     return [slice(start, start + step) for start in range(0, num_data, step)]
 
@@ -150,7 +161,9 @@ def chunk_slices(network: nn.Module, num_data: int) -> list[slice]:
 def check_model(model: Model, batches: Batches) -> None:
     """Raise for the first mistake that would make the curvature wrong, found on the first batch."""
     weights = model.weights
-    require_coverage(model.network, weights)
+    require_independence(model.network)
+    if cost := coverage(model.network, weights).cost:
+        warnings.warn(f"{cost} covary.curvature.coverage(network) lists them.", stacklevel=4)
     check_jacobian_factors(model.network, next(iter(batches)).x, weights)
 
 

@@ -2,7 +2,7 @@ r"""The self-check of captured passes against autograd, on a few data, before a 
 
 For up to 32 random data of the first batch and one vector v per datum,
 
-- the output of a datum must be the same with the others and alone (four data);
+- the output of a datum must be the same with the others and alone (two data);
 - the products :math:`\hat J_n^\top v_n` of a datum and a weight must be autograd's gradient of
   :math:`v_n^\top \hat f_n` (four data, each weight);
 - their sum over all of these data must be autograd's gradient of :math:`\sum_n v_n^\top \hat f_n` (each weight).
@@ -23,7 +23,7 @@ from ..errors import UnsupportedLayerError
 from ..noise import Stream, normal, permutation
 from .capture import Captured, capture, row_slices
 
-NUM_ALONE, NUM_TOGETHER = 4, 32
+NUM_ALONE, NUM_SINGLE, NUM_TOGETHER = 2, 4, 32
 MAX_ENTRIES, MAX_ROWS = (
     2**26,
     256,
@@ -42,7 +42,7 @@ def check_jacobian_factors(network: nn.Module, x: Tensor, weights: Mapping[str, 
     num_params = sum(weight.numel() for weight in weights.values())
     num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1
     affordable = min(NUM_TOGETHER, MAX_ENTRIES // max(1, num_params), MAX_ROWS // num_samples)
-    index = permutation(0, len(x), stream=Stream.SUBSET)[: max(NUM_ALONE, affordable)].to(x.device)
+    index = permutation(0, len(x), stream=Stream.SUBSET)[: max(NUM_SINGLE, affordable)].to(x.device)
     captured = capture(network, x[index], weights, index=index)
     for position, datum in enumerate(index[:NUM_ALONE].split(1)):
         alone = capture(network, x[datum], weights, index=datum).outputs
@@ -55,7 +55,7 @@ def _check_products(captured: Captured) -> None:
     index = torch.arange(len(outputs), device=outputs.device)
     probe = normal(0, index, (outputs.shape[1],), stream=Stream.PROBE, dtype=torch.float64).to(outputs)
     gradients = captured.pull(probe)
-    positions = range(min(NUM_ALONE, len(outputs)))
+    positions = range(min(NUM_SINGLE, len(outputs)))
     whole = _gradient(captured, probe)
     single = [_gradient(captured, probe * (index == n)[:, None]) for n in positions]
     largest = max((float(gradient.norm()) for gradient in whole.values()), default=0.0)
@@ -102,6 +102,6 @@ def _require_equal(name: str, ours: Tensor, theirs: Tensor, largest: float) -> N
             f"The captured calls explain parameter '{name}' only in part: its gradient differs from autograd's by "
             f"{float(error / size):.0e} of its size. It is used outside the module that holds it (as in F.linear(x, "
             "layer.weight)), the network moves rows between data around the module (as roll, flip or sort along the "
-            "batch do), or its rule is wrong. Use it through modules that have a rule, keep each datum in its row, or "
-            "register a rule for the module that uses it."
+            "batch do), or its rule is wrong. Keep each datum in its row, or cover the weight by autograd: give the "
+            "module that holds it an attribute by_autograd = True."
         )

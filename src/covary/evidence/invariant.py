@@ -26,7 +26,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from .._types import SampleAveraging, TensorMap, Weights
 from ..batches import Data, IndexedBatch, as_batches
-from ..curvature.coverage import require_coverage
+from ..curvature.coverage import require_independence
 from ..errors import StructureError
 from ..geometry import (
     CARTESIAN,
@@ -105,7 +105,7 @@ def chart_evidence(
     """
     check_form(curvature)
     model, batches = as_model(model), list(as_batches(data))
-    require_coverage(model.network, {})
+    require_independence(model.network)
     weights = model.weights
     outputs = [_outputs(model.network, weights, batch, seed) for batch in batches]
     for function, batch in zip(outputs, batches, strict=True):

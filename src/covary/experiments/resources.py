@@ -15,7 +15,7 @@ from ..batches import as_batches
 from ..config import ExperimentConfig, FitConfig
 from ..curvature import coverage
 from ..curvature.capture import capture
-from ..curvature.coverage import require_coverage
+from ..curvature.coverage import require_independence
 from ..curvature.jacobian_factors import OuterFactors
 from ..curvature.passes import ROWS_AT_ONCE
 from ..curvature.registry import KRON
@@ -185,7 +185,7 @@ def _factors(network: nn.Module, x: torch.Tensor, curvature: str) -> list[dict[s
         return [_factor("all weights", "full", 1, [whole], x.element_size())]
     if curvature == "diag":
         return [_factor(row.name, "diagonal", 1, [math.prod(row.shape)], x.element_size()) for row in rows]
-    require_coverage(network, weights)
+    require_independence(network)
     factors = capture(network, x, weights).factors
     found = []
     for row in rows:

@@ -8,10 +8,11 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.nn.utils.parametrize import ParametrizationList
 
 from .._types import SampleAveraging, TensorMap
 from ..batches import Data, as_batches
-from ..curvature.coverage import find_uses
+from ..curvature.coverage import Use, find_uses
 from ..curvature.passes import CurvatureStatistics, check_model, curvature_pass
 from ..curvature.registry import BlocksFunction, Curvature, check_blocks, joined_shifts
 from ..errors import StructureError, UnsupportedLayerError
@@ -112,7 +113,7 @@ def last_layer_weights(model: Model, x: Tensor, seed: int) -> list[str]:
             calls.append((module, get_gradient_edge(first)))
 
     with ExitStack() as stack, torch.enable_grad():
-        for module in {use.module for found in uses.values() for use in found}:
+        for module in {_owner(network, use) for found in uses.values() for use in found}:
             stack.callback(module.register_forward_hook(hook, prepend=True).remove)
         outputs = run(network, x, torch.arange(len(x), device=x.device), seed)
     edges = [edge for _, edge in calls]
@@ -123,6 +124,13 @@ def last_layer_weights(model: Model, x: Tensor, seed: int) -> list[str]:
             "Expected a module with weights of the prior that is called on the way to the outputs, got none. Cover the "
             "last layer by the prior, or use subset='all'."
         )
-    # attention calls its output layer by hand, so that no hook of it fires
-    last = set(reached[-1].modules()) if isinstance(reached[-1], nn.MultiheadAttention) else {reached[-1]}
+    # a module that calls another one ends after it
+    inner = [module for module in reached if not any(other in reached for other in list(module.modules())[1:])]
+    last = set(inner[-1].modules())  # attention calls its output layer by hand, so that no hook of it fires
     return [name for name, found in uses.items() if any(use.module in last for use in found)]
+
+
+def _owner(network: nn.Module, use: Use) -> nn.Module:
+    """The module that a weight belongs to: of a parametrization, the one whose weight it computes."""
+    owner = use.module_name.partition("parametrizations.")[0] if isinstance(use.module, ParametrizationList) else None
+    return use.module if owner is None else network.get_submodule(owner.rstrip("."))

@@ -172,7 +172,11 @@ def _coverage(state: FitState, config: FitConfig) -> list[Coverage]:
     rows = coverage(state.network, state.model.weights).rows
     evaluated = "kernel" if config.hyper.estimator == "kernel" else config.curvature
     alike = {"full": "full", "diag": "diagonal", "kernel": "kernel"}.get(evaluated)
-    return [Coverage(row.name, list(row.shape), row.modules, alike or row.structure) for row in rows]
+    modules = [f"{row.modules} (by autograd)" if row.by_autograd else row.modules for row in rows]
+    return [
+        Coverage(row.name, list(row.shape), module, alike or row.structure)
+        for row, module in zip(rows, modules, strict=True)
+    ]
 
 
 def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]:

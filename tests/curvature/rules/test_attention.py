@@ -37,10 +37,20 @@ def test_the_steps_equal_the_fused_function(mask, bias, batch_first):
         torch.testing.assert_close(our_weights, their_weights)
 
 
-def test_options_without_rule_are_refused():
-    x = torch.randn(3, 4, 4)
-    for module in (nn.MultiheadAttention(4, 2, add_bias_kv=True), nn.MultiheadAttention(4, 2, add_zero_attn=True)):
-        with pytest.raises(UnsupportedLayerError, match="add_bias_kv or add_zero_attn"):
-            attend(lambda *_: None, module, x, x, x)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    "options", [{"add_bias_kv": True}, {"add_zero_attn": True}, {"add_bias_kv": True, "add_zero_attn": True}]
+)
+def test_learned_and_zero_tokens_are_those_of_torch(options, masked):
+    torch.manual_seed(0)
+    module, x = nn.MultiheadAttention(4, 2, batch_first=True, **options), torch.randn(3, 4, 4)
+    masks = {"attn_mask": torch.ones(4, 4).triu(1).bool(), "key_padding_mask": torch.rand(3, 4) > 0.8} if masked else {}
+    ours, theirs = attend(lambda *_: None, module, x, x, x, **masks), module(x, x, x, **masks)
+    for our, their in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(our, their)
+
+
+def test_an_unbatched_query_is_refused():
+    x = torch.randn(4, 4)
     with pytest.raises(UnsupportedLayerError, match="unbatched query"):
-        attend(lambda *_: None, nn.MultiheadAttention(4, 2), x[0], x[0], x[0])
+        attend(lambda *_: None, nn.MultiheadAttention(4, 2), x, x, x)

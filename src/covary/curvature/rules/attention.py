@@ -13,6 +13,7 @@ from functools import partial
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ...errors import UnsupportedLayerError
 from ..jacobian_factors import DirectVJP, JacobianFactors, OuterFactors
@@ -47,13 +48,17 @@ def attend(
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """The output of `module.forward` for the same arguments, computed in steps that can be captured."""
-    _check(module, query)
+    _check(query)
     del is_causal  # a hint that attn_mask is causal; the mask itself is applied
     streams = [query, key, value] if module.batch_first else [x.transpose(0, 1) for x in (query, key, value)]
-    projected = [_project(report, module, i, x) for i, x in enumerate(streams)]
-    heads = [x.unflatten(-1, (module.num_heads, -1)).transpose(1, 2) for x in projected]  # (N, heads, T, E/heads)
+    query, key, value = (_project(report, module, i, x) for i, x in enumerate(streams))
+    key, value = _extend(module, key, module.bias_k), _extend(module, value, module.bias_v)
+    # (N, heads, T, E/heads)
+    heads = [x.unflatten(-1, (module.num_heads, -1)).transpose(1, 2) for x in (query, key, value)]
     scores = heads[0] @ heads[1].transpose(-2, -1) / math.sqrt(heads[0].shape[-1])
-    weights = (scores + _bias(scores, attn_mask, key_padding_mask)).softmax(-1)
+    masks = _bias(scores[..., : streams[1].shape[1]], attn_mask, key_padding_mask)
+    # the tokens that were added are hidden by no mask
+    weights = (scores + functional.pad(masks, (0, scores.shape[-1] - masks.shape[-1]))).softmax(-1)
     output = module.out_proj((weights @ heads[2]).transpose(1, 2).flatten(2))
     output = output if module.batch_first else output.transpose(0, 1)
     if not need_weights:
@@ -67,14 +72,21 @@ def _project(report: Report, module: nn.MultiheadAttention, position: int, x: Te
     else:
         weight = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)[position]
     offset = None if module.in_proj_bias is None else module.in_proj_bias.chunk(3)[position]
-    output = nn.functional.linear(x, weight, offset)
+    output = functional.linear(x, weight, offset)
     report(module, partial(projection, position), x, output)
     return output
 
 
+def _extend(module: nn.MultiheadAttention, tokens: Tensor, learned: Tensor | None) -> Tensor:
+    """Keys or values followed by the learned token of add_bias_kv and the zero of add_zero_attn."""
+    if learned is not None:
+        tokens = torch.cat([tokens, learned.expand(len(tokens), 1, -1)], 1)
+    return functional.pad(tokens, (0, 0, 0, 1)) if module.add_zero_attn else tokens
+
+
 def _bias(scores: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None) -> Tensor:
-    """The masks as one additive term; a boolean mask is true where attention is masked out."""
-    total = scores.new_zeros(())
+    """The masks as one additive term, (..., keys); a boolean mask is true where attention is masked out."""
+    total = torch.zeros_like(scores[:1, :1, :1])
     if attn_mask is not None:
         mask = attn_mask if attn_mask.dim() == 2 else attn_mask.reshape(scores.shape)
         total = total + _additive(mask, scores)
@@ -89,12 +101,7 @@ def _additive(mask: Tensor, scores: Tensor) -> Tensor:
     return torch.zeros(mask.shape, dtype=scores.dtype, device=scores.device).masked_fill(mask, -math.inf)
 
 
-def _check(module: nn.MultiheadAttention, query: Tensor) -> None:
-    if module.bias_k is not None or module.add_zero_attn:
-        raise UnsupportedLayerError(
-            "Expected nn.MultiheadAttention without add_bias_kv or add_zero_attn, which have no curvature rule. Build "
-            "it without them, or freeze its parameters."
-        )
+def _check(query: Tensor) -> None:
     if query.dim() != 3:
         raise UnsupportedLayerError(
             f"Expected queries of nn.MultiheadAttention with a batch axis, got an unbatched query of shape "

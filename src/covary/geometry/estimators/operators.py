@@ -17,7 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..._types import SampleAveraging, TensorMap, Weights
 from ...batches import Batches, Data, IndexedBatch, as_batches
-from ...curvature.coverage import require_coverage
+from ...curvature.coverage import require_independence
 from ...curvature.passes import chunk_slices
 from ...errors import NumericalError
 from ...models import Model, as_model
@@ -140,7 +140,7 @@ def gauss_newton(model: Model | nn.Module, data: Data, *, seed: int = 0) -> Matr
 
 def _operator(products: _Products, model: Model, batches: Batches, seed: int) -> MatrixFree:
     """The operator of one kind of products, after all checks of the arguments."""
-    require_coverage(model.network, {})  # matrix-free products need no rules, only independent data
+    require_independence(model.network)  # matrix-free products need no rules, only independent data
     loss = _Loss(model, model.weights, seed)
     with torch.no_grad():
         for batch in batches:

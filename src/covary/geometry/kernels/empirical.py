@@ -16,7 +16,7 @@ from torch.func import jacrev
 
 from ..._types import TensorMap
 from ...curvature.capture import Captured, capture
-from ...curvature.coverage import require_coverage, select_weights
+from ...curvature.coverage import require_independence, select_weights
 from ...curvature.kernel import tangent_kernel
 from ...curvature.self_check import check_jacobian_factors
 from ...errors import DataError
@@ -56,7 +56,7 @@ def empirical_ntk(
     if len(x) == 0:
         raise DataError("Expected at least one input, got none.")
     selected = select_weights(network, weights)
-    require_coverage(network, selected)
+    require_independence(network)
     check_jacobian_factors(network, x, selected)
     euclidean = {name: weight.new_ones(()) for name, weight in selected.items()}
     shifts = euclidean if metric is None else checked_metric(metric, selected)

@@ -12,6 +12,7 @@ from covary.layers import (
     Conv,
     Dense,
     FactoredDense,
+    FrozenBatchNorm,
     GroupConv,
     GroupPool,
     PolyphasePool,
@@ -236,6 +237,12 @@ CASES: dict[str, Case] = {
         lambda: sequential(nn.Conv2d(1, 4, 2), nn.GroupNorm(2, 4), nn.ReLU(inplace=True), flat=16), (1, 3, 3)
     ),
     "batch norm": Case(lambda: batch_norm(8), (1, 4, 4)),
+    "frozen batch norm": Case(
+        lambda: sequential(
+            nn.Conv2d(1, 2, 3), FrozenBatchNorm(torch.tensor([0.3, -0.2]), torch.tensor([0.5, 2.0])), nn.Tanh(), flat=8
+        ),
+        (1, 4, 4),
+    ),
     "scalars": Case(
         lambda: sequential(Bias(), nn.Conv2d(1, 2, 2), Scale(), Bias(), nn.ReLU(inplace=True), flat=8), (1, 3, 3)
     ),

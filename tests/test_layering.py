@@ -86,6 +86,7 @@ TESTED_BY = {
     "curvature/ggn.py": "curvature/test_ggn_gradients.py curvature/test_kron.py",
     "experiments/geometry_figure.py": "reproduce/paper3/test_figures.py",
     "experiments/predict.py": "cli/test_saved.py",
+    "layers/frozen.py": "networks/test_batchnorm.py",
     "hypergrad/direct.py": "hypergrad/test_two_pass.py hypergrad/test_stochastic.py",
     "posterior/fitting.py": "posterior/test_laplace.py",
     "posterior/function_space.py": "posterior/test_laplace.py",

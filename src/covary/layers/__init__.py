@@ -2,11 +2,12 @@
 
 Features are (N, C, H, W); those of a group layer (N, C·|G|, H, W), the group element fastest. `Conv` and `SparseConv`
 commute with every shift, `Dense`, `FactoredDense` and `SparseDense` with none. `Scale` and `Bias` are those of Fixup
-networks. Their curvature is in `curvature/rules`.
+networks, `FrozenBatchNorm` has fixed statistics. Their curvature is in `curvature/rules`.
 """
 
 from .dense import Conv, Dense
 from .factored import FactoredDense
+from .frozen import FrozenBatchNorm
 from .group import GroupConv, GroupPool
 from .pool import PolyphasePool
 from .relaxed import FixedFrame, Relaxed, initialize_equivariant
@@ -19,6 +20,7 @@ __all__ = [
     "Dense",
     "FactoredDense",
     "FixedFrame",
+    "FrozenBatchNorm",
     "GroupConv",
     "GroupPool",
     "PolyphasePool",

@@ -5,6 +5,7 @@ sample s of datum n.
 """
 
 from .averaged import Averaged
+from .batchnorm import replace_batchnorm
 from .feedforward import cnn, lenet, mlp
 from .images import Standardized
 from .named import build
@@ -21,4 +22,5 @@ __all__ = [
     "lenet",
     "mlp",
     "relaxed_network",
+    "replace_batchnorm",
 ]

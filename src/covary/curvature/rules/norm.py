@@ -6,11 +6,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...layers import Bias, Scale
+from ...layers import Bias, FrozenBatchNorm, Scale
 from ..jacobian_factors import DirectVJP, JacobianFactors
 from .conv import sum_positions
 
-BatchNorm = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
+BatchNorm = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d | FrozenBatchNorm
 
 
 def layer_norm(module: nn.LayerNorm, inputs: Float[Tensor, "N S *features"]) -> dict[str, JacobianFactors]:

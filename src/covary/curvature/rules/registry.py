@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from ...layers import Bias, Dense, Scale, SparseConv
+from ...layers import Bias, Dense, FrozenBatchNorm, Scale, SparseConv
 from ...layers.factored import FactoredRead, FactoredWrite
 from ...layers.group import GroupStage
 from ...layers.sparse import SparseRead, SparseWrite
@@ -64,6 +64,7 @@ _RULES: dict[type[nn.Module], Rule] = {
     nn.BatchNorm1d: Rule(batch_norm, _NORM),
     nn.BatchNorm2d: Rule(batch_norm, _NORM),
     nn.BatchNorm3d: Rule(batch_norm, _NORM),
+    FrozenBatchNorm: Rule(batch_norm, _NORM),
     nn.MultiheadAttention: Rule(partial(projection, 0), _ATTENTION),  # capture reports its three projections
     Scale: Rule(scale, {"weight": "exact"}),
     Bias: Rule(bias, {"bias": "exact"}),

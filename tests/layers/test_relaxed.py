@@ -261,6 +261,27 @@ def test_a_pool_over_the_same_group_or_one_that_leaves_shifts_alone_commutes(ove
         assert distance(fixed(layer(over.act(x, element))), fixed(moved)) < 1e-10
 
 
+REORDERED = square_group(("identity", "half_turn", "quarter_turn", "three_quarter_turn"))
+
+
+@pytest.mark.parametrize("other", [square_group("flips"), REORDERED, cyclic(4)], ids=["flips", "reordered", "cyclic"])
+def test_paths_over_different_groups_are_refused(other, generator):
+    first, second = (GroupConv(1, 2, group=group, lift=True, generator=generator) for group in (P4, other))
+    x = torch.randn(2, 1, 6, 6, generator=generator)
+    # each alone commutes with shifts, seen in the fixed frame of its group; the sum of the slices does so in neither
+    turned = [turn_slices(first(x) + second(x), group, range(4)) for group in (P4, other)]
+    moved = [turn_slices(first(x.roll(1, 2)) + second(x.roll(1, 2)), group, range(4)) for group in (P4, other)]
+    assert not any(torch.allclose(m, t.roll(1, 2)) for m, t in zip(moved, turned, strict=True))
+    with pytest.raises(StructureError, match=r"one group, got 'p4' over quarter_turns and 'other' over .*P4M"):
+        Relaxed({"p4": first, "other": second})
+
+
+def test_paths_over_equal_groups_are_not(generator):
+    same = square_group(("identity", "quarter_turn", "half_turn", "three_quarter_turn"))
+    paths = {"fixed": FixedFrame(Conv(4, 8), same), "gconv": GroupConv(1, 2, group=P4)}
+    assert Relaxed(paths)(torch.randn(2, 4, 6, 6, generator=generator)).shape == (2, 8, 6, 6)
+
+
 def test_channels_that_are_not_slices_of_a_group():
     with pytest.raises(ShapeError, match=r"multiple of 4 channels, got \(1, 6, 4, 4\)"):
         FixedFrame(Conv(8, 4), P4)(torch.zeros(1, 6, 4, 4))

@@ -214,7 +214,7 @@ def learned_scale(variant):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_parameter_has_a_curvature_rule(variant):
     network = relaxed_network(variant, 1, (1, 8, 8), 3, length_scale=learned_scale(variant))
-    assert covary.curvature.coverage(network).uncovered == ()
+    assert covary.curvature.coverage(network).by_autograd == ()
 
 
 def problem(generator, size, num_data=3):

@@ -92,11 +92,11 @@ def test_sizes_that_do_not_fit(depth, width):
 
 def test_every_parameter_has_a_curvature_rule():
     table = covary.curvature.coverage(fixup_resnet(8, 2, 1, 3))
-    assert table.uncovered == ()
+    assert table.by_autograd == ()
     # The control: a parameter without a rule is seen.
     unknown = fixup_resnet(8, 2, 1, 3)
     unknown.append(nn.PReLU())
-    assert len(covary.curvature.coverage(unknown).uncovered) == 1
+    assert len(covary.curvature.coverage(unknown).by_autograd) == 1
 
 
 def test_full_curvature_is_that_of_the_oracle(generator):

@@ -48,6 +48,7 @@ class Relaxed(nn.Module):
 
     Arguments:
         paths: The paths by name, without dots, and not an attribute of `nn.ModuleDict`. They are rescaled in place.
+            Those over a group are over the same one, with its elements in the same order.
         pool: The pool after the sum of the convolution-like paths, such as `PolyphasePool(2)`; by default none. A
             `PolyphasePool` must be over the group of the paths.
 
@@ -64,6 +65,7 @@ class Relaxed(nn.Module):
         if not paths:
             raise StructureError("Expected one or more paths, got none. Pass for example {'conv': Conv(...)}.")
         _check_names(paths)
+        _check_groups(paths)
         _check_pool(paths, pool)
         for path in _rescalable(paths):
             path.rescale_(1 / math.sqrt(len(paths)))
@@ -188,6 +190,19 @@ def _check_names(paths: Mapping[str, nn.Module]) -> None:
             raise StructureError(
                 f"Expected a path name without dots that is not an attribute of nn.ModuleDict, such as 'conv', got "
                 f"'{name}'."
+            )
+
+
+def _check_groups(paths: Mapping[str, nn.Module]) -> None:
+    """Raise `StructureError` for paths over different groups: slices in different frames cannot be added."""
+    over = {name: path.group for name, path in paths.items() if isinstance(path, GroupConv | FixedFrame)}
+    for name, group in over.items():
+        first = next(iter(over))
+        if not alike(over[first], group):
+            raise StructureError(
+                f"Expected paths over one group, got '{first}' over {over[first]} and '{name}' over {group}: their "
+                "slices are turned differently, so that the sum would not commute with shifts. Use a group that "
+                "contains both, such as covary.groups.P4M."
             )
 
 

@@ -1,14 +1,19 @@
 """The choice of curvature: names, checks, and the options of KFAC."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
 import covary
+from covary import hypergrad
 from covary.curvature.capture import capture
+from covary.curvature.ggn import ggn
 from covary.curvature.passes import root_probes
 from covary.curvature.registry import as_curvature, check_blocks, check_curvature, check_probes, joined_shifts
 from covary.errors import StructureError
+from covary.layers import FactoredDense
 from covary.linalg import Dense, Diagonal, Kron
 from covary.priors import weights_of
 
@@ -21,14 +26,36 @@ def test_a_name_is_a_choice_with_exact_probes():
 
 @pytest.mark.parametrize("name", ["low rank", None, 3])
 def test_unknown_names_are_refused(name):
-    with pytest.raises(StructureError, match="out of 'kron', 'kron-traced', 'full', 'diag', 'kernel'"):
+    with pytest.raises(StructureError, match="out of 'kron', 'kron-traced', 'kron-shared', 'full', 'diag', 'kernel'"):
         as_curvature(name)
 
 
-@pytest.mark.parametrize("structure", ["kron-traced", "full", "diag", "kernel"])
-def test_common_gradients_are_an_option_of_kron(structure):
-    with pytest.raises(StructureError, match=f"needs the curvature 'kron', got '{structure}'"):
-        covary.Curvature(structure, common_gradients=True)
+def factored() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
+    torch.manual_seed(0)
+    network = nn.Sequential(FactoredDense((2, 4, 4), (3, 2, 2)), nn.Tanh(), nn.Flatten(), nn.Linear(12, 3))
+    return network, (torch.randn(9, 2, 4, 4), torch.arange(9) % 3)
+
+
+def test_a_shared_gradient_factor_is_a_curvature_of_evidence_gradient_posterior_and_fit():
+    network, data = factored()
+    shared, own = (covary.log_evidence(network, data, name).log_evidence for name in ("kron-shared", "kron"))
+    assert shared != own
+    posterior = covary.Laplace(network, data, "kron-shared").log_evidence()
+    assert posterior.log_evidence.item() == pytest.approx(shared.item())
+    direct, split = (way(network, data, "kron-shared") for way in (hypergrad.direct, hypergrad.two_pass))
+    torch.testing.assert_close(split["prior.log_precision"], direct["prior.log_precision"])
+    run = covary.fit(network, data, epochs=2, curvature="kron-shared", callbacks=())
+    assert run.record.evidence.curvature == "kron-shared"
+
+
+def test_the_evidence_of_a_shared_gradient_factor_is_that_of_its_dense_blocks():
+    network, data = factored()
+    model = covary.Model(network)
+    blocks = ggn(model, data, covary.Curvature("kron-shared"))
+    expected = sum(torch.logdet(block.to_dense() + torch.eye(block.size)) for block in blocks.blocks.values())
+    terms = covary.log_evidence(model, data, "kron-shared")
+    volume = 0.5 * model.prior.num_params * math.log(2 * math.pi) - 0.5 * expected
+    torch.testing.assert_close(terms.log_volume.double(), volume.detach())
 
 
 @pytest.mark.parametrize("probes", [0, -1, True, "all", 1.5])

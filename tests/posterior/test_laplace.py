@@ -114,6 +114,12 @@ def test_function_distribution_is_the_dense_product(name, curvature):
     check_outputs(laplace, x)
 
 
+@pytest.mark.parametrize("case", ["factored dense", "conv2d grouped"])
+def test_function_distribution_of_a_shared_gradient_factor(case):
+    network, x = CASES[case].make(6)
+    check_outputs(Laplace(network, (x, targets("categorical", 6)), "kron-shared"), x)
+
+
 @pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_function_distribution_of_the_last_layer_is_the_dense_product(name, curvature):
@@ -324,7 +330,7 @@ def refused(**changes):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"curvature": "kernel"}, StructureError, "'kron', 'kron-traced', 'full' or 'diag'"),
+        ({"curvature": "kernel"}, StructureError, "'kron', 'kron-traced', 'kron-shared', 'full' or 'diag'"),
         (
             {"curvature": "low rank"},
             StructureError,

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from ..errors import StructureError
 from .settings import NON_NEGATIVE, POSITIVE, SEED, Settings, at_least, between, real
 
-CurvatureStructure = Literal["kron", "kron-traced", "full", "diag"]
+CurvatureStructure = Literal["kron", "kron-traced", "kron-shared", "full", "diag"]
 Estimator = Literal["two_pass", "kernel", "stochastic", "augerino"]
 Preset = Literal["images", "layers", "layers-equivariant"]
 Probes = Literal["exact"] | Annotated[int, at_least(1)]
@@ -157,7 +157,8 @@ class FitConfig(Settings):
     Arguments:
         epochs: Passes over the training data.
         seed: The seed of shuffles, noise and probes, a whole number from -2^63 to 2^63 - 1.
-        curvature: "kron", "kron-traced" (KFAC with partial traces), "full" or "diag"; "full" needs exact probes.
+        curvature: "kron", "kron-traced" (KFAC with partial traces), "kron-shared" (one gradient factor for all
+            blocks of a weight, as in paper 2), "full" or "diag"; "full" needs exact probes.
             With the estimator "kernel" it is used for layer summaries only.
         weights: The weight steps.
         hyper: The hyper steps.

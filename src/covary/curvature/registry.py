@@ -18,12 +18,13 @@ from .kron import kron_blocks
 from .kron_traced import traced_blocks
 from .rows import KfacApprox, Sharing
 
-CurvatureName = Literal["kron", "kron-traced", "full", "diag", "kernel"]
+CurvatureName = Literal["kron", "kron-traced", "kron-shared", "full", "diag", "kernel"]
 BlocksFunction = Callable[[Captured, Iterable[Tensor]], Mapping[str, AbstractPSD]]
-KRON = ("kron", "kron-traced")
+KRON = ("kron", "kron-traced", "kron-shared")
 _BLOCKS: dict[str, Callable[..., Mapping[str, AbstractPSD]]] = {
     "kron": kron_blocks,
     "kron-traced": traced_blocks,
+    "kron-shared": kron_blocks,
     "full": full_blocks,
     "diag": diagonal_blocks,
 }
@@ -34,14 +35,14 @@ class Curvature:
     """The choice of a curvature: its structure, its probes, and the options of KFAC.
 
     Arguments:
-        structure: "kron" (KFAC), "kron-traced" (KFAC with partial traces), "full", "diag", or "kernel" (the full
-            curvature by its dual, for few data).
+        structure: "kron" (KFAC), "kron-traced" (KFAC with partial traces), "kron-shared" (KFAC with one gradient
+            factor for all blocks of a grouped or factored weight, as in paper 2; with "kron" each has its own, which is
+            closer to the GGN where channels differ), "full", "diag", or "kernel" (the full curvature by its dual, for
+            few data).
         probes: "exact" for all C columns of the root of Λ, or a number of random probes: cheaper, with a
             log-determinant that is too small on average.
         kfac_approx: "expand" or "reduce" over positions and tokens.
         group_approx: "reduce" or "expand" over the elements of a group convolution.
-        common_gradients: Whether the blocks of a grouped or factored weight share one gradient factor, as in paper 2;
-            by default each has its own, which is closer to the GGN where channels differ. Only with "kron".
 
     Example:
         >>> from covary import Curvature
@@ -53,7 +54,6 @@ class Curvature:
     probes: Probes = "exact"
     kfac_approx: KfacApprox = "expand"
     group_approx: KfacApprox = "reduce"
-    common_gradients: bool = False
 
     def __post_init__(self) -> None:
         check_structure(self.structure)
@@ -63,14 +63,12 @@ class Curvature:
                 f"kfac_approx and group_approx must be 'expand' or 'reduce', got {self.kfac_approx!r} and "
                 f"{self.group_approx!r}."
             )
-        if self.common_gradients and self.structure != "kron":
-            raise StructureError(f"common_gradients needs the curvature 'kron', got '{self.structure}'.")
 
     def blocks(self, captured: Captured, probes: Iterable[Tensor]) -> Mapping[str, AbstractPSD]:
         """The blocks of a captured pass for these probes."""
         if self.structure not in KRON:
             return _BLOCKS[self.structure](captured, probes)
-        sharing = Sharing(self.kfac_approx, self.group_approx, self.common_gradients)
+        sharing = Sharing(self.kfac_approx, self.group_approx, self.structure == "kron-shared")
         return _BLOCKS[self.structure](captured, probes, sharing)
 
 
@@ -108,7 +106,7 @@ def check_curvature(curvature: Curvature, prior: Prior) -> None:
     if name in ("full", "kernel") and curvature.probes != "exact":
         raise StructureError(
             f"Curvature '{name}' takes exact probes only: {curvature.probes} random ones would bias its "
-            "log-determinant. Use probes='exact', or 'kron', 'kron-traced' or 'diag' with random probes."
+            "log-determinant. Use probes='exact', or one of {', '.join(map(repr, KRON))} and 'diag' with random probes."
         )
 
 
@@ -117,8 +115,8 @@ def check_blocks(curvature: Curvature, prior: Prior) -> None:
     check_curvature(curvature, prior)
     if curvature.structure == "kernel":
         raise StructureError(
-            "Curvature 'kernel' is a matrix over data and has no blocks of weights. Use 'kron', 'kron-traced', 'full' "
-            "or 'diag'; for a gradient, hypergrad.stochastic differentiates the kernel of a minibatch."
+            "Curvature 'kernel' is a matrix over data and has no blocks of weights. Use 'kron', 'kron-traced', "
+            "'kron-shared', 'full' or 'diag'; hypergrad.stochastic has the gradient for the kernel of a minibatch."
         )
 
 

@@ -14,13 +14,13 @@ from .._types import SampleAveraging, TensorMap
 from ..batches import Data, as_batches
 from ..curvature.coverage import Use, find_uses
 from ..curvature.passes import CurvatureStatistics, check_model, curvature_pass
-from ..curvature.registry import BlocksFunction, Curvature, check_blocks, joined_shifts
+from ..curvature.registry import KRON, BlocksFunction, Curvature, check_blocks, joined_shifts
 from ..errors import StructureError, UnsupportedLayerError
 from ..linalg import Block
 from ..models import Model
 from .head import head_kron_blocks
 
-CURVATURES = ("kron", "kron-traced", "full", "diag")
+CURVATURES = (*KRON, "full", "diag")
 SUBSETS = ("all", "last_layer")
 Subset = Literal["all", "last_layer"]
 
@@ -29,7 +29,7 @@ class Fitted(NamedTuple):
     r"""The posterior :math:`N(\theta, (H + \delta)^{-1})` after a pass over all data.
 
     Arguments:
-        curvature: The structure of H, "kron", "kron-traced", "full" or "diag".
+        curvature: The structure of H, "kron", "kron-traced", "kron-shared", "full" or "diag".
         subset: The weights, "all" or "last_layer".
         seed: The seed of an averaged network's noise.
         mean: The weights θ by name.

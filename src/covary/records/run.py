@@ -37,7 +37,7 @@ class Evidence:
         log_volume: The log-volume of the posterior.
         log_evidence: The sum.
         num_data: How many data it is the evidence of.
-        curvature: "kron", "kron-traced", "full", "diag" or "kernel".
+        curvature: "kron", "kron-traced", "kron-shared", "full", "diag" or "kernel".
         probes: "exact", or the number of random probes as a string; of a bound by kernels, its outputs and blocks.
         gradient_norm: The norm of the gradient of the log joint: zero at a mode. None where it was not computed.
 

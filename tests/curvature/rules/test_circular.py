@@ -77,7 +77,7 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("options", [{}, {"group_approx": "expand"}, {"common_gradients": True}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"group_approx": "expand"}, {"structure": "kron-shared"}], ids=str)
 @pytest.mark.parametrize("name", [*SHORT, *LONG])
 def test_the_shortcut_gives_the_same_factors(name: str, options: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)

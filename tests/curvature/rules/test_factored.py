@@ -67,7 +67,7 @@ def test_full_of_an_averaged_network():
 @pytest.mark.parametrize("common", [False, True])
 def test_kfac_of_one_datum_is_exact_block_by_block(common):
     network, x, y = deep(), torch.randn(1, *IN), targets("categorical", 1)
-    ours = structured_ggn(network, (x, y), Curvature(common_gradients=common))
+    ours = structured_ggn(network, (x, y), Curvature("kron-shared" if common else "kron"))
     oracle = ggn(network, x, loss_of("categorical", y))
     if not common:
         assert_blocks_close(ours, oracle)
@@ -96,7 +96,7 @@ def test_factors_have_one_block_per_channel_and_count_data():
     network = nn.Sequential(FactoredDense((3, 4, 4), (5, 2, 2)), nn.Flatten(), nn.Linear(20, NUM_OUTPUTS))
     x, y = torch.randn(7, 3, 4, 4), targets("categorical", 7)
     own = kfac(network, (x, y))
-    common = structured_ggn(network, (x, y), Curvature(common_gradients=True))
+    common = structured_ggn(network, (x, y), Curvature("kron-shared"))
     read, write = own["0.read.weight"], own["0.write.weight"]
     assert [tuple(t.shape) for t in read.tensors] == [(3, 16, 16), (3, 5, 5)]
     assert [tuple(t.shape) for t in write.tensors] == [(5, 3, 3), (5, 4, 4)]
@@ -113,7 +113,7 @@ def test_common_gradients_of_a_grouped_convolution_count_every_group():
     x, y = torch.randn(3, 4, 3, 3), targets("categorical", 3)
     for approx, rows in (("expand", 4), ("reduce", 1)):
         own = kfac(network, (x, y), kfac_approx=approx)["0.weight"]
-        common = structured_ggn(network, (x, y), Curvature(kfac_approx=approx, common_gradients=True))["0.weight"]
+        common = structured_ggn(network, (x, y), Curvature("kron-shared", kfac_approx=approx))["0.weight"]
         torch.testing.assert_close(common.grad_cov, own.grad_cov.sum(0))
         assert float(common.count) == 2 * float(own.count) == 2 * 3 * rows
 
@@ -139,7 +139,9 @@ def test_separate_gradient_factors_are_much_closer_to_the_exact_blocks_than_comm
         network, x, y = unequal(seed)
         exact = full(covary.Model(network).restricted([name]), (x, y)).to_dense()
         own, common = [
-            structured_ggn(covary.Model(network).restricted([name]), (x, y), Curvature(common_gradients=common))[name]
+            structured_ggn(
+                covary.Model(network).restricted([name]), (x, y), Curvature("kron-shared" if common else "kron")
+            )[name]
             for common in (False, True)
         ]
         kept = block_diagonal(exact, own)

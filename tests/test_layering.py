@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "errors": "",
     "_types": "",
     "_files": "",
+    "_text": "",
     "linalg": "",
     "groups": "",
     "noise": "",
@@ -61,7 +62,8 @@ EVERYWHERE = {"torch", "jaxtyping", "numpy", "safetensors"} | set(sys.stdlib_mod
 FACING_OUT = {"report", "cli"}
 DRAWING = ("figure.py", "figures.py")  # how the names of files end that may import matplotlib and rich
 OUTSIDE = {"data": {"PIL"}, "config": {"tomli_w"}}
-WITHOUT_TORCH = {"errors", "_files", "config", "records", "report"}  # settings and saved numbers: no network, no tensor
+# settings and saved numbers: no network, no tensor
+WITHOUT_TORCH = {"errors", "_files", "_text", "config", "records", "report"}
 
 NAMELESS = {"utils", "util", "misc", "common", "core", "manager", "helpers", "helper"}
 MAX_LINES = 350
@@ -74,7 +76,6 @@ TESTED_BY = {
     "training/storage.py": "training/test_run.py",
     "networks/recipes.py": "training/test_run.py",
     "__main__.py": "cli/test_app.py",
-    "_files.py": "test_records.py augment/test_export.py",
     "_types.py": "networks/test_averaged.py",
     "benchmarks/curvature.py": "benchmarks/test_rows.py",
     "benchmarks/evidence.py": "benchmarks/test_rows.py",
@@ -188,7 +189,7 @@ def test_rows_have_no_cycle():
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_imports_only_what_its_row_allows(path):
     package = package_of(path)
-    allowed = set(MAY_IMPORT[package].split()) | {package, "_types", "errors", "_files", "__version__"}
+    allowed = set(MAY_IMPORT[package].split()) | {package, "_types", "errors", "_files", "_text", "__version__"}
     assert own_packages_imported(path) <= allowed
 
 

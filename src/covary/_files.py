@@ -1,29 +1,108 @@
-"""A file that is written whole or not at all."""
+"""Files that are written whole or not at all, and files that are safe to read."""
 
+import errno
 import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
 def write_text(path: Path, text: str) -> None:
-    """A whole file or none: written beside its place, flushed to the disk, then moved there."""
+    """Write a whole file or none: beside its place, flushed to the disk, then moved there."""
     write_whole(path, text.encode("utf-8"))
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """The same of bytes; the folder's entries, too, are on the disk when this returns."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)  # there only if something failed on the way
-    if hasattr(os, "O_DIRECTORY"):  # a rename is no rename before its folder is written; Windows opens no folders
-        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    """Write bytes in the same way; the folder's entries, too, are on the disk when this returns.
+
+    A link at the path is replaced, never followed: a folder of somebody else must not direct a file to another place.
+    An error names the path, a full disk too.
+    """
+    with naming(path):
+        _make_folder(path.parent)
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        beside.unlink(missing_ok=True)  # of a process of the same number, or a link that somebody placed there
         try:
-            os.fsync(descriptor)
+            with beside.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
         finally:
-            os.close(descriptor)
+            beside.unlink(missing_ok=True)  # there only if something failed on the way
+        if hasattr(os, "O_DIRECTORY"):  # a rename is no rename before its folder is written; Windows opens no folders
+            descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def write_named(path: Path, content: bytes) -> None:
+    """Write bytes to a path that the user named: the target of a link, and through a device or a pipe."""
+    with naming(path):
+        if not _is_special(path):
+            write_whole(Path(os.path.realpath(path)), content)
+            return
+        with path.open("wb", buffering=0) as file:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
+
+
+def require_writable(path: Path) -> None:
+    """Raise `OSError` that names the path if `write_whole` could not write it; make its folder."""
+    with naming(path):
+        if path.is_dir() and not path.is_symlink():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        _make_folder(path.parent)
+        trial = path.with_name(f".{path.name}.{os.getpid()}")
+        trial.unlink(missing_ok=True)
+        try:
+            trial.open("xb").close()
+        finally:
+            trial.unlink(missing_ok=True)
+
+
+def require_named_writable(path: Path) -> None:
+    """The same of a path that the user named, for `write_named`."""
+    with naming(path):
+        if not _is_special(path):
+            require_writable(Path(os.path.realpath(path)))
+
+
+def require_regular(path: Path) -> None:
+    """Raise `OSError` if the path is a pipe, a device or a folder: reading it could block, or never end."""
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the path in errors of the system, which name a temporary file, or none where the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
+
+
+def _is_special(path: Path) -> bool:
+    """Whether something exists at the path, behind links, that is neither a file nor a folder."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)

@@ -14,7 +14,7 @@ def test_defaults_are_valid_and_plain():
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        ({"epochs": 0}, "'epochs' to be a whole number of at least 1, got 0"),
+        ({"epochs": 0}, "'epochs' to be a whole number of at least 1 and at most 1,000,000, got 0"),
         ({"epochs": True}, "epochs"),
         ({"weights": {"batch_size": 0}}, "weights.batch_size"),
         ({"weights": {"optimizer": "lbfgs"}}, "weights.optimizer"),
@@ -29,7 +29,10 @@ def test_defaults_are_valid_and_plain():
         ({"weights": {"max_grad_norm": float("inf")}}, "max_grad_norm"),
         ({"weights": {"prior_scaled_lr": True}}, "relative_lr=0.15"),
         ({"weights": {"prior_scaled_lr": 1}}, "true or false"),
-        ({"hyper": {"probes": 0}}, "'hyper.probes' to be 'exact' or a whole number of at least 1, got 0"),
+        (
+            {"hyper": {"probes": 0}},
+            "'hyper.probes' to be 'exact' or a whole number of at least 1 and at most 1,000,000",
+        ),
         ({"hyper": {"probes": "some"}}, "hyper.probes"),
         ({"evaluation": {"probes": 0}}, "evaluation.probes"),
         ({"hyper": {"num_data": 0}}, "num_data"),

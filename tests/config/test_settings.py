@@ -1,6 +1,6 @@
 import pytest
 
-from covary.config import FitConfig, HyperConfig, check_seed, parse_setting
+from covary.config import ExperimentConfig, FitConfig, HyperConfig, check_seed, parse_setting
 from covary.errors import StructureError
 
 
@@ -53,3 +53,43 @@ def test_a_setting_without_a_value_is_refused():
 def test_a_seed_is_a_whole_number_of_64_bits(seed):
     with pytest.raises(StructureError, match="seed"):
         check_seed(seed)
+
+
+HUGE = (10**30, 1 << 100_000, -(10**30), 10**400)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["epochs", "seed", "weights.batch_size", "weights.lr", "weights.warmup_epochs", "hyper.num_steps", "hyper.burn_in"],
+)
+@pytest.mark.parametrize("value", HUGE, ids=range(len(HUGE)))
+def test_a_huge_number_is_refused_in_a_short_line(name, value):
+    with pytest.raises(StructureError, match=f"Expected '{name}' to be") as caught:
+        FitConfig().replace(**{name: value if name != "weights.lr" else value * 10**310})
+    assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 5000, "0x" + "f" * 5000], ids=["digits", "nested", "hex"])
+def test_a_value_that_python_cannot_convert_is_refused_as_any_other(value):
+    name, parsed = parse_setting(f"epochs={value}")
+    with pytest.raises(StructureError, match="Expected 'epochs' to be a whole number") as caught:
+        FitConfig().replace(**{name: parsed})
+    assert len(str(caught.value)) < 250
+    with pytest.raises(StructureError, match=r"not valid TOML|Expected 'epochs'"):
+        FitConfig.from_toml(f"epochs = {value}")
+
+
+@pytest.mark.parametrize("letter", ["\x1b", "\x00", "\x9b", "\n", "\udcff"])
+def test_a_text_that_no_record_could_hold_is_refused(letter):
+    with pytest.raises(StructureError, match="Expected 'data' to be a string without control characters"):
+        ExperimentConfig(data=f"a{letter}b.npz")
+
+
+def test_long_names_and_values_are_not_repeated_whole():
+    for attempt in ({"x" * 20_000: 1}, {"curvature": "x" * 20_000}):
+        with pytest.raises(StructureError) as caught:
+            FitConfig().replace(**attempt)
+        assert len(str(caught.value)) < 250
+    with pytest.raises(StructureError, match="name=value") as caught:
+        parse_setting("x" * 20_000)
+    assert len(str(caught.value)) < 250

@@ -2,7 +2,15 @@ import math
 
 import pytest
 
-from covary.training.schedule import cosine, hyper_progress, is_evaluated_epoch, is_hyper_epoch, seed_for, warmth
+from covary.training.schedule import (
+    cosine,
+    hyper_progress,
+    is_evaluated_epoch,
+    is_hyper_epoch,
+    num_hyper_epochs,
+    seed_for,
+    warmth,
+)
 from training_models import PLAIN
 
 
@@ -53,6 +61,35 @@ def test_a_run_that_ends_in_its_burn_in_is_evaluated_at_its_end():
 def test_no_evaluation_where_none_is_asked():
     config = PLAIN.replace(epochs=5, hyper={"burn_in": 0}, evaluation={"num_evaluations": 0})
     assert not any(is_evaluated_epoch(epoch, config) for epoch in range(1, 6))
+
+
+def spread(config):
+    """The evaluated epochs by their definition, a list of all of them."""
+    span, number = config.epochs - config.hyper.burn_in, config.evaluation.num_evaluations
+    ranks = {config.epochs - round(part * span / number) for part in range(number)}
+    return [epoch for epoch in range(config.hyper.burn_in + 1, config.epochs + 1) if epoch in ranks]
+
+
+@pytest.mark.parametrize("epochs", [1, 7, 24])
+@pytest.mark.parametrize("number", [1, 3, 5, 16, 24, 25, 300])
+def test_evaluated_epochs_are_evenly_spread(epochs, number):
+    for burn_in in range(epochs):
+        config = PLAIN.replace(epochs=epochs, hyper={"burn_in": burn_in}, evaluation={"num_evaluations": number})
+        assert [epoch for epoch in range(1, epochs + 1) if is_evaluated_epoch(epoch, config)] == spread(config)
+
+
+def test_the_largest_numbers_take_no_time():
+    config = PLAIN.replace(epochs=10**6, hyper={"burn_in": 3, "every": 2}, evaluation={"num_evaluations": 10**6})
+    assert all(is_evaluated_epoch(epoch, config) for epoch in range(4, 1000))
+    assert num_hyper_epochs(config) == 499_998
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 7])
+@pytest.mark.parametrize("burn_in", [0, 3, 12, 20])
+def test_hyper_epochs_are_counted(burn_in, every):
+    config = PLAIN.replace(epochs=12, hyper={"burn_in": burn_in, "every": every})
+    assert num_hyper_epochs(config) == sum(is_hyper_epoch(epoch, config) for epoch in range(1, 13))
+    assert num_hyper_epochs(config.replace(hyper={"estimator": "augerino"})) == 0
 
 
 def test_seeds_differ_by_use_and_number():

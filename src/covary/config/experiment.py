@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal
 
 from ..errors import StructureError
-from .fit import Count, FitConfig
+from .fit import DataCount, FitConfig
 from .settings import Settings, between, check_setting, names_of, real, unknown
 
 BaselineName = Literal["plain", "fixed", "augerino", "map", "conv"]
@@ -55,14 +55,14 @@ class ExperimentConfig(Settings):
     data: str = "mnist-mini"
     data_dir: str | None = None
     symmetrize: str = "none"
-    num_train: Count | None = None
+    num_train: DataCount | None = None
     task: str = "none"
     size: Annotated[int, between(LEAST_SIDE, MOST_SIDE)] | None = None
     standardize: bool = False
     network: str = "mlp"
     augment: str = "affine"
     train_augment: TrainAugment = "none"
-    num_samples: Count = 8
+    num_samples: DataCount = 8
     prior: Literal["scalar", "layerwise", "diagonal"] = "layerwise"
     relaxation: Annotated[float, real("above 0 and at most 1", lambda value: 0 < value <= 1)] = 1.0
     baselines: tuple[BaselineName, ...] = ()

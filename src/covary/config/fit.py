@@ -10,9 +10,12 @@ from .settings import NON_NEGATIVE, POSITIVE, SEED, Settings, at_least, between,
 CurvatureStructure = Literal["kron", "kron-traced", "kron-shared", "full", "diag"]
 Estimator = Literal["two_pass", "kernel", "stochastic", "augerino"]
 Preset = Literal["images", "layers", "layers-equivariant"]
-Probes = Literal["exact"] | Annotated[int, at_least(1)]
-Count = Annotated[int, at_least(1)]
-CountOrZero = Annotated[int, at_least(0)]
+# Limits far above any use, below which no loop or list over them is endless.
+Count = Annotated[int, at_least(1, 1_000_000)]
+CountOrZero = Annotated[int, at_least(0, 1_000_000)]
+DataCount = Annotated[int, at_least(1, 1_000_000_000)]
+StepCount = Annotated[int, at_least(1, 10_000)]
+Probes = Literal["exact"] | Count
 LearningRate = Annotated[float, NON_NEGATIVE]
 
 
@@ -45,7 +48,7 @@ class WeightConfig(Settings):
     optimizer: Literal["adam", "sgd"] = "adam"
     lr: LearningRate = 3e-3
     lr_min: LearningRate = 1e-6
-    batch_size: Count = 50
+    batch_size: DataCount = 50
     momentum: Annotated[float, real("at least 0 and below 1", lambda value: 0 <= value < 1)] = 0.9
     warmup_epochs: CountOrZero = 0
     max_grad_norm: Annotated[float, POSITIVE] | None = None
@@ -101,11 +104,11 @@ class HyperConfig(Settings):
     burn_in: CountOrZero = 4
     every: Count = 2
     probes: Probes = 1
-    num_data: Count | None = 250
-    num_samples: Count | None = 16
+    num_data: DataCount | None = 250
+    num_samples: DataCount | None = 16
     num_sets: Annotated[int, between(1, 2)] = 2
-    num_steps: Count = 8
-    num_prior_steps: Count = 8
+    num_steps: StepCount = 8
+    num_prior_steps: StepCount = 8
     lr: LearningRate = 0.1
     lr_min: LearningRate = 0.01
     augment_lr: LearningRate | None = None

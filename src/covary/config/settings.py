@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 import tomli_w
 
+from .._text import clipped, is_plain
 from ..errors import StructureError
 
 S = TypeVar("S", bound="Settings")
@@ -26,9 +27,12 @@ class Check:
     holds: Callable[[Any], bool]
 
 
-def at_least(least: int) -> Check:
-    """Whole numbers from `least` on."""
-    return Check(f"a whole number of at least {least}", lambda value: _is_whole(value) and value >= least)
+def at_least(least: int, most: int) -> Check:
+    """Whole numbers from `least` on, up to a number that is too large for any purpose."""
+    return Check(
+        f"a whole number of at least {least} and at most {most:,}",
+        lambda value: _is_whole(value) and least <= value <= most,
+    )
 
 
 def between(least: int, most: int, expected: str | None = None) -> Check:
@@ -120,7 +124,7 @@ class Settings:
         """Return the settings in a TOML text; those that it does not name are as in `base`, by default the defaults."""
         try:
             given = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # numbers of thousands of digits, too
             raise StructureError(f"The settings are not valid TOML: {error}.") from error
         return (cls() if base is None else base).replace(**given)
 
@@ -135,10 +139,10 @@ def parse_setting(text: str) -> tuple[str, Any]:
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not name:
-        raise StructureError(f"Expected a setting as name=value, such as hyper.lr=0.05, got '{text}'.")
+        raise StructureError(f"Expected a setting as name=value, such as hyper.lr=0.05, got {clipped(text)}.")
     try:
         return name, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # numbers of thousands of digits, too
         return name, value
 
 
@@ -162,7 +166,8 @@ def unknown(name: str, known: list[str]) -> str:
         or [other for other in known if difflib.get_close_matches(last, [other.rpartition(".")[2]], cutoff=0.75)]
     )
     meant = " or ".join(f"'{other}'" for other in near[:3])
-    return f"Unknown setting '{name}'." + (f" Did you mean {meant}?" if near else " See the reference of FitConfig.")
+    advice = f"Did you mean {meant}?" if near else "See the reference of FitConfig."
+    return f"Unknown setting {clipped(name)}. {advice}"
 
 
 def annotations_of(kind: type[Settings]) -> dict[str, Any]:
@@ -173,7 +178,7 @@ def annotations_of(kind: type[Settings]) -> dict[str, Any]:
 def check_setting(name: str, value: object, kind: Any) -> None:
     """Raise `StructureError` if the value of a setting does not fit its annotation."""
     if not _fits(value, kind):
-        raise StructureError(f"Expected '{name}' to be {_expected(kind)}, got {value!r:.60}.")
+        raise StructureError(f"Expected '{name}' to be {_expected(kind)}, got {clipped(value)}.")
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -188,6 +193,8 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, tuple) and all(_fits(entry, inner[0]) for entry in value)
     if origin is dict:
         return isinstance(value, dict) and all(_fits(k, inner[0]) and _fits(v, inner[1]) for k, v in value.items())
+    if kind is str:
+        return isinstance(value, str) and is_plain(value)  # no record holds another
     return _is_real(value) if kind is float else isinstance(value, kind)
 
 
@@ -201,7 +208,8 @@ def _expected(kind: Any) -> str:
         return repr(inner[0]) if len(inner) == 1 else f"one of {', '.join(map(repr, inner))}"
     if origin is tuple:
         return f"a list with entries that are {_expected(inner[0])}"
-    words = {type(None): "None", str: "a string", bool: "true or false", float: "a finite number"}
+    text = "a string without control characters"
+    words = {type(None): "None", str: text, bool: "true or false", float: "a finite number"}
     return words.get(kind, "numbers by name" if origin is dict else f"a {getattr(kind, '__name__', kind)}")
 
 
@@ -218,7 +226,7 @@ def _converted(value: Any, kind: Any) -> Any:
         return tuple(value)
     if origin is dict and isinstance(value, Mapping):
         return {name: _converted(entry, inner[1]) for name, entry in value.items()}
-    return float(value) if kind is float and _is_whole(value) else value
+    return float(value) if kind is float and _is_whole(value) and _is_real(value) else value
 
 
 def _writable(value: Any) -> Any:
@@ -232,4 +240,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _is_real(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False

@@ -27,7 +27,7 @@ from ..networks import Averaged
 from ..networks.images import require_images
 from ..networks.named import outline
 from ..priors import Prior, weights_of
-from ..training.schedule import is_hyper_epoch
+from ..training.schedule import num_hyper_epochs
 from ..training.state import initial_state
 from ..training.steps import block_size, evaluate, hyper_step, weight_step
 from .build import Task, model
@@ -89,7 +89,7 @@ def estimate_resources(config: ExperimentConfig, task: Task) -> ResourceEstimate
         return estimate
     epoch, hyper, evaluated = _probe(config, task)
     settings = config.fit
-    num_hyper = sum(is_hyper_epoch(number, settings) for number in range(1, settings.epochs + 1))
+    num_hyper = num_hyper_epochs(settings)
     # a layer summary of relaxed layers costs as much as a evaluation, a pruning as two
     read_out = 1 if relaxed_layers(model(config, task)) else 0
     num_evaluated = settings.evaluation.num_evaluations + read_out + (0 if config.prune is None else 2)

@@ -28,6 +28,13 @@ def is_hyper_epoch(epoch: int, config: FitConfig) -> bool:
     )
 
 
+def num_hyper_epochs(config: FitConfig) -> int:
+    """The number of epochs that a hyper step follows."""
+    if config.hyper.estimator == "augerino":
+        return 0
+    return max(config.epochs - config.hyper.burn_in, 0) // config.hyper.every
+
+
 def hyper_progress(epoch: int, config: FitConfig) -> float:
     """How far the hyperparameters' schedule has gone at this epoch: 0 at the burn-in's end, 1 at the last epoch."""
     return (epoch - 1 - config.hyper.burn_in) / max(config.epochs - 1 - config.hyper.burn_in, 1)
@@ -38,8 +45,10 @@ def is_evaluated_epoch(epoch: int, config: FitConfig) -> bool:
     span, number = config.epochs - config.hyper.burn_in, config.evaluation.num_evaluations
     if number == 0 or span < 1:
         return number > 0 and epoch == config.epochs
-    ranks = {config.epochs - round(part * span / number) for part in range(number)}
-    return epoch in ranks and epoch > config.hyper.burn_in
+    before_end = config.epochs - epoch
+    near = before_end * number // span  # the rank that is spread to this epoch, or one beside it
+    ranks = range(max(near - 1, 0), min(near + 3, number))
+    return epoch > config.hyper.burn_in and any(round(rank * span / number) == before_end for rank in ranks)
 
 
 def seed_for(seed: int, use: int, number: int = 0) -> int:

@@ -1,0 +1,26 @@
+"""Text from files, folders and flags that is safe to show and to save."""
+
+import re
+
+# C0, DEL and C1: what a terminal obeys; surrogates: bytes of file names that are no text; bidirectional overrides,
+# which show text in another order than it has.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text has no control characters, tabs and line ends included, and can be encoded."""
+    return CONTROL.search(text) is None
+
+
+def escaped(text: str) -> str:
+    r"""The text with control characters as `\u001b`, which JSON and TOML read as well; tabs and line ends are kept."""
+    return CONTROL.sub(lambda found: found[0] if found[0] in "\t\n" else f"\\u{ord(found[0]):04x}", text)
+
+
+def clipped(value: object, most: int = 60) -> str:
+    """The representation of any value in at most `most` characters, for messages."""
+    try:
+        shown = repr(value[: most + 1] if isinstance(value, str | bytes | list | tuple) else value)
+    except (ValueError, RecursionError):  # more digits than Python converts, or a value inside of itself
+        shown = f"a {type(value).__name__} that is too large to show"
+    return shown if len(shown) <= most else shown[: most - 1] + "…"

@@ -1,4 +1,5 @@
 import io
+import os
 import zipfile
 
 import numpy as np
@@ -178,6 +179,9 @@ def test_invalid_archives(tmp_path):
             load_arrays(path)
     with pytest.raises(DataError, match="cannot be read: Is a directory"):
         load_arrays(tmp_path)
+    os.mkfifo(tmp_path / "pipe.npz")
+    with pytest.raises(DataError, match=r"pipe.npz cannot be read: it is not a regular file"):
+        load_arrays(tmp_path / "pipe.npz")
 
 
 def test_tensors_own_what_they_hold():

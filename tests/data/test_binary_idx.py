@@ -1,5 +1,8 @@
 import gzip
+import lzma
+import os
 import struct
+import tracemalloc
 
 import pytest
 import torch
@@ -58,9 +61,9 @@ def test_strided_values_are_written_in_row_major_order(tmp_path):
         (VALID[:3] + b"\x03" + VALID[4:], "3 dimensions: expected 2"),
         (VALID[:9], "is truncated: expected 2 sizes"),
         (VALID[:-1], r"is truncated: sizes \(2, 3\) need 6 bytes of values, found 5"),
-        (VALID + b"\x00", r"has trailing bytes: sizes \(2, 3\) need 6 bytes of values, found 7"),
+        (VALID + b"\x00", r"has trailing bytes: sizes \(2, 3\) need 6 bytes of values, found more than 6"),
         (struct.pack(">HBB2I", 0, 8, 2, 0, 3), r"is empty: its sizes are \(0, 3\)"),
-        (struct.pack(">HBB2I", 0, 8, 2, 2**32 - 1, 2**32 - 1), "is truncated"),  # must not be allocated first
+        (struct.pack(">HBB2I", 0, 8, 2, 2**32 - 1, 2**32 - 1), "GiB of memory"),  # must not be allocated first
         (gzip.compress(VALID, mtime=0)[:-9], "is a damaged gzip file"),
         (gzip.compress(VALID, mtime=0)[:-5] + b"\xff" * 5, "is a damaged gzip file"),
         (gzip.compress(VALID, mtime=0)[:10] + b"\xff" * 20, "is a damaged gzip file"),
@@ -82,3 +85,26 @@ def test_unreadable_path_is_a_data_error(tmp_path, read):
         read(tmp_path / "absent", 1)
     with pytest.raises(DataError, match="cannot be read: Is a directory"):
         read(tmp_path, 1)
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz"])
+@pytest.mark.parametrize(("rows", "message"), [(2, "found more than 6"), (2**31, "GiB of memory")])
+def test_a_small_file_is_not_unpacked_beyond_the_size_that_it_states(tmp_path, monkeypatch, ending, rows, message):
+    """The sizes in its header are read first: these files unpack to 64 MiB."""
+    content = struct.pack(">HBB2I", 0, 8, 2, rows, 3) + bytes(64 << 20)
+    path = tmp_path / f"bomb{ending}"
+    path.write_bytes(gzip.compress(content, 1) if ending == ".gz" else lzma.compress(content, preset=0))
+    monkeypatch.setattr("covary.data.dataset._physical_memory", lambda: 4 << 30)
+    tracemalloc.start()
+    with pytest.raises(DataError, match=message):
+        read_idx(path, 2)
+    largest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert largest < 4 << 20
+
+
+def test_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for read in (read_idx, idx_shape):
+        with pytest.raises(DataError, match="pipe cannot be read: it is not a regular file"):
+            read(tmp_path / "pipe", 2)

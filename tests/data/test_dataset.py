@@ -147,3 +147,13 @@ def test_one_class_is_nothing_to_tell_apart():
 def test_limited_refuses_more_than_there_are(num_train):
     with pytest.raises(DataError, match=f"between 1 and the 6 training images of numbered, got {num_train}"):
         limited(numbered(), num_train, seed=0)
+
+
+@pytest.mark.parametrize("letter", ["\x1b", "\x00", "\x9b", "\n", "\t", "\udcff"])
+def test_names_that_no_record_could_hold_are_refused(letter):
+    train = images(2, 1, 4, 4), torch.arange(2)
+    for name, classes in (("digits", ("a", f"b{letter}")), (f"digits{letter}", ("a", "b"))):
+        with pytest.raises(DataError, match="expected text without control characters") as caught:
+            checked(train, without_test(train[0]), "here", name, classes)
+        assert letter not in str(caught.value)
+    assert checked(train, without_test(train[0]), "here", "dígits", ("a b", "漢字")).class_names == ("a b", "漢字")

@@ -35,10 +35,11 @@ class Answers(http.server.BaseHTTPRequestHandler):
         self.server.asked.append(self.path)
         status, content, length = self.server.answers.get(self.path, (404, b"", 0))
         self.send_response(status)
-        self.send_header("Content-Length", str(length))
+        if length is not None:
+            self.send_header("Content-Length", str(length))
         self.end_headers()
         self.wfile.write(content)
-        if length > len(content) and self.path.startswith("/slow"):
+        if length is not None and length > len(content) and self.path.startswith("/slow"):
             self.wfile.flush()
             self.server.held.wait(20)
 
@@ -66,7 +67,7 @@ def address(server, path):
 
 def plain(server, folder="") -> Source:
     """A set of two packed files."""
-    downloads = [Download(address(server, f"{folder}{name}.gz"), sha256(packed(name))) for name in CONTENTS]
+    downloads = [Download(address(server, f"{folder}{name}.gz"), sha256(packed(name)), 1 << 20) for name in CONTENTS]
     return Source("idx", ("a",), {name: sha256(CONTENTS[name]) for name in CONTENTS}, downloads=tuple(downloads))
 
 
@@ -81,7 +82,7 @@ def archive(server, members, wanted=("set/train.idx", "set/test.idx")) -> Source
     content = stream.getvalue()
     server.answers["/set.tar.gz"] = (200, content, len(content))
     sums = {name: sha256(CONTENTS[name]) for name in CONTENTS}
-    download = Download(address(server, "set.tar.gz"), sha256(content), wanted)
+    download = Download(address(server, "set.tar.gz"), sha256(content), 1 << 20, wanted)
     return Source("cifar", ("a",), sums, downloads=(download,))
 
 
@@ -128,6 +129,27 @@ def test_a_wrong_checksum_keeps_what_was_there(server, tmp_path):
     assert (tmp_path / "train.idx.gz").read_bytes() == b"before"
 
 
+def test_a_download_that_is_too_long_is_stopped(server, tmp_path):
+    content = packed("train.idx")
+    source = plain(server)
+    limited = [download._replace(max_bytes=len(content) - 1) for download in source.downloads]
+    for length in (len(content), None):  # said by the server, or not
+        server.answers["/train.idx.gz"] = (200, content, length)
+        refuse(
+            source._replace(downloads=tuple(limited)), tmp_path, f"Expected at most {len(content) - 1} bytes at .*train"
+        )
+        assert listed(tmp_path) == []
+
+
+def test_published_files_have_https_a_limit_and_a_checksum():
+    downloads = [download for source in SOURCES.values() for download in source.downloads]
+    assert len(downloads) == 9
+    for download in downloads:
+        assert download.address.startswith("https://")
+        assert 2**20 < download.max_bytes < 2**30
+        assert len(download.sha256) == 64
+
+
 def test_an_address_without_the_file(server, tmp_path):
     server.answers.clear()
     refuse(plain(server), tmp_path, "train.idx.gz answered 404 Not Found")
@@ -162,7 +184,7 @@ import sys
 from pathlib import Path
 from covary.data.download import fetch_files
 from covary.data.sources import Download, Source
-source = Source("idx", ("a",), {}, downloads=(Download(sys.argv[1], "0" * 64),))
+source = Source("idx", ("a",), {}, downloads=(Download(sys.argv[1], "0" * 64, 1 << 20),))
 fetch_files(source, Path(sys.argv[2]), lambda file, share: print(share, flush=True))
 """
 

@@ -13,6 +13,7 @@ from jaxtyping import Shaped
 from numpy.lib import format as npy
 from torch import Tensor
 
+from .._files import require_regular
 from .._types import Batch
 from ..errors import DataError
 from ..references import function_of
@@ -52,6 +53,7 @@ def read_npz(path: Path, required: Sequence[str], optional: Sequence[str] = ()) 
     The sizes in a header are compared with the number of bytes, and with memory, before an array is allocated.
     """
     try:
+        require_regular(path)
         with zipfile.ZipFile(path) as archive:
             present = {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
             wanted = [*required, *(optional if present & set(optional) else ())]
@@ -71,6 +73,7 @@ def read_npz(path: Path, required: Sequence[str], optional: Sequence[str] = ()) 
 def first_array(path: Path, names: Sequence[str]) -> str:
     """The first of these names that an archive has; the first of all, which `read_npz` reports missing, otherwise."""
     try:
+        require_regular(path)
         with zipfile.ZipFile(path) as archive:
             present = set(archive.namelist())
     except (zipfile.BadZipFile, OSError):

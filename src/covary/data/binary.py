@@ -14,8 +14,9 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from .._files import require_regular
 from ..errors import DataError
-from .dataset import Dataset, checked, labels_from, pixels_from
+from .dataset import Dataset, checked, labels_from, pixels_from, require_memory
 
 _GZIP_MAGIC, _XZ_MAGIC = b"\x1f\x8b", b"\xfd7zXZ\x00"
 
@@ -30,6 +31,7 @@ def read_decompressed(path: Path, limit: int = -1) -> bytes:
 def open_decompressed(path: Path) -> Iterator[io.BufferedIOBase]:
     """Stream of the decompressed bytes of a file; damaged content raises `DataError` while it is read."""
     try:
+        require_regular(path)
         with path.open("rb") as raw:
             start = raw.read(len(_XZ_MAGIC))
             raw.seek(0)
@@ -49,7 +51,7 @@ def open_decompressed(path: Path) -> Iterator[io.BufferedIOBase]:
 
 
 _UNSIGNED_BYTE = 0x08
-_LONGEST_HEADER = 4 + 4 * 255
+_BYTES_PER_VALUE = 1 + 4  # a byte, and the float32 that it becomes
 
 
 def load_idx(files: Sequence[Path], name: str, class_names: Sequence[str]) -> Dataset:
@@ -66,21 +68,24 @@ def load_idx(files: Sequence[Path], name: str, class_names: Sequence[str]) -> Da
 
 def read_idx(path: Path, num_dims: int) -> UInt8[Tensor, "..."]:
     """Array of an IDX file, compressed or not, of exactly `num_dims` dimensions."""
-    content = read_decompressed(path)
-    shape = _shape(path, content, num_dims)
-    start, expected = 4 + 4 * num_dims, math.prod(shape)
-    found = len(content) - start
-    if found != expected:
-        fault = "is truncated" if found < expected else "has trailing bytes"
+    start = 4 + 4 * num_dims
+    with open_decompressed(path) as stream:
+        shape = _shape(path, stream.read(start), num_dims)
+        expected = math.prod(shape)
+        require_memory(str(path), _BYTES_PER_VALUE * expected)
+        content = stream.read(expected + 1)  # one byte more is enough to detect a file that is too long
+    if len(content) != expected:
+        fault = "is truncated" if len(content) < expected else "has trailing bytes"
+        found = len(content) if len(content) < expected else f"more than {expected}"
         raise DataError(
             f"{path} {fault}: sizes {shape} need {expected} bytes of values, found {found}. Fetch it again."
         )
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8, offset=start).reshape(shape)
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(shape)
 
 
 def idx_shape(path: Path, num_dims: int) -> tuple[int, ...]:
     """Sizes in the header of an IDX file, without reading its values."""
-    return _shape(path, read_decompressed(path, _LONGEST_HEADER), num_dims)
+    return _shape(path, read_decompressed(path, 4 + 4 * num_dims), num_dims)
 
 
 def _shape(path: Path, content: bytes, num_dims: int) -> tuple[int, ...]:
@@ -106,6 +111,7 @@ RECORDS_PER_FILE = 10_000
 _IMAGE = (3, 32, 32)  # planes of red, green and blue, each in row-major order
 _RECORD = 1 + 3 * 32 * 32
 _CLASS_NAMES = "batches.meta.txt"
+_LONGEST_NAMES = 10_000  # bytes
 
 
 def load_cifar(
@@ -154,7 +160,7 @@ def _named_classes(path: Path, otherwise: Sequence[str]) -> tuple[str, ...]:
     if not path.is_file():
         return tuple(otherwise)
     try:
-        lines = read_decompressed(path).decode().splitlines()
+        lines = read_decompressed(path, _LONGEST_NAMES).decode().splitlines()
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text ({error.reason}). Write one class name a line.") from error
     names = tuple(line.strip() for line in lines if line.strip())

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float32, Int64
 from torch import Tensor
 
+from .._text import clipped, is_plain
 from .._types import Batch
 from ..errors import DataError
 from ..noise import permutation
@@ -162,8 +163,11 @@ def checked(train: Batch, test: Batch, origin: str, name: str, class_names: Sequ
     _check_classes(train[1], test[1], num_classes, origin)
     if num_classes < 2:
         raise DataError(f"{origin} holds images of one class alone: expected two or more. Add another.")
-    names = map(str, range(num_classes)) if class_names is None else class_names
-    return Dataset(*train, *test, name, tuple(names))
+    names = tuple(map(str, range(num_classes)) if class_names is None else class_names)
+    for kind, text in (("is called", name), *(("has the class", text) for text in names)):
+        if not isinstance(text, str) or not is_plain(text):
+            raise DataError(f"{origin} {kind} {clipped(text)}: expected text without control characters. Rename it.")
+    return Dataset(*train, *test, name, names)
 
 
 def _check_classes(y_train: Tensor, y_test: Tensor, num_classes: int, origin: str) -> None:

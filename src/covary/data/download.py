@@ -70,7 +70,7 @@ def _fetch_one(download: Download, folder: Path, progress: Progress) -> None:
     name = _last_part(download.address)
     try:
         with _temporary_file(folder, name) as (file, path):
-            found = _copy_answer(download.address, file, partial(progress, name))
+            found = _copy_answer(download, file, partial(progress, name))
             if found != download.sha256:
                 raise DataError(
                     f"Expected {download.address} with SHA-256 {download.sha256}, got {found}. No file was written; "
@@ -84,13 +84,18 @@ def _fetch_one(download: Download, folder: Path, progress: Progress) -> None:
         raise DataError(f"{folder / name} cannot be written: {error.strerror or error}.") from error
 
 
-def _copy_answer(address: str, file: BufferedWriter, progress: Callable[[float], None]) -> str:
+def _copy_answer(download: Download, file: BufferedWriter, progress: Callable[[float], None]) -> str:
     """Write the bytes at an address into `file`, and return their SHA-256."""
     digest, num_bytes = hashlib.sha256(), 0
-    for chunk, length in _chunks(address):
+    for chunk, length in _chunks(download.address):
+        num_bytes += len(chunk)
+        if max(num_bytes, length) > download.max_bytes:
+            raise DataError(
+                f"Expected at most {download.max_bytes:,} bytes at {download.address}, got more. No file was written; "
+                "download it yourself from a source that you trust."
+            )
         digest.update(chunk)
         file.write(chunk)
-        num_bytes += len(chunk)
         progress(num_bytes / length if length else 0.0)
     file.flush()
     return digest.hexdigest()

@@ -54,11 +54,17 @@ def load(source: str | Path, data_dir: str | Path | None = None) -> Dataset:
         return load_folder(path)
     if path.suffix.lower() == ".npz":
         return load_arrays(path)
-    if _REFERENCE.fullmatch(str(source)):
+    if is_function(source):
         return load_function(str(source))
     kinds = "an .npz archive, a folder of class folders of images, or package.module:function"
     got = "a file of another kind" if path.is_file() else "neither a name nor a path that exists"
     raise DataError(f"Expected one of {', '.join(NAMES)}, {kinds}, got '{source}', {got}.")
+
+
+def is_function(source: str | Path) -> bool:
+    """Whether `load` calls a function of the user for this source."""
+    path = Path(source)
+    return not path.is_dir() and path.suffix.lower() != ".npz" and bool(_REFERENCE.fullmatch(str(source)))
 
 
 def listing(data_dir: str | Path | None = None, verify: bool = False) -> list[Listing]:

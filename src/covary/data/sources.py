@@ -17,6 +17,7 @@ class Download(NamedTuple):
 
     address: str
     sha256: str  # of the bytes at the address
+    max_bytes: int  # a download that is longer is stopped
     members: tuple[str, ...] = ()  # of a tar archive: the paths inside it; each file keeps the last component
 
 
@@ -41,7 +42,8 @@ def _idx_sums(*sums: str) -> Mapping[str, str]:
 
 
 def _idx_downloads(address: str, *sums: str) -> tuple[Download, ...]:
-    return tuple(Download(f"{address}{file}.gz", packed) for file, packed in zip(IDX_FILES, sums, strict=True))
+    files = zip(IDX_FILES, sums, strict=True)
+    return tuple(Download(f"{address}{file}.gz", packed, 32 << 20) for file, packed in files)
 
 
 _DIGITS = tuple("0123456789")
@@ -87,9 +89,10 @@ _FASHION_MNIST = Source(
         "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
         "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     ),
-    # This host has no https; the checksums protect the content.
+    # The repository of its authors at one commit; the other address that they name has no https.
     downloads=_idx_downloads(
-        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/b2617bb6d3ffa2e429640350f613e3291e10b141/"
+        "data/fashion/",
         "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
         "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
         "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
@@ -116,6 +119,7 @@ _CIFAR = Source(
         Download(
             "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
             "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+            256 << 20,
             tuple(f"cifar-10-batches-bin/{file}" for file in (*_CIFAR_SUMS, "batches.meta.txt")),
         ),
     ),

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .._files import write_text
+from .._files import require_regular, write_text
 from ..errors import DataError
 from .run import Evidence, Pictures, RunRecord, Symmetry
 from .study import Study
@@ -81,6 +81,7 @@ def read_run(path: Path) -> RunRecord:
     """
     file = path / "run.json" if path.is_dir() else path
     try:
+        require_regular(file)
         content = json.loads(file.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror}. Name the folder of a saved run.") from error

@@ -1,8 +1,12 @@
 """User functions by reference, `package.module:function`."""
 
+import importlib
 import inspect
+import os
 import pkgutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from .errors import CovaryError
 
@@ -12,6 +16,8 @@ def function_of(
 ) -> Callable[..., object]:
     """The function of a reference, after a check that it can be called with the given arguments.
 
+    Its module is installed, in a folder of `PYTHONPATH`, or in the working directory, which is searched last.
+
     Arguments:
         reference: The module, a colon, and the function's name in it.
         arguments: The names of its positional arguments.
@@ -20,10 +26,11 @@ def function_of(
     """
     module, _, attribute = reference.partition(":")
     try:
-        function = pkgutil.resolve_name(reference)
+        with _working_directory_last():
+            function = pkgutil.resolve_name(reference)
     except AttributeError as error:
         raise failure(f"{reference}: module {module} has no '{attribute}'. Check the spelling.") from error
-    except Exception as error:  # a module's import may raise any exception
+    except (Exception, SystemExit) as error:  # a module's import may raise any exception
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise failure(
             f"{reference} cannot be imported ({reason}). Install its package, or add its folder to PYTHONPATH."
@@ -41,3 +48,19 @@ def function_of(
         called = f"with ({', '.join(arguments)})" if arguments else "without arguments"
         raise failure(f"{reference} cannot be called {called} ({error}): expected {expected}.") from error
     return function
+
+
+@contextmanager
+def _working_directory_last() -> Iterator[None]:
+    """Let modules be imported from the working directory too, where no other place has them.
+
+    Only while a reference is resolved: a file there must not replace a module that is imported later.
+    """
+    place = os.getcwd()
+    importlib.invalidate_caches()  # the module may be younger than the last look into the directory
+    sys.path.append(place)
+    try:
+        yield
+    finally:
+        if place in sys.path:
+            del sys.path[-1 - sys.path[::-1].index(place)]  # the last one, which is ours

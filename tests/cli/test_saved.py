@@ -1,8 +1,10 @@
 """Commands on saved runs: `covary report`, `covary compare` and `covary geometry`."""
 
 import csv
+import errno
 import io
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import covary
 from cli.outcomes import assert_one_line_and_code_2
 from covary.data import load_images
 from covary.records import read_run, write_run
-from report.runs import evidence, full_run
+from report.runs import bare_run, evidence, full_run
 
 # what torch itself uses when it first takes a derivative along a vector; Python hides it outside of tests
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")
@@ -138,10 +140,53 @@ def test_a_run_without_its_network_is_one_line(run, saved):
     assert_one_line_and_code_2(run("geometry", "a"), "model.safetensors", "cannot be read")
 
 
-def test_a_place_that_cannot_be_a_folder_is_told_before_the_work(run, saved, tmp_path, monkeypatch):
+def test_a_place_that_cannot_be_written_is_known_before_the_work(run, saved, images, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr("covary.experiments.saved_geometry", lambda *arguments: pytest.fail("worked for nothing"))
-    assert_one_line_and_code_2(run("geometry", "a", "--out", "file"), "file")
+    (tmp_path / "taken" / "geometry.svg").mkdir(parents=True)
+    for work in ("saved_geometry", "predictions"):
+        monkeypatch.setattr(f"covary.experiments.{work}", lambda *_, **__: pytest.fail("worked for nothing"))
+    monkeypatch.setattr("covary.report.page", lambda *_: pytest.fail("worked for nothing"))
+    for arguments in (
+        ("geometry", "a", "--out", "file"),
+        ("geometry", "a", "--out", "file/below"),
+        ("geometry", "a", "--out", "taken"),
+        ("report", "a", "--out", "file/page.html"),
+        ("report", "a", "--out", "taken"),
+        ("predict", "a", "--data", str(images), "--out", "file/classes.csv"),
+        ("compare", "a", "a", "--plot", "file/compare.svg"),
+    ):
+        assert_one_line_and_code_2(run(*arguments), arguments[-1], "cannot be read or written")
+    (saved / "geometry.json").mkdir()
+    assert_one_line_and_code_2(run("geometry", "a"), "a/geometry.json", "Is a directory")
+
+
+def test_a_full_disk_is_one_line_and_leaves_what_was_there(run, tmp_path, monkeypatch):
+    (tmp_path / "kept.svg").write_text("before")
+
+    def fail(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write_run(bare_run(), tmp_path / "bare" / "run.json")
+    monkeypatch.setattr(os, "fsync", fail)
+    for arguments in (("compare", "bare", "bare", "--plot", "kept.svg"), ("report", "bare", "--out", "new.html")):
+        said = run(*arguments)
+        assert_one_line_and_code_2(said, f"'{arguments[-1]}' cannot be", "No space left on device. Make space")
+    assert (tmp_path / "kept.svg").read_text() == "before"
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".") or path.suffix == ".html"]
+
+
+def test_a_report_is_written_through_links_and_devices_that_the_user_names(run, tmp_path):
+    write_run(bare_run(), tmp_path / "better" / "run.json")
+    (tmp_path / "link.html").symlink_to("target.html")
+    assert run("report", "better", "--out", "link.html").code == 0
+    assert (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "target.html").read_text().startswith("<!DOCTYPE html>")
+    assert run("report", "better", "--out", os.devnull).code == 0
+    assert not Path(os.devnull).is_file()
+    (tmp_path / "precious").write_text("kept")
+    (tmp_path / "better" / "report.html").symlink_to(tmp_path / "precious")
+    assert run("report", "better").code == 0
+    assert (tmp_path / "precious").read_text() == "kept", "a link inside a run folder is not followed"
 
 
 OWN = """

@@ -49,7 +49,7 @@ def studied(monkeypatch) -> list[tuple]:
         return Study("recover", scale, "The moon", {}, {}, [{"moon": "far"}], {"found": [1.5]}, [claim], 1.0)
 
     monkeypatch.setitem(STUDIES, "recover", study)
-    monkeypatch.setattr("covary.cli.studies.draw", lambda figure, path: path.write_text("drawn"))
+    monkeypatch.setattr("covary.cli.studies.drawn", lambda figure, kind: b"drawn")
     monkeypatch.setitem(STUDY_FIGURES, "recover", lambda study: study.title)
     return calls
 

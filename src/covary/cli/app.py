@@ -1,5 +1,7 @@
 """The command `covary` itself: its commands, loaded on demand, its options, and how it ends."""
 
+import errno
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -11,6 +13,7 @@ from typer.core import TyperGroup
 
 from .. import __version__
 from ..errors import CovaryError, Interrupted
+from .terminal import echo, echo_line, prepare_streams
 
 # Command -> the module of this package with its function, and its help in one line.
 COMMANDS = {
@@ -50,11 +53,12 @@ for _name, (_, _help) in COMMANDS.items():
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command `covary` and exit; an error that the user can fix is one line, with exit code 2."""
-    sys.path.insert(0, "")  # `package.module:function` may be in the working directory, as for `python -m`
+    prepare_streams()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             code = app(None if arguments is None else list(arguments), prog_name="covary", standalone_mode=False)
+        sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
         _stop("stopped.", 130)
     except typer.TyperException as error:
@@ -65,15 +69,25 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except CovaryError as error:
         _stop(str(error), 2)
     except OSError as error:
-        if error.filename is None:
-            raise
-        _stop(f"'{error.filename}' cannot be read or written: {error.strerror}. Choose another path.", 2)
+        _stop(_system_error(error), 2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _system_error(error: OSError) -> str:
+    """The message for an error of the system with a file, or with standard output; raise any other again."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    if error.filename is None:
+        if not full:
+            raise error
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - Python would fail once more when it flushes at the end
+        return f"The output cannot be written: {error.strerror}. Make space, or redirect it to another file."
+    advice = "Make space, or choose another path." if full else "Choose another path."
+    return f"'{error.filename}' cannot be read or written: {error.strerror}. {advice}"
 
 
 def _print_version(wanted: bool) -> bool:
     if wanted:
-        typer.echo(f"covary {__version__}")
+        echo(f"covary {__version__}")
         raise typer.Exit
     return wanted
 
@@ -94,10 +108,10 @@ def covary(
 
 def _warn(message: Warning | str, *_place: object, **_file: object) -> None:
     """Print one line on standard error, without the source line that Python would print."""
-    typer.echo(f"warning: {' '.join(str(message).split())}", err=True)
+    echo_line(f"warning: {message}")
 
 
 def _stop(message: str, code: int) -> NoReturn:
     """Print one line on standard error and exit."""
-    typer.echo(f"error: {' '.join(message.split())}", err=True)
+    echo_line(f"error: {message}")
     sys.exit(code)

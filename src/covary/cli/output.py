@@ -1,5 +1,6 @@
 """What commands print: tables for people, JSON for machines, progress on standard error."""
 
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -9,39 +10,49 @@ from typing import Annotated, Any
 
 import typer
 from rich.cells import cell_len
-from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from .._files import require_named_writable, write_named
 from ..errors import CovaryError
+from .terminal import PlainConsole, echo
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 KINDS = (".svg", ".png", ".pdf")
 # One for all bars: with two consoles, the bar of a fit and that of its study would overwrite each other.
-CONSOLE = Console(stderr=True)
+CONSOLE = PlainConsole(stderr=True)
 
 
 def echo_json(value: Any) -> None:
     """Print a value as JSON."""
-    typer.echo(json.dumps(value, indent=2, allow_nan=False))
+    echo(json.dumps(value, indent=2, allow_nan=False))
 
 
 def check_drawable(path: Path) -> None:
-    """Make the folder of a figure's file, or raise `CovaryError` for an ending that no figure can have."""
+    """Raise `CovaryError` for an ending that no figure can have, `OSError` for a file that cannot be written."""
     if path.suffix.lower() not in KINDS:
         raise CovaryError(f"Expected a figure's file name to end in {', '.join(KINDS)}, got '{path}'.")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    require_named_writable(path)
 
 
 def draw(figure: Any, path: Path) -> None:
-    """Write a figure of matplotlib to a file, in the format of its ending; the same numbers give the same bytes."""
+    """Write a figure of matplotlib to a file that the user named, whole or not at all, in the format of its ending.
+
+    The same numbers give the same bytes.
+    """
+    write_named(path, drawn(figure, path.suffix))
+
+
+def drawn(figure: Any, ending: str) -> bytes:
+    """The bytes of a file with a figure, in the format of an ending such as ".svg"."""
     from ..report.svg import style
 
-    check_drawable(path)
+    kind, content = ending.lower().removeprefix("."), io.BytesIO()
     with style():  # which sets how text and identifiers are written, too
-        figure.savefig(path, dpi=130, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+        figure.savefig(content, format=kind, dpi=130, metadata={"Date": None} if kind == "svg" else None)
+    return content.getvalue()
 
 
 @contextmanager
@@ -63,7 +74,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> N
         rows: The rows; where one has no value for a key there is a dash.
         width: Characters of a line; the terminal's by default.
     """
-    console = Console(width=width)
+    console = PlainConsole(width=width)
     keys = list(dict.fromkeys(key for row in rows for key in row))
     numeric = {key for key in keys if any(isinstance(row.get(key), int | float) for row in rows)}
     columns = {key: [_cell(row.get(key)) for row in rows] for key in keys}

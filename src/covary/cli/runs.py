@@ -15,6 +15,7 @@ from ..config.settings import names_of
 from ..errors import CovaryError
 from ..records import RunRecord
 from .output import echo_json, print_rows
+from .terminal import echo, show
 
 # What the registries of data, networks and experiments know, for help and completion without torch.
 DATA_NAMES = ("mnist-mini", "mnist", "fashion-mnist", "cifar-10")
@@ -32,6 +33,7 @@ VARIANT_NAMES = (
     *("gconv-full", "gconv-separable", "gconv-depthwise", "gconv-pointwise"),
 )
 VARIANT, ALPHA = "f-fc+conv", 4
+LONGEST_CONFIG = 1_000_000  # bytes; /dev/zero never ends
 RECORDED = ("title", "symmetries", "layers", "pruned", "evidence", "test", "baselines", "true_widths", "seconds")
 
 
@@ -228,7 +230,7 @@ def _run(preset: Callable[[Mapping[str, Any]], ExperimentConfig], flags: Mapping
             "'network' from the settings, or use `covary discover`."
         )
     if flags["print_config"]:
-        typer.echo(config.to_toml(), nl=False)
+        echo(config.to_toml(), nl=False)
     elif flags["estimate"]:
         _print_estimate(config, flags["as_json"])
     else:
@@ -250,9 +252,13 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
 def _from_file(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
+    with path.open("rb") as file:
+        content = file.read(LONGEST_CONFIG + 1)
+    if len(content) > LONGEST_CONFIG:
+        raise CovaryError(f"Expected a file of settings of at most {LONGEST_CONFIG:,} bytes, got more in '{path}'.")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, too
         raise CovaryError(f"'{path}' is not valid TOML: {error}.") from error
 
 
@@ -270,7 +276,8 @@ def _perform(config: ExperimentConfig, out: Path, resume: bool, as_json: bool) -
 
 
 def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
-    from rich.console import Console, Group, RenderableType
+    from rich.console import RenderableType
+    from rich.text import Text
 
     from ..report import summary, tables
 
@@ -280,13 +287,13 @@ def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
     shown: list[tuple[object, RenderableType]] = [
         (run.symmetries, tables.symmetries_table(run)),
         (run.layers, tables.layers_table(run)),
-        (True, summary(run)),
+        (True, Text(summary(run))),
         (True, tables.evidence_table(run)),
         (run.test, tables.metrics_table(run)),
         (run.pruned, tables.pruning_table(run)),
     ]
-    Console().print(Group(*(table for exists, table in shown if exists)))
-    typer.echo(f"The report is in {out / 'report.html'}.")
+    show(*(table for exists, table in shown if exists))
+    echo(f"The report is in {out / 'report.html'}.")
 
 
 def _print_estimate(config: ExperimentConfig, as_json: bool) -> None:
@@ -322,4 +329,4 @@ def _print_estimate(config: ExperimentConfig, as_json: bool) -> None:
     print_rows(found.factors)
     print_rows(rows)
     fits = found.total_bytes <= found.available_bytes
-    typer.echo("It fits in memory." if fits else "It does not fit in memory, and the run would be refused.")
+    echo("It fits in memory." if fits else "It does not fit in memory, and the run would be refused.")

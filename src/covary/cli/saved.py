@@ -9,11 +9,13 @@ from typing import Annotated
 
 import typer
 
-from .._files import write_text
+from .._files import require_named_writable, require_writable, write_named, write_whole
 from ..errors import CovaryError
-from .output import Json, draw, echo_json, progress
+from .output import Json, check_drawable, draw, drawn, echo_json, progress
+from .terminal import echo, show
 
 Run = Annotated[Path, typer.Argument(help="The folder of a run, or its run.json.", metavar="RUN")]
+TrustCode = Annotated[bool, typer.Option("--trust-code", help="Import and call the functions that the record names.")]
 
 
 def predict(
@@ -31,6 +33,7 @@ def predict(
         int | None, typer.Option(help="Augmentation samples per image; by default as in training.", min=1)
     ] = None,
     data_dir: Annotated[str | None, typer.Option(help="The folder that is searched first for data sets.")] = None,
+    trust_code: TrustCode = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
 ) -> None:
     """Write class, probability and uncertainty of each image, as CSV or JSON.
@@ -38,7 +41,8 @@ def predict(
     `image` is the file below the folder, or the number of the image; `probability` that of the predicted class;
     `uncertainty` the entropy of the predicted probabilities in nats, from 0 (certain) to the logarithm of the number of
     classes. A folder needs no class folders, and an archive no labels: `x`, `x_test` or `x_train`. Of a data set the
-    test images are predicted. Images are resampled to the size of the run.
+    test images are predicted. Images are resampled to the size of the run. A network of your own is made by
+    `--network` or, with `--trust-code`, by the function that the record names.
 
     Examples: `covary predict runs/latest --data photos/ --out classes.csv`, `covary predict runs/latest --data
     mnist-mini --num-samples 32 --json`.
@@ -48,7 +52,9 @@ def predict(
     if out is not None and out.suffix.lower() not in (".csv", ".json"):
         raise CovaryError(f"Expected --out to end in .csv or .json, got '{out}'.")
     _require_finished(run)
-    rows = predictions(run, data, data_dir=data_dir, network=network, num_samples=num_samples)
+    if out is not None:
+        require_named_writable(out)  # before the work
+    rows = predictions(run, data, data_dir=data_dir, network=network, num_samples=num_samples, trust_code=trust_code)
     if as_json if out is None else out.suffix.lower() == ".json":
         text = json.dumps(rows, indent=2) + "\n"
     else:
@@ -58,10 +64,10 @@ def predict(
         writer.writerows(rows)
         text = lines.getvalue()
     if out is None:
-        typer.echo(text, nl=False)
+        echo(text, nl=False)
     else:
-        write_text(out, text)
-        typer.echo(f"The predictions of {len(rows):,} images are in {out}.")
+        write_named(out, text.encode("utf-8", "surrogateescape"))  # a file name may have bytes that are no text
+        echo(f"The predictions of {len(rows):,} images are in {out}.")
 
 
 def report(
@@ -73,12 +79,16 @@ def report(
     Examples: `covary report runs/latest`, `covary report runs/latest --out page.html`.
     """
     from ..records import read_run
-    from ..report import write_page
+    from ..report import page, write_page
 
     _require_finished(run)
     path = out or _folder(run) / "report.html"
-    write_page(read_run(run), path)
-    typer.echo(f"The report is in {path}.")
+    if out is None:
+        write_page(read_run(run), path)
+    else:
+        require_named_writable(out)
+        write_named(out, page(read_run(run)).encode("utf-8"))
+    echo(f"The report is in {path}.")
 
 
 def compare(
@@ -93,14 +103,14 @@ def compare(
 
     Examples: `covary compare runs/affine runs/flips`, `covary compare runs/* --json`.
     """
-    from rich.console import Console
-
     from ..records import read_run
     from ..report import comparability, comparison, comparison_figure
     from ..report.tables import comparison_table
 
     if len(runs) < 2:
         raise CovaryError(f"Expected two or more runs to compare, got {len(runs)}.")
+    if plot is not None:
+        check_drawable(plot)
     # titles of two runs on the same data are equal: the folder distinguishes them
     found = [replace(record, title=f"{path}: {record.title}") for path in runs for record in [read_run(path)]]
     if plot is not None:
@@ -108,7 +118,7 @@ def compare(
     if as_json:
         echo_json({"runs": comparison(found), "warnings": comparability(found)})
     else:
-        Console().print(comparison_table(found))
+        show(comparison_table(found))
 
 
 def geometry(
@@ -116,7 +126,14 @@ def geometry(
     images: Annotated[
         int | None, typer.Option(help="Number of training images; by default 500 with their samples.", min=1)
     ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="The training data, in place of those that the record names.")
+    ] = None,
     data_dir: Annotated[str | None, typer.Option(help="The folder that is searched first for data sets.")] = None,
+    network: Annotated[
+        str | None, typer.Option(help="package.module:function, for a run with a network of your own.")
+    ] = None,
+    trust_code: TrustCode = False,
     seed: Annotated[int, typer.Option(help="The seed of the random probes.")] = 0,
     out: Annotated[
         Path | None, typer.Option(help="The folder for geometry.json and geometry.svg; by default RUN.")
@@ -126,30 +143,31 @@ def geometry(
     """Measure sharpness and evidence of a saved network, naive and metric-aware, in Cartesian and polar coordinates.
 
     Naive numbers depend on the parametrization of the weights; metric-aware ones do not. The metric is the prior's
-    precision. Every number has its 95 % error. Writes `geometry.json` and `geometry.svg`.
+    precision. Every number has its 95 % error. Writes `geometry.json` and `geometry.svg`. Functions of your own that
+    made the data or the network are passed again, by `--data` and `--network`; with `--trust-code`, those that the
+    record names are called.
 
     Examples: `covary geometry runs/latest`, `covary geometry runs/latest --images 2000 --json`.
     """
-    from rich.console import Console, Group
-
-    from ..experiments import saved_geometry
+    from ..experiments import Replacements, saved_geometry
     from ..experiments.geometry_figure import geometry_figure, geometry_table
     from ..records import write_study
     from ..reproduce.figures import study_table
 
     folder = out or _folder(run)
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)  # before the work, which an impossible path would lose
+    for name in ("geometry.json", "geometry.svg"):
+        require_writable(folder / name)  # before the work, which an impossible path would lose
+    given = Replacements(data, data_dir, network, trust_code)
     with progress("geometry") as told:
-        found = saved_geometry(run, images, data_dir, seed, told)
+        found = saved_geometry(run, given, images, seed, told)
     write_study(found, folder / "geometry.json")
-    draw(geometry_figure(found), folder / "geometry.svg")
+    write_whole(folder / "geometry.svg", drawn(geometry_figure(found), ".svg"))
     if as_json:
         echo_json(asdict(found))
         return
     claims = study_table(replace(found, title="Dependence on the parametrization"))
-    Console().print(Group(geometry_table(found), claims))
-    typer.echo(f"Numbers and figure are in {folder} ({found.seconds:.0f} s).")
+    show(geometry_table(found), claims)
+    echo(f"Numbers and figure are in {folder} ({found.seconds:.0f} s).")
 
 
 def _require_finished(run: Path) -> None:

@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from .._files import require_writable, write_whole
 from ..config import check_seed
 from ..config.settings import check_choice
 from ..errors import CovaryError
-from .output import Json, check_drawable, draw, echo_json, print_rows, progress
+from .output import Json, check_drawable, draw, drawn, echo_json, print_rows, progress
+from .terminal import echo, show
 
 CELLS = "cells"  # below the folder of a study
 # The names in `reproduce.STUDIES`, `reproduce.SCALES` and `benchmarks.WORKLOADS`, for a help without torch.
@@ -45,8 +47,6 @@ def reproduce(
     Examples: `covary reproduce toy`, `covary reproduce recover --scale cpu --data-dir ~/data`, `covary reproduce
     quadrant --resume`, `covary reproduce mnist-mlp --scale smoke --json`.
     """
-    from rich.console import Console
-
     from ..records import write_study
     from ..reproduce import SCALES, STUDIES, Request
     from ..reproduce.cells import STUDY, discard, require_fresh
@@ -58,19 +58,19 @@ def reproduce(
     folder = out or Path("runs") / f"{name}-{scale}"
     cells = folder / CELLS
     require_fresh(cells, resume)
-    folder.mkdir(parents=True, exist_ok=True)  # before the study, which an impossible path would lose
+    require_writable(folder / STUDY)  # before the study, which an impossible path would lose
     with progress(name) as told:
         study = STUDIES[name](Request(scale, seed, data_dir, told, cells))
     write_study(study, folder / STUDY)
     for kind in ("svg", "png"):
-        draw(STUDY_FIGURES[name](study), folder / f"figure.{kind}")
+        write_whole(folder / f"figure.{kind}", drawn(STUDY_FIGURES[name](study), kind))
     discard(cells)
     if as_json:
         echo_json(asdict(study))
         return
     print_rows(study.rows)
-    Console().print(study_table(study))
-    typer.echo(f"Numbers and figure are in {folder} ({study.seconds:.0f} s).")
+    show(study_table(study))
+    echo(f"Numbers and figure are in {folder} ({study.seconds:.0f} s).")
 
 
 def bench(

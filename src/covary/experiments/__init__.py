@@ -6,13 +6,14 @@ a saved run, `geometry.py` measures the sharpness and `predict.py` predicts the 
 
 from .augmentations import NAMES as AUGMENTATIONS
 from .build import prepared
-from .geometry import saved_geometry
+from .geometry import Replacements, saved_geometry
 from .predict import predictions
 from .resources import ResourceEstimate, estimate_resources
 from .run import discover
 
 __all__ = [
     "AUGMENTATIONS",
+    "Replacements",
     "ResourceEstimate",
     "discover",
     "estimate_resources",

@@ -16,9 +16,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from .._text import clipped
 from .._types import Progress, SampleAveraging
 from ..batches import IndexedBatch, outputs_of
 from ..config import ExperimentConfig, FitConfig
+from ..data.sets import is_function as is_data_function
 from ..errors import StructureError
 from ..geometry import (
     CARTESIAN,
@@ -36,6 +38,7 @@ from ..geometry import (
     top_eigenvalues,
 )
 from ..likelihoods import Categorical
+from ..networks.named import is_function as is_network_function
 from ..priors import Prior
 from ..records import Claim, RunRecord, Study, read_run
 from ..training import versions
@@ -47,8 +50,30 @@ ROWS = 500  # images times augmentation samples in the products, by default
 TRACE_PRODUCTS, NUM_EIGENVALUES, EIGENVALUE_STEPS, NUM_PROBES, PROBE_STEPS = 30, 3, 5, 8, 5
 SAME = 1e-3  # relative: rounding in single precision, through Krylov spaces
 NAMES = ("Cartesian", "polar")
+NO_BASELINES: dict[str, Any] = {"baselines": (), "fixed_widths": {}}
 AT_THE_START = {"relaxation": 1.0}  # settings of where training began, which a trained network does not show
 KINDS = ("naive", "metric-aware")
+
+
+class Replacements(NamedTuple):
+    """What the user passes in place of what a record names.
+
+    Arguments:
+        data: The training data, as for `covary.data.load`; None for those of the record.
+        data_dir: The directory to look in first for data sets; None for that of the record.
+        network: The network, by name or as "package.module:function"; None for that of the record.
+        trust_code: Whether functions that the record names may be imported and called.
+
+    Example:
+        >>> from covary.experiments import Replacements
+        >>> Replacements(network="mine:network").trust_code
+        False
+    """
+
+    data: str | None = None
+    data_dir: str | None = None
+    network: str | None = None
+    trust_code: bool = False
 
 
 class Saved(NamedTuple):
@@ -80,20 +105,20 @@ class Measured(NamedTuple):
         }
 
 
-def saved_geometry(folder: Path, num_images: int | None, data_dir: str | None, seed: int, progress: Progress) -> Study:
+def saved_geometry(folder: Path, given: Replacements, num_images: int | None, seed: int, progress: Progress) -> Study:
     """Sharpness and evidence of a saved run, naive and metric-aware, in Cartesian and in polar coordinates.
 
     Arguments:
         folder: The folder of a run of `discover` or `layers`.
+        given: What to use in place of what the record names.
         num_images: The number of training images; by default 500 divided by the augmentation samples per image.
-        data_dir: The directory to look in first for data sets; by default that of the run.
         seed: The seed of the random probes.
         progress: Called with the current step and the fraction of the work that is done.
     """
     started = time.perf_counter()
     progress("loading", 0.0)
     run = read_run(folder)
-    saved = _saved(run, folder, num_images, data_dir)
+    saved = _saved(run, folder, num_images, given)
     weights = saved.prior.weights(saved.network)
     charts = dict(zip(NAMES, (CARTESIAN, network_chart(weights, {"*": _polar_or_cartesian})), strict=True))
     rows, series = [], {}
@@ -159,8 +184,8 @@ def _polar_or_cartesian(weight: Tensor) -> Chart:
     return polar_of(weight)
 
 
-def _saved(run: RunRecord, folder: Path, num_images: int | None, data_dir: str | None) -> Saved:
-    config = _config(run, folder, data_dir)
+def _saved(run: RunRecord, folder: Path, num_images: int | None, given: Replacements) -> Saved:
+    config = _config(run, folder, given)
     task = prepared(config)
     place = folder if folder.is_dir() else folder.parent
     restored = load_model(run.model, place, model(config, task))
@@ -171,9 +196,9 @@ def _saved(run: RunRecord, folder: Path, num_images: int | None, data_dir: str |
     return Saved(network, prior, IndexedBatch(x, y, torch.arange(number)), seed_for(config.fit.seed, EVALUATE))
 
 
-def _config(run: RunRecord, folder: Path, data_dir: str | None) -> ExperimentConfig:
+def _config(run: RunRecord, folder: Path, given: Replacements) -> ExperimentConfig:
     """The settings that the run's own network was made with, without those of its baselines."""
-    names = [part.name for part in fields(ExperimentConfig) if part.name != "fit"]
+    names = [part.name for part in fields(ExperimentConfig) if part.name != "fit"] + list(FitConfig().as_dict())
     missing = [name for name in names if name not in run.config]
     if missing:
         raise StructureError(
@@ -181,9 +206,17 @@ def _config(run: RunRecord, folder: Path, data_dir: str | None) -> ExperimentCon
             "`covary discover` or `covary layers`; for a network of your own, call covary.geometry.sharpness and "
             "covary.evidence.chart_evidence."
         )
-    given = {name: run.config[name] for name in (*names, *FitConfig().as_dict())}
-    given |= AT_THE_START | {"baselines": (), "fixed_widths": {}, "data_dir": data_dir or given["data_dir"]}
-    return ExperimentConfig().replace(**given)
+    passed = {name: value for name in ("data", "data_dir", "network") if (value := getattr(given, name)) is not None}
+    written = {name: run.config[name] for name in names}
+    config = ExperimentConfig().replace(**written | AT_THE_START | NO_BASELINES | passed)
+    for name, is_code in (("data", is_data_function), ("network", is_network_function)):
+        if name not in passed and not given.trust_code and is_code(written[name]):
+            raise StructureError(
+                f"The record names a function as '{name}', {clipped(written[name])}, and nothing in a record is called "
+                f"by itself. Pass `--{name} package.module:function`, or --trust-code if you trust the folder and its "
+                "record."
+            )
+    return config
 
 
 def _claims(rows: list[dict[str, Any]]) -> list[Claim]:

@@ -25,6 +25,7 @@ def predictions(
     data_dir: str | None = None,
     network: str | None = None,
     num_samples: int | None = None,
+    trust_code: bool = False,
 ) -> list[dict[str, str | float]]:
     """One row per image: its name, the predicted class, its probability, and the entropy of all of them in nats.
 
@@ -35,12 +36,17 @@ def predictions(
         network: "package.module:function" that makes the network, for a run with a network of the user's own; called
             with (image_shape, num_outputs) or without arguments, as its signature allows.
         num_samples: Augmentation samples per image; None for as many as in training.
+        trust_code: Whether the function that the record names may make the network, where none is passed.
     """
     record = read_run(folder)
     images = load_images(data, data_dir, record.config.get("size"))
     if network is None and _is_own(record):
-        reference = str(record.config.get("network", "package.module:function"))
-        raise StructureError(f"The run has a network of your own. Pass `--network {reference}`, which makes it.")
+        network = str(record.config.get("network", "package.module:function"))
+        if not trust_code:
+            raise StructureError(
+                f"The run has a network of your own. Pass `--network {network:.200}`, which makes it, or --trust-code "
+                "if you trust the record."
+            )
     made = None if network is None else _maker(network, record, cast(tuple[int, int, int], tuple(images.x.shape[1:])))
     run = load(folder if folder.is_dir() else folder.parent, made)
     if not isinstance(run.likelihood, Categorical):

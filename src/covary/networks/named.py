@@ -61,7 +61,7 @@ def build(name: str, image_shape: tuple[int, int, int], num_outputs: int, seed: 
     if match := _RELAXED.fullmatch(name):
         alpha, scale = int(match[2]), match[3] or "fixed"
         return relaxed_network(match[1], alpha, image_shape, num_outputs, length_scale=scale, generator=generator)
-    if _is_reference(name):
+    if is_function(name):
         return _made_by(name, image_shape, num_outputs, seed)
     raise StructureError(
         f"Expected a network among {', '.join(NAMES[:-1])} or {NAMES[-1]}, got '{name}'. "
@@ -71,7 +71,7 @@ def build(name: str, image_shape: tuple[int, int, int], num_outputs: int, seed: 
 
 def outline(name: str, image_shape: tuple[int, int, int], num_outputs: int) -> nn.Module | None:
     """Network of `build` on the device "meta", whose weights need no memory; None for a user's function."""
-    if _is_reference(name):  # a function may do what "meta" tensors do not support
+    if is_function(name):  # a function may do what "meta" tensors do not support
         return None
     try:
         with torch.device("meta"):
@@ -83,7 +83,8 @@ def outline(name: str, image_shape: tuple[int, int, int], num_outputs: int) -> n
         ) from error
 
 
-def _is_reference(name: str) -> bool:
+def is_function(name: str) -> bool:
+    """Whether `build` calls a function of the user for this name."""
     return ":" in name and not name.startswith(("mlp:", "relaxed:"))
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from covary.report import comparability, comparison
+from covary.report import comparability, comparison, comparison_figure
 from report.runs import bare_run, evidence, full_run
 
 
@@ -49,3 +49,21 @@ def test_comparable_runs_give_no_warning():
 )
 def test_a_difference_is_named(other, expected):
     assert any(expected in warning for warning in comparability([titled("a", -0.3), other()]))
+
+
+@pytest.mark.parametrize("changes", [{"num_data": 100}, {"curvature": "full"}, {"probes": "1"}])
+def test_what_cannot_be_compared_is_not_ranked(changes):
+    runs = [titled("worse", -0.4), dataclasses.replace(other_evidence(**changes), title="other"), bare_run()]
+    for given in (runs, runs[::-1]):
+        rows = comparison(given)
+        assert [row["title"] for row in rows] == [run.title for run in given]
+        assert [(row["rank"], row["log_bayes_factor"]) for row in rows] == [(None, None)] * 3
+        assert sum(row["log_evidence"] is not None for row in rows) == 2
+    figure = comparison_figure(runs)
+    assert [text.get_text() for text in figure.axes[0].texts] == ["worse", "other"]
+    assert "cannot be compared" in figure.axes[0].get_xlabel()
+
+
+def test_an_incomplete_run_is_ranked_with_a_warning():
+    rows = comparison([titled("done", -0.4), titled("begun", -0.3, complete=False)])
+    assert [row["rank"] for row in rows] == [1, 2]

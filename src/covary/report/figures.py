@@ -270,6 +270,8 @@ def _path_colors(layers: Sequence[Layer]) -> dict[str, str]:
 def comparison_figure(runs: Sequence[RunRecord]) -> Figure:
     """Log evidence per datum of several runs, the best first, each with its log Bayes factor against the best.
 
+    Runs whose evidences cannot be compared keep their order, without ranks and Bayes factors.
+
     Example:
         >>> from covary.records import Evidence, RunRecord
         >>> evidence = Evidence(-400.0, -80.0, -20.0, -500.0, 1000, "kron", "exact")
@@ -289,10 +291,14 @@ def comparison_figure(runs: Sequence[RunRecord]) -> Figure:
         panel.hlines(range(len(rows)), low - margin, values, color="#c9d3dc", linewidth=2)
         panel.plot(values, range(len(rows)), "o", color=COLORS[0], markersize=7)
         for place, row in enumerate(rows):
-            title = f"{row['rank']}. {short(row['title'], 34)} ({row['log_bayes_factor']:+.1f})"
+            title = short(row["title"], 34)
+            if row["rank"] is not None:
+                title = f"{row['rank']}. {title} ({row['log_bayes_factor']:+.1f})"
             panel.text(0, place - 0.22, title, transform=panel.get_yaxis_transform(), va="bottom", color=INK)
         panel.set(xlim=(low - margin, high + margin), ylim=(len(rows) - 0.6, -0.8), yticks=[])
-        panel.set_xlabel("log evidence per datum (log Bayes factor against the best)")
+        ranked = rows[0]["rank"] is not None
+        against = "log Bayes factor against the best" if ranked else "these runs cannot be compared"
+        panel.set_xlabel(f"log evidence per datum ({against})")
         panel.xaxis.label.set_fontsize(7.5)
         panel.locator_params(axis="x", nbins=4)
         panel.spines["left"].set_visible(False)

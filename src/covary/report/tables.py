@@ -62,7 +62,8 @@ def metrics_table(run: RunRecord) -> Table:
 def comparison(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
     """One row per run, the highest log evidence first, those without an evidence last.
 
-    `log_bayes_factor` is the log evidence minus that of the best: 0 for the best, negative for all others.
+    `log_bayes_factor` is the log evidence minus that of the best: 0 for the best, negative for all others. Where the
+    evidences cannot be compared the runs keep their order, and rank and Bayes factor are None.
 
     Example:
         >>> from covary.records import Evidence, RunRecord
@@ -71,17 +72,20 @@ def comparison(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
         >>> [(row["title"], row["log_bayes_factor"]) for row in comparison(runs)]
         [('learned', 0.0), ('plain', None)]
     """
-    order = sorted(runs, key=lambda run: (run.evidence is None, -run.evidence.log_evidence if run.evidence else 0.0))
+    ranked = not _differences(runs)
+    order = list(runs)
+    if ranked:
+        order.sort(key=lambda run: (run.evidence is None, -run.evidence.log_evidence if run.evidence else 0.0))
     best = order[0].evidence.log_evidence if order and order[0].evidence else 0.0
     rows = []
     for number, run in enumerate(order, 1):
         known = run.evidence
         rows.append(
             {
-                "rank": number if known else None,
+                "rank": number if known and ranked else None,
                 "title": run.title,
                 "log_evidence": known and known.log_evidence,
-                "log_bayes_factor": known and known.log_evidence - best,
+                "log_bayes_factor": known.log_evidence - best if known and ranked else None,
                 "log_likelihood": known and known.log_likelihood,
                 "log_prior": known and known.log_prior,
                 "log_volume": known and known.log_volume,
@@ -95,7 +99,7 @@ def comparison(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
 
 
 def comparability(runs: Sequence[RunRecord]) -> list[str]:
-    """Reasons why the evidences of these runs cannot be compared, one sentence each; empty if they can.
+    """Reasons why the evidences of these runs cannot be compared, or not yet, one sentence each; empty if they can.
 
     Example:
         >>> from covary.records import Evidence, RunRecord
@@ -106,7 +110,13 @@ def comparability(runs: Sequence[RunRecord]) -> list[str]:
     """
     warnings = [f"'{run.title}' has no evidence and is listed last." for run in runs if run.evidence is None]
     warnings += [f"'{run.title}' is incomplete: its evidence may rise." for run in runs if not run.complete]
+    return warnings + _differences(runs)
+
+
+def _differences(runs: Sequence[RunRecord]) -> list[str]:
+    """Differences between runs by which their evidences are of different things."""
     known = [run.evidence for run in runs if run.evidence is not None]
+    runs = [run for run in runs if run.evidence is not None]
     differing = {
         "are of different numbers of data": {str(evidence.num_data) for evidence in known},
         "use different curvatures": {evidence.curvature for evidence in known},
@@ -120,15 +130,15 @@ def comparability(runs: Sequence[RunRecord]) -> list[str]:
         differing[f"have different data, by the setting {setting}"] = {
             repr(run.config.get(setting) or "none") for run in runs
         }
-    for difference, found in differing.items():
-        if len(found) > 1:
-            listed = ", ".join(sorted(found))
-            warnings.append(f"The runs {difference} ({listed}): their evidences cannot be compared.")
-    return warnings
+    return [
+        f"The runs {difference} ({', '.join(sorted(found))}): their evidences cannot be compared and are not ranked."
+        for difference, found in differing.items()
+        if len(found) > 1
+    ]
 
 
 def comparison_table(runs: Sequence[RunRecord]) -> RenderableType:
-    """Runs ranked by log evidence, after one sentence for each reason why they cannot be compared."""
+    """Runs ranked by log evidence; not ranked, after a sentence for each reason, where they cannot be compared."""
     rows = []
     for row in comparison(runs):
         nats = [

@@ -29,6 +29,7 @@ from ..records import Epoch, RunRecord
 from ..records.words import flat_settings
 from .callbacks import Callback, ProgressPrinter, as_callbacks
 from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkpoint
+from .held_out import check_test
 from .learning_rates import follow, set_rates, start_within
 from .record import described, epoch_record
 from .schedule import WEIGHTS, is_evaluated_epoch, is_hyper_epoch, seed_for, warmth
@@ -67,6 +68,7 @@ def train(
     state = initial_state(network, model.likelihood, prior, config)
     network.eval()
     check_model(model, batches)
+    check_test(model, test, config.seed)
     contents = read_through(batches)
     shown = as_callbacks(([ProgressPrinter()] if is_first() else []) if callbacks is None else callbacks)
     job = Job(batches, contents.num_data, config, transform, checkpoints, shown, _fingerprint(state, contents, config))

@@ -1,5 +1,6 @@
 """The record of a fit: everything that a report says of it, as plain data."""
 
+import math
 import platform
 import warnings
 from dataclasses import replace
@@ -57,13 +58,14 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         seconds: The time that training took.
     """
     first, augment = next(iter(batches)), augmentation_of(state.network)
+    tested, problems = _tested(state, test, config.seed)
     return RunRecord(
         title="fit",
         config=config.as_dict() | {"parametrization": parametrization_of(state.network)},
         versions=versions(),
         symmetries=_symmetries(state.network, tuple(first.x.shape[1:])),
         evidence=None if state.best is None else state.best.evidence,
-        test=None if test is None else measure(state.network, state.likelihood, test, config.seed),
+        test=tested,
         baselines=[],
         layers=_layers(state, batches, config),
         history=list(state.history),
@@ -72,7 +74,7 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         correlation=_correlation(state.network),
         true_widths={},
         seconds=seconds,
-        notes=_notes(state, config),
+        notes=[*_notes(state, config), *problems],
         model=model_recipe(state.model),
     )
 
@@ -109,6 +111,23 @@ def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 
         num_data=len(labels),
         num_samples=network.num_samples if isinstance(network, SampleAveraging) else 1,
     )
+
+
+def _tested(state: FitState, data: Data | None, seed: int) -> tuple[Metrics | None, list[str]]:
+    """The test metrics, and a note if they cannot be computed: the trained network is not lost by that."""
+    if data is None:
+        return None, []
+    try:
+        found = measure(state.network, state.likelihood, data, seed)
+        if math.isfinite(found.nll):
+            return found, []
+        reason = f"the negative log-likelihood is {found.nll}"
+    except Exception as error:  # of a network or data set of the user's, of any kind
+        reason = f"{type(error).__name__}: {error}"
+    plain = "".join(letter if letter.isprintable() else " " for letter in reason)
+    note = f"The test data could not be evaluated ({' '.join(plain.split()):.300}). The network is trained."
+    warnings.warn(note, stacklevel=4)
+    return None, [note]
 
 
 def _notes(state: FitState, config: FitConfig) -> list[str]:

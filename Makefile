@@ -16,7 +16,7 @@ help: ## show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
 
 demo: $(READY) ## learn a rotation from data and write a report
-	$(BIN)/covary discover --symmetrize rotate:180 --num-train 3000 --network mlp:300 --baselines plain --out runs/demo $(ARGS)
+	$(BIN)/covary discover --symmetrize rotate:180 --num-train 3000 --network mlp:300 --baselines plain --out runs/demo --overwrite $(ARGS)
 
 test: $(READY) $(ORACLES) ## run the tests
 	$(BIN)/python -m pytest $(ARGS)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from covary._files import write_text
 from covary.errors import DataError
 from covary.records import Claim, Evidence, RunRecord, Study, read_run, write_run, write_study
+from covary.records.checksums import sealed
 from report.runs import bare_run, full_run
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -29,10 +30,10 @@ def path(tmp_path: Path) -> Path:
 
 
 def damaged(path: Path, change) -> Path:
-    """The file after a change of its parsed content, which is changed in place."""
+    """The file after a change of its parsed content, which is changed in place; its checksum is right again."""
     content = json.loads(path.read_text())
     change(content)
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(sealed(content)))
     return path
 
 
@@ -222,6 +223,6 @@ def test_a_study_is_written_whole(tmp_path):
 
 
 def test_a_study_with_a_number_that_is_not_finite_is_refused(tmp_path):
-    with pytest.raises(DataError, match="not finite"):
+    with pytest.raises(DataError, match="JSON compliant"):
         write_study(study(rows=[{"width": float("nan")}]), tmp_path / "study.json")
     assert list(tmp_path.iterdir()) == []

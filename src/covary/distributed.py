@@ -5,16 +5,20 @@ group there is one process, and every function here is the identity.
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TypeVar, cast
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, distributed
 
+from ._lock import locked
 from .batches import Batches
-from .errors import DataError, StructureError
+from .errors import CovaryError, DataError, StructureError
 
+Result = TypeVar("Result")
 Place = tuple[int, int]  # the rank of this process, and the number of processes
 
 
@@ -68,6 +72,30 @@ def is_first() -> bool:
         True
     """
     return place()[0] == 0
+
+
+def on_first(compute: Callable[[], Result]) -> Result:
+    """What the first process computes, in every process; an error of covary or of a file is raised in every one."""
+    outcome: list[object] = [None, None]
+    if is_first():
+        try:
+            outcome[0] = compute()
+        except (CovaryError, OSError) as error:
+            outcome[1] = error
+    if place()[1] > 1:
+        distributed.broadcast_object_list(outcome)
+    if isinstance(outcome[1], Exception):
+        raise outcome[1]
+    return cast(Result, outcome[0])
+
+
+@contextmanager
+def sole_writer(folder: Path | None) -> Iterator[None]:
+    """Hold the lock of a folder for all processes of this job, or raise `StructureError` that names its holder."""
+    with ExitStack() as held:
+        if folder is not None:
+            on_first(lambda: held.enter_context(locked(folder)))
+        yield
 
 
 def own(positions: Int[Tensor, " N"]) -> Int[Tensor, " n"]:

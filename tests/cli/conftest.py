@@ -10,6 +10,7 @@ import torch
 
 from cli.outcomes import Outcome
 from covary import cli, report
+from covary.records.checksums import sealed_page
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +75,7 @@ def quick(images) -> tuple[str, ...]:
 @pytest.fixture
 def undrawn(monkeypatch) -> None:
     """Runs without the figures of their report, which take most of the time of a small one."""
-    monkeypatch.setattr(report, "write_page", lambda record, path: path.write_text(record.title))
+    monkeypatch.setattr(report, "write_page", lambda record, path: path.write_text(sealed_page(record.title)))
 
 
 @pytest.fixture

@@ -227,7 +227,7 @@ def test_a_replaced_run_leaves_nothing_of_its_own_behind(run, small, undrawn, tm
     assert run("layers", *small, *first, "--out", "a").code == 0
     names = {"model.safetensors", "report.html", "run.json"}
     assert {path.name for path in (tmp_path / "a").iterdir()} == names | {"augment.json", "pruned.safetensors"}
-    assert run("layers", *small, "--out", "a").code == 0
+    assert run("layers", *small, "--out", "a", "--overwrite").code == 0
     assert {path.name for path in (tmp_path / "a").iterdir()} == names
 
 

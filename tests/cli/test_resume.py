@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.outcomes import assert_one_line_and_code_2
+from covary._lock import locked
 from covary.records import read_run
 
 # A network that tells its own process to end, in the middle of an epoch, at its so-manieth training pass.
@@ -64,6 +65,12 @@ def test_a_stopped_run_goes_on_to_the_same_bits(stopped, run, quick, discovered)
     damaged = run("discover", *quick, *ARGUMENTS, "--out", "stopped", "--resume")
     assert_one_line_and_code_2(damaged, "settings.json", "cannot be read")
     settings.write_text(kept)
+    assert run("verify", "stopped").out.count("ok") == len(list(stopped.glob("checkpoints/learn/checkpoint-*"))) == 1
+    with locked(stopped):
+        second = run("discover", *quick, *ARGUMENTS, "--out", "stopped", "--resume")
+        assert_one_line_and_code_2(second, f"Process {os.getpid()} on host", "has been writing to 'stopped' since")
+    (stopped / f".model.safetensors.{2**22 + 1}").touch()  # of a killed process, as is the next
+    (stopped / "checkpoints" / "learn" / f".checkpoint-000001-000000.safetensors.{2**22 + 1}").touch()
     resumed = discovered("stopped", *ARGUMENTS, "--resume")
     undisturbed = discovered("undisturbed", *ARGUMENTS)
     for name in FILES:
@@ -85,11 +92,16 @@ def test_a_complete_run_is_shown_again_when_it_is_resumed(discovered, run, quick
     assert_one_line_and_code_2(changed, "hyper.augment_lr = None", "got 0.3")
 
 
-def test_a_complete_run_is_replaced_when_it_is_not_resumed(discovered):
+def test_a_complete_run_is_kept_unless_it_is_overwritten(discovered, run, quick):
     first = read_run(discovered("a"))
-    second = read_run(discovered("a", "--seed", "1"))
+    refused = run("discover", *quick, "--out", "a", "--seed", "1")
+    assert_one_line_and_code_2(refused, "'a' has a complete run", "--overwrite", "--resume")
+    assert read_run(Path("a")) == first
+    second = read_run(discovered("a", "--seed", "1", "--overwrite"))
     assert (first.config["seed"], second.config["seed"]) == (0, 1)
     assert first.symmetries != second.symmetries
+    both = run("discover", *quick, "--out", "a", "--overwrite", "--resume")
+    assert_one_line_and_code_2(both, "--resume continues a run and --overwrite replaces it")
 
 
 def test_resuming_nothing_starts_anew(discovered):

@@ -59,12 +59,45 @@ def test_compare_warns_of_different_data(run, runs):
 
 
 def test_compare_as_json(run, runs):
-    code, out, err = run("compare", "worse", "better", "elsewhere", "--json")
+    code, out, err = run("compare", "worse", "better", "--json")
     assert (code, err) == (0, "")
     printed = json.loads(out)
-    assert [row["title"].split(":")[0] for row in printed["runs"]] == ["elsewhere", "better", "worse"]
-    assert printed["runs"][1]["log_bayes_factor"] == pytest.approx(-0.2 * 5000)
+    assert [row["title"].split(":")[0] for row in printed["runs"]] == ["better", "worse"]
+    assert printed["runs"][1]["log_bayes_factor"] == pytest.approx(-0.1 * 5000)
+    assert printed["warnings"] == []
+
+
+def test_compare_does_not_rank_runs_on_other_data(run, runs):
+    printed = json.loads(run("compare", "worse", "better", "elsewhere", "--json").out)
+    assert [row["title"].split(":")[0] for row in printed["runs"]] == ["worse", "better", "elsewhere"]
+    assert [(row["rank"], row["log_bayes_factor"]) for row in printed["runs"]] == [(None, None)] * 3
     assert len(printed["warnings"]) == 1
+    code, out, err = run("compare", "worse", "elsewhere")
+    assert (code, err) == (0, "")
+    assert "cannot be compared and are not ranked" in " ".join(out.split())
+
+
+def test_verify_names_what_is_damaged_and_commands_refuse_it(run, discovered, images):
+    folder = discovered("a")
+    code, out, err = run("verify", "a")
+    assert (code, err) == (0, "")
+    assert all(name in out for name in ("run.json", "model.safetensors", "augment.json"))
+    model = folder / "model.safetensors"
+    kept = model.read_bytes()
+    model.write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
+    code, out, err = run("verify", "a", "--json")
+    states = {row["name"]: row["state"] for row in json.loads(out)}
+    assert (code, states["model.safetensors"], states["augment.json"]) == (2, "damaged", "ok")
+    assert err == "error: Damaged or missing in 'a': model.safetensors. Restore these files, or run it again.\n"
+    for command in (("predict", "a", "--data", str(images)), ("geometry", "a")):
+        assert_one_line_and_code_2(run(*command), "model.safetensors' is damaged or of another run")
+    model.write_bytes(kept)
+    (folder / "run.json").write_text((folder / "run.json").read_text().replace("0.", "1.", 1))
+    for command in (("report", "a"), ("compare", "a", "a"), ("predict", "a", "--data", str(images)), ("geometry", "a")):
+        assert_one_line_and_code_2(run(*command), "run.json' is damaged")
+    assert_one_line_and_code_2(run("discover", "--out", "a", "--data", str(images), "--resume"), "run.json' is damaged")
+    assert run("verify", "a").code == 2
+    assert_one_line_and_code_2(run("verify", "."), "without run.json and study.json")
 
 
 @pytest.mark.parametrize("kind", ["svg", "png"])

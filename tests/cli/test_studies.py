@@ -5,6 +5,7 @@ import json
 import pytest
 
 from cli.outcomes import assert_one_line_and_code_2
+from covary._lock import locked
 from covary.benchmarks import WORKLOADS
 from covary.errors import CovaryError
 from covary.records import Claim, Study
@@ -77,7 +78,11 @@ def test_a_killed_study_is_resumed_and_leaves_nothing_unfinished(run, studied, t
     assert_one_line_and_code_2(run("reproduce", "recover", "--out", "a", "--resume", "--scale", "paper"), "scale")
     assert run("reproduce", "recover", "--out", "a", "--resume")[0] == 0
     assert not cells.exists()
-    assert run("reproduce", "recover", "--out", "a")[0] == 0
+    with locked(tmp_path / "a"):
+        assert_one_line_and_code_2(run("reproduce", "recover", "--out", "a"), "has been writing to 'a' since")
+    assert run("verify", "a")[0] == 0
+    assert_one_line_and_code_2(run("reproduce", "recover", "--out", "a"), "complete study", "--overwrite")
+    assert run("reproduce", "recover", "--out", "a", "--overwrite")[0] == 0
 
 
 @pytest.mark.parametrize("place", ["taken", "taken/below"])

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from safetensors.torch import load_file
 
@@ -31,7 +32,9 @@ def stop_after(monkeypatch, number: int) -> None:
 
 def test_the_record_that_is_returned_is_the_one_that_is_kept(tmp_path):
     record = run_discover(config(tmp_path, baselines=("plain",)), tmp_path / "a")
-    assert read_run(tmp_path / "a") == replace(record, config=record.config | {"baselines": ["plain"]})
+    kept = read_run(tmp_path / "a")
+    assert set(kept.files) == {"model.safetensors", "augment.json"}
+    assert replace(kept, files={}) == replace(record, config=record.config | {"baselines": ["plain"]})
     assert record.title == "bars: 30 images, mlp:4"
     assert set(record.samples.labels) == {"0", "1"}
     assert [baseline.name for baseline in record.baselines] == ["plain"]
@@ -80,6 +83,64 @@ def test_a_complete_run_is_returned_when_resumed(tmp_path):
     assert (again.seconds, again.history) == (first.seconds, first.history)
     with pytest.raises(StructureError, match="num_samples = 2, got 3"):
         run_discover(replace(settings, num_samples=3), tmp_path / "a", resume=True)
+
+
+def other_data(folder) -> None:
+    """Change one pixel of the training images."""
+    arrays = dict(np.load(folder / "bars.npz"))
+    arrays["x_train"][3, 0, 2, 2] = 0.5
+    np.savez(folder / "bars.npz", **arrays)
+
+
+def test_a_complete_run_on_other_data_is_not_returned(tmp_path):
+    settings = config(tmp_path)
+    run_discover(settings, tmp_path / "a")
+    other_data(tmp_path)
+    with pytest.raises(StructureError, match="same settings on other data: their SHA-256 was"):
+        run_discover(settings, tmp_path / "a", resume=True)
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_is_resumed_and_not_the_one_before(tmp_path, monkeypatch):
+    settings = config(tmp_path)
+    first = run_discover(settings, tmp_path / "a")
+    other_data(tmp_path)
+
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("covary.experiments.run.learn", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_discover(settings, tmp_path / "a", overwrite=True)
+    assert read_run(tmp_path / "a").evidence == first.evidence, "until the new one is complete"
+    resumed = run_discover(settings, tmp_path / "a", resume=True)
+    assert resumed.evidence != first.evidence
+    assert resumed.config["data_sha256"] != first.config["data_sha256"]
+    assert read_run(tmp_path / "a").evidence == resumed.evidence
+
+
+def test_a_run_that_could_not_start_leaves_nothing_to_resume(tmp_path, monkeypatch):
+    def refused(*arguments):
+        raise DataError("no")
+
+    monkeypatch.setattr("covary.experiments.run.learn", refused)
+    with pytest.raises(DataError):
+        run_discover(config(tmp_path), tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+def test_damaged_files_of_a_run_may_be_overwritten(tmp_path):
+    settings, out = config(tmp_path), tmp_path / "a"
+    (out / "checkpoints" / "learn").mkdir(parents=True)
+    (out / "checkpoints" / "learn" / "checkpoint-000001-000000.safetensors").touch()
+    (out / "checkpoints" / "settings.json").write_text("{")
+    (out / "run.json").write_text("{")
+    with pytest.raises(StructureError, match="unfinished run"):
+        run_discover(settings, out)
+    with pytest.raises(DataError, match="Pass --overwrite to start anew"):
+        run_discover(settings, out, resume=True)
+    assert run_discover(settings, out, overwrite=True).complete
+    assert {path.name for path in out.iterdir()} == {"run.json", "model.safetensors", "augment.json"}
 
 
 def test_a_pruning_is_recorded_and_lies_beside_the_network(tmp_path):

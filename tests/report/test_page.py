@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from covary.records import read_run, write_run
+from covary.records.checksums import sealed_page
 from covary.report import page, summary, write_page
 from report.runs import HOSTILE, full_run, page_of
 
@@ -166,4 +167,4 @@ def test_hostile_text_is_shown_and_does_nothing():
 def test_the_file_is_drawn_from_the_record_alone(tmp_path):
     write_run(full_run(), tmp_path / "run.json")
     write_page(read_run(tmp_path), tmp_path / "report.html")
-    assert (tmp_path / "report.html").read_text(encoding="utf-8") == page_of("full")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == sealed_page(page_of("full"))

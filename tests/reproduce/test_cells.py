@@ -123,22 +123,39 @@ def test_a_broken_file_is_named(tmp_path, text):
         a_cell(tmp_path)
 
 
-def test_an_unfinished_study_is_refused_unless_it_is_resumed(tmp_path):
-    require_fresh(tmp_path / "cells", False)
-    a_cell(tmp_path / "cells")
-    require_fresh(tmp_path / "cells", True)
-    with pytest.raises(StructureError, match="--resume"):
-        require_fresh(tmp_path / "cells", False)
-    discard(tmp_path / "cells")
-    require_fresh(tmp_path / "cells", False)
-    discard(tmp_path / "cells")
+def test_an_unfinished_study_is_refused_unless_it_is_resumed_or_replaced(tmp_path):
+    cells = tmp_path / "cells"
+    require_fresh(cells, False, False)
+    a_cell(cells)
+    (cells / f".a.json.{2**22 + 1}").touch()  # of a killed process
+    require_fresh(cells, True, False)
+    assert len(list(cells.iterdir())) == 1
+    with pytest.raises(StructureError, match="an unfinished study. Pass --resume to continue it, --overwrite"):
+        require_fresh(cells, False, False)
+    require_fresh(cells, False, True)
+    assert not cells.exists()
+    require_fresh(cells, False, False)
+    discard(cells)
+    with pytest.raises(StructureError, match="Pass one of them"):
+        require_fresh(cells, True, True)
 
 
-def test_a_complete_study_is_not_resumed_but_may_be_computed_again(tmp_path):
+def test_a_complete_study_is_kept_unless_it_is_replaced(tmp_path):
     (tmp_path / STUDY).write_text("{}")
-    require_fresh(tmp_path / "cells", False)
+    with pytest.raises(StructureError, match="has a complete study. Pass --overwrite to replace it"):
+        require_fresh(tmp_path / "cells", False, False)
     with pytest.raises(StructureError, match="unfinished study to resume"):
-        require_fresh(tmp_path / "cells", True)
+        require_fresh(tmp_path / "cells", True, False)
+    require_fresh(tmp_path / "cells", False, True)
+    assert (tmp_path / STUDY).exists(), "until the new one is complete"
+
+
+def test_a_changed_digit_in_a_cell_is_noticed(tmp_path):
+    a_cell(tmp_path)
+    path = next(tmp_path.iterdir())
+    path.write_text(path.read_text().replace("1.5", "2.5"))
+    with pytest.raises(DataError, match="damaged.*Remove it to compute it again"):
+        a_cell(tmp_path)
 
 
 def test_workers_end_with_a_study_that_is_killed(tmp_path):

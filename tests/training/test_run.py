@@ -12,6 +12,7 @@ from torch import nn
 import covary
 from covary.errors import DataError, ShapeError, StructureError
 from covary.records import read_run, write_run
+from covary.records.checksums import checksums
 from training_models import QUICK, averaged, everything, points
 
 SHORT = QUICK.replace(epochs=2, evaluation={"num_evaluations": 1})
@@ -126,7 +127,7 @@ def test_nothing_named_in_a_record_is_executed(tmp_path):
     folder = run.save(tmp_path)
     for kind in ("os:system", "built", "__import__"):
         other = run.record.model | {"network": {"kind": kind, "arguments": {}}}
-        write_run(replace(run.record, model=other), folder / "run.json")
+        write_run(replace(read_run(folder), model=other), folder / "run.json")
         with pytest.raises(StructureError, match="one of your own"):
             covary.load(folder)
 
@@ -139,7 +140,21 @@ def test_what_cannot_be_loaded_is_said(tmp_path):
     with pytest.raises(DataError, match="format version 1"):
         covary.load(folder)
     run.save(folder)
-    (folder / "model.safetensors").unlink()
+    path = folder / "model.safetensors"
+    content = path.read_bytes()
+    path.unlink()
+    with pytest.raises(DataError, match="model.safetensors' cannot be read: No such file"):
+        covary.load(folder)
+    for damaged in (content[:-8], bytes(len(content)), content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match="model.safetensors' is damaged or of another run"):
+            covary.load(folder)
+    fitted(averaged(seed=1)).save(tmp_path / "other")
+    path.write_bytes((tmp_path / "other" / path.name).read_bytes())
+    with pytest.raises(DataError, match="damaged or of another run"):
+        covary.load(folder)
+    path.write_bytes(b"no tensors")
+    write_run(replace(read_run(folder), files=checksums(folder, [path.name])), folder / "run.json")
     with pytest.raises(DataError, match="cannot be read as saved weights"):
         covary.load(folder)
 
@@ -164,7 +179,7 @@ def test_training_is_continued_from_a_loaded_run(tmp_path):
     assert more.record.config["hyper"]["burn_in"] == 0
     assert more.record.history[0].log_likelihood > run.record.history[0].log_likelihood
     assert more.record.history[0].evidence is not None
-    assert read_run(more.save(tmp_path)) == more.record
+    assert replace(read_run(more.save(tmp_path)), files={}) == more.record
 
 
 def test_a_path_that_is_missing_or_another_file_is_not_its_parent(tmp_path):

@@ -22,6 +22,7 @@ COMMANDS = {
     "predict": ("saved", "Write class, probability and uncertainty of each image."),
     "report": ("saved", "Draw the report of a saved run again."),
     "compare": ("saved", "Rank saved runs by their evidence."),
+    "verify": ("saved", "Compare the files of a run or a study with their checksums."),
     "geometry": ("saved", "Measure sharpness and evidence of a saved network in two parametrizations."),
     "reproduce": ("studies", "Reproduce a table or figure of the papers."),
     "bench": ("studies", "Measure time and memory."),

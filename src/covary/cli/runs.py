@@ -139,6 +139,7 @@ PrintConfig = Annotated[
 ]
 Out = Annotated[Path, _option("Output", "The folder for record, network and report.")]
 Resume = Annotated[bool, _option("Output", "Continue the interrupted run in that folder.", "--resume")]
+Overwrite = Annotated[bool, _option("Output", "Replace the run in that folder, complete or not.", "--overwrite")]
 AsJson = Annotated[bool, _option("Output", "Print JSON instead of tables.", "--json")]
 Estimate = Annotated[bool, _option("Output", "Print the estimated memory and time, and exit.", "--estimate")]
 
@@ -159,14 +160,14 @@ def discover(
     print_config: PrintConfig = False,
     out: Out = Path("runs/latest"),
     resume: Resume = False,
+    overwrite: Overwrite = False,
     estimate: Estimate = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn which transforms the labels of a data set ignore, and a network that ignores them.
 
-    Writes `run.json`, `model.safetensors`, `augment.json` and `report.html`, and replaces a complete run in the
-    folder. `--resume` continues an interrupted run. Several processes: `torchrun --nproc-per-node=2 -m covary
-    discover`.
+    Writes `run.json`, `model.safetensors`, `augment.json` and `report.html`. `--resume` continues an interrupted run,
+    `--overwrite` replaces the run in the folder. Several processes: `torchrun --nproc-per-node=2 -m covary discover`.
 
     These are the everyday flags. `--print-config` prints all settings, and the documentation describes them on its page
     of settings. Precedence, from the lowest: preset, `--config`, flags, `--set`.
@@ -199,14 +200,16 @@ def layers(
     print_config: PrintConfig = False,
     out: Out = Path("runs/latest"),
     resume: Resume = False,
+    overwrite: Overwrite = False,
     estimate: Estimate = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn how equivariant each layer of a network should be.
 
     Each layer is a sum of paths, from free to equivariant, and the evidence selects by the priors which of them are
-    active. Writes `run.json`, `model.safetensors` and `report.html`; several processes, `--resume` and settings work
-    as in `covary discover`. `--set augment=affine` learns the invariance of the whole network in the same run.
+    active. Writes `run.json`, `model.safetensors` and `report.html`; several processes, `--resume`, `--overwrite` and
+    settings work as in `covary discover`. `--set augment=affine` learns the invariance of the whole network in the same
+    run.
 
     These are the everyday flags. `--print-config` prints all settings, and the documentation describes them on its page
     of settings. Precedence, from the lowest: preset, `--config`, flags, `--set`.
@@ -234,7 +237,7 @@ def _run(preset: Callable[[Mapping[str, Any]], ExperimentConfig], flags: Mapping
     elif flags["estimate"]:
         _print_estimate(config, flags["as_json"])
     else:
-        _perform(config, flags["out"], flags["resume"], flags["as_json"])
+        _perform(config, flags)
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -262,17 +265,18 @@ def _from_file(path: Path | None) -> dict[str, Any]:
         raise CovaryError(f"'{path}' is not valid TOML: {error}.") from error
 
 
-def _perform(config: ExperimentConfig, out: Path, resume: bool, as_json: bool) -> None:
+def _perform(config: ExperimentConfig, flags: Mapping[str, Any]) -> None:
     from .. import report
     from ..experiments import discover
     from ..training import is_first, process_group
     from .progress import progress_of
 
+    out: Path = flags["out"]
     with process_group():
-        record = discover(config, out, resume=resume, callbacks=progress_of)
+        record = discover(config, out, resume=flags["resume"], overwrite=flags["overwrite"], callbacks=progress_of)
         if is_first():
             report.write_page(record, out / "report.html")
-            _print_run(record, out, as_json)
+            _print_run(record, out, flags["as_json"])
 
 
 def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:

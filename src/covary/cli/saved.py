@@ -1,4 +1,4 @@
-"""Commands on saved runs: `covary predict`, `covary report`, `covary compare` and `covary geometry`."""
+"""Commands on saved runs: `covary predict`, `report`, `compare`, `verify` and `geometry`."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ import typer
 
 from .._files import require_named_writable, require_writable, write_named, write_whole
 from ..errors import CovaryError
-from .output import Json, check_drawable, draw, drawn, echo_json, progress
+from .output import Json, check_drawable, draw, drawn, echo_json, print_rows, progress
 from .terminal import echo, show
 
 Run = Annotated[Path, typer.Argument(help="The folder of a run, or its run.json.", metavar="RUN")]
@@ -79,6 +79,7 @@ def report(
     Examples: `covary report runs/latest`, `covary report runs/latest --out page.html`.
     """
     from ..records import read_run
+    from ..records.checksums import sealed_page
     from ..report import page, write_page
 
     _require_finished(run)
@@ -87,7 +88,7 @@ def report(
         write_page(read_run(run), path)
     else:
         require_named_writable(out)
-        write_named(out, page(read_run(run)).encode("utf-8"))
+        write_named(out, sealed_page(page(read_run(run))).encode("utf-8"))
     echo(f"The report is in {path}.")
 
 
@@ -99,7 +100,7 @@ def compare(
     """Rank runs by their log evidence, with its terms and the log Bayes factors against the best.
 
     Evidences of different data, or in different parametrizations, cannot be compared: there is a warning for each such
-    difference.
+    difference, and the runs are listed without ranks and Bayes factors.
 
     Examples: `covary compare runs/affine runs/flips`, `covary compare runs/* --json`.
     """
@@ -119,6 +120,34 @@ def compare(
         echo_json({"runs": comparison(found), "warnings": comparability(found)})
     else:
         show(comparison_table(found))
+
+
+def verify(
+    run: Annotated[Path, typer.Argument(help="The folder of a run or a study.", metavar="RUN")],
+    as_json: Json = False,
+) -> None:
+    """Compare every file of a run or a study with the SHA-256 that was recorded when it was written.
+
+    `run.json`, `study.json`, `report.html` and checkpoints state their own checksum; the others are in the record.
+    Exits with 2 if a file is damaged or missing. Files that covary did not write are listed, and no error.
+
+    Examples: `covary verify runs/latest`, `covary verify runs/latest --json`.
+    """
+    from ..records import FileCheck, verify
+
+    unfinished = run / "checkpoints"
+    found: list[FileCheck] = [] if unfinished.is_dir() and not (run / "run.json").exists() else verify(run)
+    if unfinished.is_dir():
+        from ..training.checkpoint import verify_checkpoints
+
+        found += verify_checkpoints(unfinished)
+    if as_json:
+        echo_json([asdict(check) for check in found])
+    else:
+        print_rows([{"file": check.name, "state": check.state} for check in found])
+    bad = [check.name for check in found if check.state in ("damaged", "missing")]
+    if bad:
+        raise CovaryError(f"Damaged or missing in '{run}': {', '.join(bad)}. Restore these files, or run it again.")
 
 
 def geometry(
@@ -152,6 +181,7 @@ def geometry(
     from ..experiments import Replacements, saved_geometry
     from ..experiments.geometry_figure import geometry_figure, geometry_table
     from ..records import write_study
+    from ..records.checksums import checksums
     from ..reproduce.figures import study_table
 
     folder = out or _folder(run)
@@ -160,8 +190,8 @@ def geometry(
     given = Replacements(data, data_dir, network, trust_code)
     with progress("geometry") as told:
         found = saved_geometry(run, given, images, seed, told)
-    write_study(found, folder / "geometry.json")
     write_whole(folder / "geometry.svg", drawn(geometry_figure(found), ".svg"))
+    write_study(replace(found, files=checksums(folder, ["geometry.svg"])), folder / "geometry.json")
     if as_json:
         echo_json(asdict(found))
         return

@@ -1,13 +1,14 @@
 """`covary reproduce` and `covary bench`: tables and figures of the papers, time and memory."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from .._files import require_writable, write_whole
+from .._lock import locked
 from ..config import check_seed
 from ..config.settings import check_choice
 from ..errors import CovaryError
@@ -36,7 +37,8 @@ def reproduce(
     seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     data_dir: Annotated[Path | None, typer.Option(help="The folder that is searched first for data sets.")] = None,
     out: Annotated[Path | None, typer.Option(help="The folder for study.json and the figure.")] = None,
-    resume: Annotated[bool, typer.Option(help="Continue a study that was interrupted.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a study that was interrupted.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the study in that folder.")] = False,
     as_json: Json = False,
 ) -> None:
     """Reproduce one table or figure of the papers, with its numbers as JSON and the claims that it tests.
@@ -48,6 +50,7 @@ def reproduce(
     quadrant --resume`, `covary reproduce mnist-mlp --scale smoke --json`.
     """
     from ..records import write_study
+    from ..records.checksums import checksums
     from ..reproduce import SCALES, STUDIES, Request
     from ..reproduce.cells import STUDY, discard, require_fresh
     from ..reproduce.figures import STUDY_FIGURES, study_table
@@ -57,14 +60,16 @@ def reproduce(
     check_seed(seed)
     folder = out or Path("runs") / f"{name}-{scale}"
     cells = folder / CELLS
-    require_fresh(cells, resume)
-    require_writable(folder / STUDY)  # before the study, which an impossible path would lose
-    with progress(name) as told:
-        study = STUDIES[name](Request(scale, seed, data_dir, told, cells))
-    write_study(study, folder / STUDY)
-    for kind in ("svg", "png"):
-        write_whole(folder / f"figure.{kind}", drawn(STUDY_FIGURES[name](study), kind))
-    discard(cells)
+    with locked(folder):
+        require_fresh(cells, resume, overwrite)
+        require_writable(folder / STUDY)  # before the study, which an impossible path would lose
+        with progress(name) as told:
+            study = STUDIES[name](Request(scale, seed, data_dir, told, cells))
+        figures = [f"figure.{kind}" for kind in ("svg", "png")]
+        for figure in figures:
+            write_whole(folder / figure, drawn(STUDY_FIGURES[name](study), Path(figure).suffix))
+        write_study(replace(study, files=checksums(folder, figures)), folder / STUDY)
+        discard(cells)
     if as_json:
         echo_json(asdict(study))
         return

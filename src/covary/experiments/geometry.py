@@ -188,7 +188,7 @@ def _saved(run: RunRecord, folder: Path, num_images: int | None, given: Replacem
     config = _config(run, folder, given)
     task = prepared(config)
     place = folder if folder.is_dir() else folder.parent
-    restored = load_model(run.model, place, model(config, task))
+    restored = load_model(run, place, model(config, task))
     network, prior = restored.network, restored.prior
     copies = network.num_samples if isinstance(network, SampleAveraging) else 1
     number = min(num_images or max(ROWS // copies, 1), len(task.dataset.x_train))

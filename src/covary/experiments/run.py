@@ -1,34 +1,39 @@
 """Which transforms do the labels ignore, and what should each layer be? `covary discover` and `covary layers`."""
 
-import json
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-from .._files import write_text
 from .._types import Resampling
 from ..batches import as_batches
 from ..config import ExperimentConfig
 from ..curvature.registry import Curvature, CurvatureName
 from ..data import Dataset
-from ..distributed import own_part
-from ..errors import DataError, StructureError
+from ..distributed import on_first, own_part, sole_writer
+from ..errors import StructureError
 from ..layer_summary import prune, relaxed_layers
 from ..layer_summary.prune import save_pruned
 from ..models import Model
 from ..priors import mean_precisions
-from ..records import Pictures, Pruning, RunRecord, read_run
-from ..records.words import flat_settings
+from ..records import Pictures, Pruning, RunRecord
 from ..training import Callback, Run, is_first, measure
-from ..training.checkpoint import checkpoint_files
 from ..training.schedule import EVALUATE, seed_for
 from ..training.steps import evidence_record, hyper_network
+from .begun import (
+    CHECKPOINTS,
+    DATA_SHA256,
+    Begun,
+    begin,
+    checksum_of,
+    compare,
+    earlier_run,
+    has_checkpoints,
+    plain,
+    remove,
+)
 from .build import Session, Task, check_baselines, learn, model, prepared, run_baseline, silent
 from .resources import require_memory
-
-CHECKPOINTS, SETTINGS = "checkpoints", "settings.json"
 
 
 def discover(
@@ -36,37 +41,64 @@ def discover(
     out: Path,
     *,
     resume: bool = False,
+    overwrite: bool = False,
     checkpoint_every: int = 5,
     callbacks: Callable[[str], Sequence[Callback]] = silent,
 ) -> RunRecord:
     """Return the record of a run; the folder `out` then has `run.json`, the network and the augmentation.
 
-    Where the settings ask for a pruning, the pruned network is there too, as `pruned.safetensors`.
+    Where the settings ask for a pruning, the pruned network is there too, as `pruned.safetensors`. The folder is locked
+    meanwhile: another process that would write to it is refused.
 
     Arguments:
         config: The settings.
-        out: The folder. A complete run there is replaced; an unfinished one is refused unless it is resumed.
-        resume: Whether to go on with the run there. A complete one is returned as it is.
+        out: The folder. A run there, complete or not, is refused unless it is resumed or replaced.
+        resume: Whether to continue the run there. A complete one on the same data is returned as it is.
+        overwrite: Whether to replace the run there.
         checkpoint_every: Epochs from one checkpoint to the next.
         callbacks: From the name of a fit, "learn" or a baseline, to its callbacks.
     """
-    folder = out / CHECKPOINTS
-    unfinished = any(checkpoint_files(part) for part in folder.glob("*"))
-    if unfinished and not resume:
-        raise StructureError(f"{out} holds an unfinished run. Pass --resume to go on with it, or another folder.")
-    if resume and not unfinished and (complete := _complete(config, out)) is not None:
-        return complete
+    if resume and overwrite:
+        raise StructureError("--resume continues a run and --overwrite replaces it. Pass one of them.")
+    with sole_writer(out):
+        earlier = on_first(lambda: earlier_run(out, resume, overwrite))
+        task = _checked(config)
+        start = Begun(plain(config.as_dict()), checksum_of(task.dataset))
+        if earlier.complete is not None:
+            compare(Begun(earlier.complete.config, earlier.complete.config.get(DATA_SHA256)), start, out)
+            return earlier.complete
+        folder = out / CHECKPOINTS
+        if earlier.begun is not None:
+            compare(earlier.begun, start, out)
+        elif is_first():
+            begin(folder, start)
+        try:
+            return _trained(config, task, Session(folder, resume, checkpoint_every, callbacks), start)
+        except Exception:
+            if is_first() and not has_checkpoints(folder):
+                remove(folder)  # a run that could not start leaves nothing to resume
+            raise
+
+
+def _checked(config: ExperimentConfig) -> Task:
+    """The data, once everything that can be refused before the first run has been checked."""
     task = prepared(config)
     require_memory(config, task)
     check_baselines(config, task)
     _check_prune(config, task)
-    _keep_settings(config, folder, unfinished)
-    session = Session(folder, resume, checkpoint_every, callbacks)
+    return task
+
+
+def _trained(config: ExperimentConfig, task: Task, session: Session, start: Begun) -> RunRecord:
+    """Train the network and its baselines, and write the run into the folder above the checkpoints."""
+    assert session.folder is not None, "a run has a folder"
+    out = session.folder.parent
     learned = learn(config, task, session)
+    own = {"num_images": len(task.dataset.x_train), DATA_SHA256: start.data}
     record = replace(
         learned.record,
         title=f"{task.dataset.name}: {len(task.dataset.x_train):,} images, {config.network}",
-        config=learned.record.config | config.as_dict() | {"num_images": len(task.dataset.x_train)},
+        config=learned.record.config | config.as_dict() | own,
         true_widths=task.true_widths,
         class_names=list(task.dataset.class_names),
         samples=_named(learned.record.samples, task.dataset),
@@ -80,7 +112,7 @@ def discover(
     record = replace(record, baselines=baselines)
     if is_first():
         replace(learned, record=record).save(out)
-        _remove(folder)
+        remove(session.folder)
     return record
 
 
@@ -130,53 +162,6 @@ def _standardization(task: Task) -> list[str]:
         return []
     means, deviations = (", ".join(f"{value:.4g}" for value in part.tolist()) for part in task.moments)
     return [f"The network takes the training images' mean ({means}) out and divides by their deviation ({deviations})."]
-
-
-def _complete(config: ExperimentConfig, out: Path) -> RunRecord | None:
-    """The complete run of a folder, made with the same settings; None where there is none."""
-    if not (out / "run.json").exists():
-        return None
-    run = read_run(out)
-    if not run.complete:
-        return None
-    _compare(run.config, config, out)
-    return run
-
-
-def _keep_settings(config: ExperimentConfig, folder: Path, unfinished: bool) -> None:
-    """The settings beside the checkpoints that are made with them: a run goes on with no others."""
-    path = folder / SETTINGS
-    if unfinished:
-        try:
-            written = dict(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError, RecursionError) as error:
-            raise DataError(f"{path} cannot be read ({error}). Start anew in another folder.") from error
-        _compare(written, config, folder.parent)
-    elif is_first():
-        write_text(path, json.dumps(config.as_dict()) + "\n")
-
-
-def _compare(written: Mapping[str, Any], config: ExperimentConfig, out: Path) -> None:
-    written = flat_settings(written)
-    for name, value in flat_settings(json.loads(json.dumps(config.as_dict()))).items():
-        if name not in written:
-            raise StructureError(
-                f"{out} holds a run of an earlier covary, which knew no {name}. Start anew in another folder."
-            )
-        if name != "data_dir" and written[name] != value:
-            raise StructureError(
-                f"{out} holds a run with {name} = {written[name]!r:.60}, got {value!r:.60}. Resume with the "
-                "same settings, or name another folder."
-            )
-
-
-def _remove(folder: Path) -> None:
-    """Remove the checkpoints of a complete run."""
-    # moved away in one step: a kill in between must not leave half a set of checkpoints that looks like a run
-    done = folder.with_name(f".{folder.name}-done")
-    shutil.rmtree(done, ignore_errors=True)
-    folder.replace(done)
-    shutil.rmtree(done)
 
 
 def _named(samples: Pictures | None, dataset: Dataset) -> Pictures | None:

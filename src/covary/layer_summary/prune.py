@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from .._files import write_whole
@@ -23,6 +23,7 @@ from ..layers.sparse import stationary
 from ..models import Model, as_model
 from ..priors import Prior, weights_of
 from ..records import Pruning, read_run
+from ..records.checksums import read_checked
 from .summary import THRESHOLD, check_threshold, largest, layer_statistics, path_summaries, relaxed_layers
 
 CONSTANT = 1e-2  # how far from 1 a basis function that counts as constant may be
@@ -230,15 +231,17 @@ def load_pruned(network: nn.Module, folder: str | Path) -> nn.Module:
         Traceback (most recent call last):
         covary.errors.DataError: runs/none cannot be read...
     """
-    record, path = read_run(Path(folder)).pruned, Path(folder) / PRUNED
+    run, path = read_run(Path(folder)), Path(folder) / PRUNED
+    record = run.pruned
     if record is None:
         raise StructureError(
             f"Expected a pruned run in {folder}, got one that was not. Run it again with --prune 0.01."
         )
     simple = _pruned(network, record, path)
+    content = read_checked(Path(folder), PRUNED, run.files)
     try:
-        tensors = load_file(path)
-    except (OSError, SafetensorError) as error:
+        tensors = load(content)
+    except SafetensorError as error:
         raise DataError(f"Expected saved weights in {path}, got an error: {error}. Run it again.") from error
     expected = {name: tensor.shape for name, tensor in simple.state_dict().items()}
     found = {name: tensor.shape for name, tensor in tensors.items()}

@@ -18,6 +18,7 @@ from .run import (
     Symmetry,
 )
 from .study import Claim, Study
+from .verify import FileCheck, verify
 
 __all__ = [
     "Baseline",
@@ -25,6 +26,7 @@ __all__ = [
     "Coverage",
     "Epoch",
     "Evidence",
+    "FileCheck",
     "Layer",
     "LayerPath",
     "Metrics",
@@ -35,6 +37,7 @@ __all__ = [
     "Symmetry",
     "from_plain",
     "read_run",
+    "verify",
     "write_run",
     "write_study",
 ]

@@ -15,10 +15,11 @@ from typing import Any
 
 from .._files import require_regular, write_text
 from ..errors import DataError
+from .checksums import FIELD, check_seal, sealed
 from .run import Evidence, Pictures, RunRecord, Symmetry
 from .study import Study
 
-VERSION = 2
+VERSION = 3
 UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")  # control characters but for tabs and line ends
 OPTIONAL = ("complete", "notes", "pruned", "model")  # fields of a run that a file may lack
 LARGEST = sys.float_info.max
@@ -38,12 +39,7 @@ def write_run(run: RunRecord, path: Path) -> None:
         >>> path.exists()
         True
     """
-    content = {"format": "covary-run", "version": VERSION} | dataclasses.asdict(run)
-    try:
-        text = json.dumps(content, indent=1, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"A run cannot be written to {path} with such a value: {error}.") from error
-    write_text(path, text + "\n")
+    _write({"format": "covary-run", "version": VERSION} | dataclasses.asdict(run), path)
 
 
 def write_study(study: Study, path: Path) -> None:
@@ -59,16 +55,19 @@ def write_study(study: Study, path: Path) -> None:
         >>> path.exists()
         True
     """
-    content = {"format": "covary-study", "version": VERSION} | dataclasses.asdict(study)
+    _write({"format": "covary-study", "version": VERSION} | dataclasses.asdict(study), path)
+
+
+def _write(content: dict[str, Any], path: Path) -> None:
     try:
-        text = json.dumps(content, indent=1, allow_nan=False)
-    except ValueError as error:
-        raise DataError(f"A study with a number that is not finite cannot be written to {path}: {error}.") from error
-    write_text(path, text + "\n")
+        plain = json.loads(json.dumps(content, allow_nan=False))  # as it will be read, for the checksum
+    except (TypeError, ValueError) as error:
+        raise DataError(f"A record cannot be written to {path} with such a value: {error}.") from error
+    write_text(path, json.dumps(sealed(plain), indent=1) + "\n")
 
 
 def read_run(path: Path) -> RunRecord:
-    """The run in a file, or in the file `run.json` of a folder; every field is checked.
+    """The run in a file, or in the file `run.json` of a folder; its checksum and every field are checked.
 
     Example:
         >>> import tempfile
@@ -91,7 +90,8 @@ def read_run(path: Path) -> RunRecord:
         raise DataError(f"{file} is no record of a run: expected the field format to be 'covary-run'.")
     if content.get("version") != VERSION:
         raise DataError(f"{file} has format version {content.get('version')!r}; this covary reads {VERSION}.")
-    values = {name: value for name, value in content.items() if name not in ("format", "version")}
+    check_seal(content, file)
+    values = {name: value for name, value in content.items() if name not in ("format", "version", FIELD)}
     _check_plain(values, str(file), DEEPEST)
     for field in dataclasses.fields(RunRecord):
         if field.name not in values and field.name not in OPTIONAL:

@@ -303,6 +303,7 @@ class RunRecord:
         class_names: The names of the classes, if they are known.
         pruned: The result of pruning, where that was asked for.
         model: How network, likelihood and prior are made, as plain data that `covary.load` reads.
+        files: The SHA-256 of each other file of the run, by name.
 
     Example:
         >>> from covary.records import RunRecord
@@ -329,3 +330,4 @@ class RunRecord:
     class_names: list[str] = field(default_factory=list)
     pruned: Pruning | None = None
     model: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)

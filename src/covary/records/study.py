@@ -1,6 +1,6 @@
 """The record of a study: one question, its numbers, and what they say about the claims it was made for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -40,6 +40,7 @@ class Study:
         series: What the figure needs besides, by name.
         claims: What the study was made to show.
         seconds: How long it took.
+        files: The SHA-256 of each figure, by file name.
 
     Example:
         >>> from covary.records import Study
@@ -56,3 +57,4 @@ class Study:
     series: dict[str, Any]
     claims: list[Claim]
     seconds: float
+    files: dict[str, str] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from .._files import write_text
 from ..records import Metrics, RunRecord
+from ..records.checksums import sealed_page
 from ..records.words import OFF, THRESHOLD, flat_settings, layer_names, path_precision, plain_name, strength, summary
 from .curves import burn_in, evidence_figure, precisions_figure, trajectories_figure
 from .figures import architecture_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
@@ -34,7 +35,7 @@ class Drawing(NamedTuple):
 
 
 def write_page(run: RunRecord, path: Path) -> None:
-    """Write the report of a run to an HTML file, atomically.
+    """Write the report of a run to an HTML file, atomically; its last line is its checksum.
 
     Arguments:
         run: The record of the run.
@@ -46,7 +47,7 @@ def write_page(run: RunRecord, path: Path) -> None:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     write_page(RunRecord("demo"), Path(folder) / "report.html")
     """
-    write_text(path, page(run))
+    write_text(path, sealed_page(page(run)))
 
 
 def page(run: RunRecord) -> str:

@@ -19,9 +19,11 @@ from typing import Any, Generic, TypeVar, cast
 import torch
 
 from .._files import write_text
+from .._lock import remove_leftovers
 from .._types import Progress
 from ..errors import DataError, StructureError
 from ..records import from_plain
+from ..records.checksums import check_seal, sealed
 
 Record = TypeVar("Record")
 Work = Mapping[str, Callable[[], Record]]  # name -> function that computes the record
@@ -121,22 +123,36 @@ def _end_with_study() -> None:
     os._exit(1)
 
 
-def require_fresh(folder: Path, resume: bool) -> None:
-    """Raise `StructureError` if the folder has cells of an unfinished study, or has none to resume."""
-    if not resume and folder.exists():
+def require_fresh(folder: Path, resume: bool, overwrite: bool) -> None:
+    """Raise `StructureError` if a study would be lost, or there is none to resume; remove cells that are replaced."""
+    if resume and overwrite:
+        raise StructureError("--resume continues a study and --overwrite replaces it. Pass one of them.")
+    remove_leftovers(folder)
+    shutil.rmtree(_done(folder), ignore_errors=True)
+    if overwrite:
+        discard(folder)
+        return
+    complete = (folder.parent / STUDY).exists()
+    if not resume and (folder.exists() or complete):
+        state = "an unfinished study. Pass --resume to continue it," if folder.exists() else "a complete study. Pass"
+        raise StructureError(f"{folder.parent} has {state} --overwrite to replace it, or name another folder.")
+    if resume and not folder.exists() and complete:
         raise StructureError(
-            f"{folder.parent} has an unfinished study. Pass --resume to continue it, or name another folder."
-        )
-    if resume and not folder.exists() and (folder.parent / STUDY).exists():
-        raise StructureError(
-            f"Expected an unfinished study to resume, got a complete one in {folder.parent}. Remove --resume to run it "
-            "again, or name another folder."
+            f"Expected an unfinished study to resume, got a complete one in {folder.parent}. Pass --overwrite to run "
+            "it again, or name another folder."
         )
 
 
 def discard(folder: Path) -> None:
     """Remove the cells of a complete study."""
-    shutil.rmtree(folder, ignore_errors=True)
+    # moved away in one step: a kill in between must not leave a few cells that look like an unfinished study
+    if folder.exists():
+        folder.replace(_done(folder))
+    shutil.rmtree(_done(folder), ignore_errors=True)
+
+
+def _done(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}-done")
 
 
 def _make(spec: CellSpec[Record], folder: Path | None) -> Record:
@@ -144,8 +160,8 @@ def _make(spec: CellSpec[Record], folder: Path | None) -> Record:
     settings = _plain(spec.settings)  # before the work: settings that cannot be written would lose it
     record = spec.make()
     if folder is not None:
-        content = {"settings": settings, "record": asdict(cast(Any, record))}
-        write_text(_path(folder, spec.name), json.dumps(content, allow_nan=False) + "\n")
+        content = {"settings": settings, "record": _plain(asdict(cast(Any, record)))}
+        write_text(_path(folder, spec.name), json.dumps(sealed(content), allow_nan=False) + "\n")
     return record
 
 
@@ -156,7 +172,7 @@ def _finished(specs: Sequence[CellSpec[Record]], folder: Path) -> dict[str, Reco
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings as read from JSON: tuples are lists."""
-    plain: dict[str, Any] = json.loads(json.dumps(dict(settings)))
+    plain: dict[str, Any] = json.loads(json.dumps(dict(settings), allow_nan=False))
     return plain
 
 
@@ -166,7 +182,8 @@ def _path(folder: Path, name: str) -> Path:
 
 def _read(path: Path, spec: CellSpec[Record]) -> Record:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = dict(json.loads(path.read_text(encoding="utf-8")))
+        check_seal(content, path)
         written, plain = dict(content["settings"]), content["record"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(

@@ -21,7 +21,8 @@ from torch.optim import Optimizer
 
 from .._files import write_whole
 from ..errors import DataError, StructureError
-from ..records import Epoch, Evidence, from_plain
+from ..records import Epoch, Evidence, FileCheck, from_plain
+from ..records.verify import State
 from .state import Best, FitState, restore, snapshot
 
 VERSION = 4
@@ -118,6 +119,19 @@ def load_newest(state: FitState, folder: Path, fingerprint: Mapping[str, Any]) -
     if found:
         raise DataError(f"No checkpoint in {folder} can be read. Start anew without resuming, into another folder.")
     return None
+
+
+def verify_checkpoints(folder: Path) -> list[FileCheck]:
+    """Every checkpoint in the folders of a folder, with the result of its checksum."""
+    found = []
+    for path in sorted(folder.glob("*/checkpoint-*.safetensors")):
+        try:
+            _read(path)
+            state: State = "ok"
+        except DataError:
+            state = "damaged"
+        found.append(FileCheck(str(path.relative_to(folder.parent)), state))
+    return found
 
 
 def _tensors(state: FitState) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """A finished fit: made by `fit`, saved to a folder, loaded with `load`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..batches import Data, IndexedBatch, outputs_of
 from ..config import FitConfig
 from ..curvature.registry import Curvature, CurvatureName
 from ..data.dataset import Augmented
+from ..distributed import sole_writer
 from ..errors import DataError, ShapeError, StructureError
 from ..layer_summary import relaxed_layers
 from ..layer_summary.prune import PRUNED, load_pruned
@@ -23,13 +24,14 @@ from ..models import Model, as_model
 from ..posterior import Laplace
 from ..priors import Prior
 from ..records import Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry, read_run, write_run
+from ..records.checksums import checksums
 from ..records.tables import run_text
 from .callbacks import Callback
 from .checkpoint import Checkpoints
 from .loop import train as train_model
 from .record import TEST_BATCH, augmentation_of, measure
 from .schedule import TEST, seed_for
-from .storage import load_model, save_model
+from .storage import MODEL, load_model, save_model
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,8 @@ class Run:
         if self.record.pruned is None:
             (folder / PRUNED).unlink(missing_ok=True)
         (folder / "report.html").unlink(missing_ok=True)
-        write_run(self.record, folder / "run.json")
+        files = checksums(folder, (MODEL, "augment.json", PRUNED))
+        write_run(replace(self.record, files=files), folder / "run.json")
         return folder
 
     @property
@@ -251,11 +254,13 @@ def fit(
     """
     model = as_model(model)
     config = _settings(model.network, config, settings)
-    return Run(model, train_model(model, train, config, test=test, checkpoints=checkpoints, callbacks=callbacks))
+    with sole_writer(None if checkpoints is None else checkpoints.path):
+        record = train_model(model, train, config, test=test, checkpoints=checkpoints, callbacks=callbacks)
+    return Run(model, record)
 
 
 def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module] | None = None) -> Run:
-    """Return the run that `run.save` or a command wrote, bit for bit.
+    """Return the run that `run.save` or a command wrote, bit for bit; a damaged file is refused.
 
     Networks of `covary.networks`, `Averaged` or `Standardized` or not, are made again; of your own, pass the network.
     Nothing that a record names is imported or executed.
@@ -284,12 +289,12 @@ def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module
     if not record.model:
         raise StructureError(f"The record in '{place}' is without a model: it was not saved by a run. Save it again.")
     given = network() if network is not None and not isinstance(network, nn.Module | Model) else network
-    model = load_model(record.model, place, given)
+    model = load_model(record, place, given)
     if path.name == PRUNED:
         simple = load_pruned(model.network, place)
         precisions = {} if record.pruned is None else record.pruned.precisions
         model = Model(simple, model.likelihood, Prior(simple, precision=precisions | {"*": 1.0}))
-    return Run(model, record)
+    return Run(model, replace(record, files={}))  # those are of the folder, not of the run
 
 
 def _bytes_given() -> DataError:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from .._files import write_whole
@@ -18,6 +18,8 @@ from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from ..models import Model
 from ..networks.recipes import network_of, recipe_of
 from ..priors import Prior
+from ..records import RunRecord
+from ..records.checksums import read_checked
 from .state import tensors_of
 
 MODEL = "model.safetensors"
@@ -52,16 +54,16 @@ def save_model(model: Model, folder: Path) -> None:
     write_whole(folder / MODEL, save(plain))
 
 
-def load_model(recipe: Mapping[str, Any], folder: Path, given: nn.Module | Model | None = None) -> Model:
+def load_model(record: RunRecord, folder: Path, given: nn.Module | Model | None = None) -> Model:
     """The model that `save_model` wrote, bit for bit, in evaluation mode.
 
     Arguments:
-        recipe: What `model_recipe` said.
+        record: The record of the run, with what `model_recipe` said and the checksum of the file.
         folder: The folder.
         given: The user's own network, or model, of the same names and shapes; its numbers are replaced.
     """
-    path = folder / MODEL
-    tensors = read_tensors(path)
+    path, recipe = folder / MODEL, record.model
+    tensors = read_tensors(folder, MODEL, record.files)
     own = given.network if isinstance(given, Model) else given
     network = network_of(recipe["network"], own)
     fill(network, {name.removeprefix("network/"): t for name, t in tensors.items() if name[:8] == "network/"}, path)
@@ -80,12 +82,13 @@ def load_model(recipe: Mapping[str, Any], folder: Path, given: nn.Module | Model
     return model
 
 
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file, by name."""
+def read_tensors(folder: Path, name: str, expected: Mapping[str, str]) -> dict[str, Tensor]:
+    """The tensors of a file of a run, by name, once its checksum is the expected one."""
+    content = read_checked(folder, name, expected)
     try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise DataError(f"'{path}' cannot be read as saved weights ({error}). Save the run again.") from error
+        return load(content)
+    except SafetensorError as error:
+        raise DataError(f"'{folder / name}' cannot be read as saved weights ({error}). Save the run again.") from error
 
 
 def fill(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:

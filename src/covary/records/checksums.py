@@ -1,0 +1,71 @@
+"""SHA-256 checksums: of the files of a folder, and of a record in itself."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError
+
+FIELD = "sha256"
+PAGE_MARK = "<!-- sha256 "  # begins the last line of a report
+
+
+def sha256(content: bytes) -> str:
+    """The SHA-256 of bytes, as hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """The SHA-256 of each of these files that the folder has, by name."""
+    return {name: sha256((folder / name).read_bytes()) for name in names if (folder / name).is_file()}
+
+
+def read_checked(folder: Path, name: str, expected: Mapping[str, str]) -> bytes:
+    """The content of a file of a run, or an error if it is not what the run's record says.
+
+    Arguments:
+        folder: The folder of the run.
+        name: The file.
+        expected: The checksums of the record, by name.
+    """
+    path = folder / name
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"'{path}' cannot be read: {error.strerror}. Run it again, or restore the file.") from error
+    if expected.get(name) != sha256(content):
+        raise DataError(
+            f"'{path}' is damaged or of another run: its SHA-256 is not that in run.json. Restore the file, or run it "
+            "again; an interrupted run continues with --resume."
+        )
+    return content
+
+
+def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a JSON file with its own checksum in the field "sha256"."""
+    return {**content, FIELD: _of_content(content)}
+
+
+def check_seal(content: Mapping[str, Any], file: Path) -> None:
+    """Raise `DataError` if the content of a JSON file does not have the checksum that it states."""
+    if content.get(FIELD) != _of_content(content):
+        raise DataError(f"'{file}' is damaged: its SHA-256 is not the one that it states. Restore the file.")
+
+
+def sealed_page(text: str) -> str:
+    """An HTML page with its own checksum in a last line, which is a comment."""
+    return f"{text}{PAGE_MARK}{sha256(text.encode())} -->\n"
+
+
+def is_sealed_page(content: bytes) -> bool:
+    """Whether a page has the checksum that its last line states."""
+    text, mark, rest = content.rpartition(PAGE_MARK.encode())
+    return bool(mark) and rest == f"{sha256(text)} -->\n".encode()
+
+
+def _of_content(content: Mapping[str, Any]) -> str:
+    """The SHA-256 of the content without its checksum, in a form that does not depend on spaces or order."""
+    plain = {name: value for name, value in content.items() if name != FIELD}
+    return sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode())

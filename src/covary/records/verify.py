@@ -1,0 +1,83 @@
+"""Are the files of a run or a study those that were written? Every one against its checksum."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ..errors import DataError
+from .checksums import check_seal, is_sealed_page, sha256
+
+RECORDS = ("run.json", "study.json", "geometry.json")  # each has its own checksum, and those of other files
+PAGE = "report.html"
+State = Literal["ok", "damaged", "missing", "not in the record"]
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    """One file of a folder, compared with its checksum.
+
+    Arguments:
+        name: The file.
+        state: "ok"; "damaged", where the content has another checksum; "missing"; or "not in the record", a file that
+            covary did not write.
+
+    Example:
+        >>> from covary.records import FileCheck
+        >>> FileCheck("model.safetensors", "ok").state
+        'ok'
+    """
+
+    name: str
+    state: State
+
+
+def verify(folder: Path) -> list[FileCheck]:
+    """Every file of a run or a study with the result of its checksum; raise `DataError` for a folder that has neither.
+
+    `run.json`, `study.json`, `geometry.json` and `report.html` state their own checksums, and the records those of the
+    files beside them. Hidden files and folders are left out.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from covary.records import RunRecord, verify, write_run
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> write_run(RunRecord("digits"), folder / "run.json")
+        >>> verify(folder)
+        [FileCheck(name='run.json', state='ok')]
+    """
+    present = [name for name in RECORDS if (folder / name).is_file()]
+    if not present:
+        raise DataError(f"Expected the folder of a run or a study, got '{folder}' without run.json and study.json.")
+    found: dict[str, State] = {}
+    for name in present:
+        content = _content(folder / name)
+        found[name] = "damaged" if content is None else "ok"
+        for other, expected in ({} if content is None else content.get("files", {})).items():
+            found[other] = _state(folder, other, expected)
+    if (folder / PAGE).is_file():
+        found[PAGE] = "ok" if is_sealed_page((folder / PAGE).read_bytes()) else "damaged"
+    others = [path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
+    found |= {name: "not in the record" for name in sorted(others) if name not in found}
+    return [FileCheck(name, state) for name, state in found.items()]
+
+
+def _content(path: Path) -> dict[str, Any] | None:
+    """The content of a record; None if it is damaged."""
+    try:
+        content = json.loads(path.read_bytes())
+        if not isinstance(content, dict) or not isinstance(content.get("files"), dict):
+            return None
+        check_seal(content, path)
+    except (DataError, ValueError, RecursionError):
+        return None
+    return content
+
+
+def _state(folder: Path, name: str, expected: str) -> State:
+    if Path(name).name != name:  # a record has no say about files elsewhere
+        return "damaged"
+    if not (folder / name).is_file():
+        return "missing"
+    return "ok" if sha256((folder / name).read_bytes()) == expected else "damaged"

@@ -1,0 +1,126 @@
+"""A folder has one writer: another process is refused with a line that names it, and a dead one is in nobody's way."""
+
+import errno
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from covary import _lock
+from covary._lock import LOCK, locked
+from covary.errors import StructureError
+
+HOLDER = """
+import sys
+from pathlib import Path
+from covary._lock import locked
+with locked(Path(sys.argv[1])):
+    print("locked", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that holds the lock of the folder."""
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as other:
+        assert other.stdout.readline() == "locked\n"
+        yield other
+        other.kill()
+
+
+def test_a_second_process_is_told_the_first_and_a_killed_one_is_replaced(tmp_path, holder):
+    with pytest.raises(StructureError) as caught, locked(tmp_path):
+        pass
+    expected = f"Process {holder.pid} on host '{platform.node()}' has been writing to '{tmp_path}' since 20"
+    assert str(caught.value).startswith(expected)
+    assert (tmp_path / LOCK).exists(), "a refused process leaves the lock of the other"
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    assert (tmp_path / LOCK).exists(), "the control: a killed process leaves its file"
+    with locked(tmp_path):
+        assert json.loads((tmp_path / LOCK).read_text())["process"] == os.getpid()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_writers_in_one_process_are_two(tmp_path):
+    with locked(tmp_path), pytest.raises(StructureError, match=f"Process {os.getpid()} on host"), locked(tmp_path):
+        pass
+    with locked(tmp_path):
+        pass
+
+
+def test_folders_that_stay_empty_are_removed_and_others_are_not(tmp_path):
+    with locked(tmp_path / "a" / "b"):
+        assert (tmp_path / "a" / "b" / LOCK).exists()
+    assert not (tmp_path / "a").exists()
+    with locked(tmp_path / "a" / "b"):
+        (tmp_path / "a" / "kept").touch()
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["kept"]
+
+
+def test_a_lock_whose_file_was_replaced_meanwhile_is_taken_anew(tmp_path, monkeypatch):
+    """Its holder removes the file when it ends: a process that had opened it would hold a lock on nothing."""
+    taken = []
+
+    def slow(descriptor: int, operation: int) -> None:
+        taken.append(descriptor)
+        if len(taken) == 1:
+            (tmp_path / LOCK).unlink()
+
+    monkeypatch.setattr(_lock, "flock", slow)
+    with locked(tmp_path):
+        assert len(taken) == 2
+        assert (tmp_path / LOCK).exists()
+
+
+@pytest.fixture
+def without_locks(monkeypatch):
+    """A file system that has no locks."""
+
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(_lock, "flock", refuse)
+
+
+@pytest.mark.parametrize(
+    ("host", "process", "refused"),
+    [
+        (platform.node(), os.getppid(), True),
+        (platform.node(), 2**22 + 1, False),  # above the largest number that Linux gives
+        ("elsewhere", 2**22 + 1, True),
+    ],
+)
+def test_without_locks_the_named_process_decides(tmp_path, without_locks, host, process, refused):
+    (tmp_path / LOCK).write_text(json.dumps({"host": host, "process": process, "since": "2026-01-01 00:00:00 UTC"}))
+    if refused:
+        with pytest.raises(StructureError, match=f"If it is dead, remove '{tmp_path / LOCK}'"), locked(tmp_path):
+            pass
+        return
+    with locked(tmp_path):
+        assert json.loads((tmp_path / LOCK).read_text())["process"] == os.getpid()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "3"])
+def test_a_lock_file_without_a_name_is_no_lock(tmp_path, without_locks, text):
+    (tmp_path / LOCK).write_text(text)
+    with locked(tmp_path):
+        pass
+
+
+def test_temporary_files_of_dead_processes_are_removed(tmp_path):
+    dead, living = 2**22 + 1, os.getppid()
+    kept = [f".run.json.{living}", ".notes.2024", "run.json.1", ".hidden", "model.safetensors"]
+    left = [f".run.json.{dead}", f".checkpoint-000001-000000.safetensors.{dead}", f".report.html.{os.getpid()}"]
+    for name in kept + left:
+        (tmp_path / name).touch()
+    with locked(tmp_path):
+        assert sorted(path.name for path in Path(tmp_path).iterdir()) == sorted([*kept, LOCK])

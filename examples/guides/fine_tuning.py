@@ -2,9 +2,10 @@ r"""
 Fine-tune with frozen layers
 ============================
 
-A pretrained network often has a body that should not change. Freeze it with ``requires_grad_(False)``: frozen
-parameters are neither weights nor hyperparameters, so they have no prior and no curvature, and the evidence is that
-of the remaining ones.
+A pretrained network often has a body that should not change. Freeze it with two calls: ``body.requires_grad_(False)``
+for its parameters, which are then neither weights nor hyperparameters, so that they have no prior and no curvature, and
+the evidence is that of the remaining ones; and ``body.eval()`` for its running statistics and dropout. ``fit`` leaves
+modules in evaluation mode there.
 """
 
 import torch
@@ -18,7 +19,10 @@ digits = covary.data.load("mnist-mini")
 # "Pretraining": a body that is trained on the digits 0 to 4. Use your own checkpoint instead.
 
 torch.manual_seed(0)
-body = nn.Sequential(nn.Conv2d(1, 8, 5, stride=2), nn.ReLU(), nn.Conv2d(8, 16, 5, stride=2), nn.ReLU(), nn.Flatten())
+body = nn.Sequential(
+    *(nn.Conv2d(1, 8, 5, stride=2), nn.BatchNorm2d(8), nn.ReLU()),
+    *(nn.Conv2d(8, 16, 5, stride=2), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten()),
+)
 head = nn.Linear(16 * 4 * 4, 5)
 optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=2e-3)
 first = digits.y_train < 5
@@ -31,6 +35,8 @@ for images, labels in zip(digits.x_train[first].split(50), digits.y_train[first]
 # Fine-tuning: a new head for the digits 5 to 9, with few images. Together with the head, a small rotation is learned.
 
 body.requires_grad_(False)
+body.eval()
+frozen = {name: tensor.clone() for name, tensor in body.state_dict().items()}
 network = nn.Sequential(body, nn.Linear(16 * 4 * 4, 5))
 few = (digits.y_train >= 5).nonzero()[:150, 0]
 train = (digits.x_train[few], digits.y_train[few] - 5)
@@ -41,6 +47,11 @@ averaged = covary.Averaged(network, covary.augment.Affine2d(["rotation", "scale_
 run = covary.fit(averaged, train, epochs=20, test=test, callbacks=())
 print(run)
 print("weights:", ", ".join(run.model.weights))
+
+# %%
+# No parameter and no running statistic of the body has changed by a single bit:
+
+print(all(torch.equal(tensor, frozen[name]) for name, tensor in body.state_dict().items()))
 
 # %%
 # To fine-tune some parameters without giving them a prior and a curvature, exclude them by patterns over their names:

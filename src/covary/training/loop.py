@@ -31,6 +31,7 @@ from .callbacks import Callback, ProgressPrinter, as_callbacks
 from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkpoint
 from .held_out import check_test
 from .learning_rates import follow, set_rates, start_within
+from .modes import evaluation, set_training, warn_of_modes
 from .record import described, epoch_record
 from .schedule import WEIGHTS, is_evaluated_epoch, is_hyper_epoch, seed_for, warmth
 from .state import Best, FitState, initial_state, restore, snapshot
@@ -66,9 +67,10 @@ def train(
     batches = as_batches(data, config.weights.batch_size)
     _check(batches, prior, config)
     state = initial_state(network, model.likelihood, prior, config)
-    network.eval()
-    check_model(model, batches)
-    check_test(model, test, config.seed)
+    warn_of_modes(network)
+    with evaluation(network):
+        check_model(model, batches)
+        check_test(model, test, config.seed)
     contents = read_through(batches)
     shown = as_callbacks(([ProgressPrinter()] if is_first() else []) if callbacks is None else callbacks)
     job = Job(batches, contents.num_data, config, transform, checkpoints, shown, _fingerprint(state, contents, config))
@@ -111,7 +113,7 @@ def _check(batches: Batches, prior: Prior, config: FitConfig) -> None:
 def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:
     """Take the remaining weight steps of the current epoch; end the fit, with a checkpoint, on a signal."""
     config = job.config
-    state.network.train()
+    set_training(state.network, state.evaluation_modules)
     for batch, size in _parts(state, job):
         _stop_if_told(state, job, told)
         progressed = (state.epoch + state.num_seen / job.num_data) / config.epochs
@@ -242,6 +244,7 @@ def _fingerprint(state: FitState, data: Contents, config: FitConfig) -> dict[str
         "num_samples": getattr(state.network, "num_samples", 1),
         "weights": list(state.model.weights),
         "hyperparameters": list(state.hyperparameters()),
+        "evaluation_modules": list(state.evaluation_modules),
     }
     return {**flat_settings(config.as_dict()), "num_data": data.num_data, "data": data.checksum, **roles, **shapes}
 

@@ -75,7 +75,7 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         true_widths={},
         seconds=seconds,
         notes=[*_notes(state, config), *problems],
-        model=model_recipe(state.model),
+        model=model_recipe(state.model) | {"evaluation_modules": list(state.evaluation_modules)},
     )
 
 

@@ -29,6 +29,7 @@ from ..records.tables import run_text
 from .callbacks import Callback
 from .checkpoint import Checkpoints
 from .loop import train as train_model
+from .modes import set_training
 from .record import TEST_BATCH, augmentation_of, measure
 from .schedule import TEST, seed_for
 from .storage import MODEL, load_model, save_model
@@ -154,7 +155,8 @@ class Run:
     ) -> "Run":
         """Continue training from this state, and return the new run; the model is changed in place.
 
-        Settings are those of this run, without burn-in and warm-up. Optimizers start anew, and so do the cosines of the
+        Settings are those of this run, without burn-in and warm-up; modules that were in evaluation mode then stay
+        there. Optimizers start anew, and so do the cosines of the
         learning rates; to continue an interrupted fit bit for bit, resume from its checkpoints instead.
 
         Arguments:
@@ -167,6 +169,7 @@ class Run:
         names = FitConfig().as_dict()
         config = FitConfig().replace(**{name: self.record.config[name] for name in names})
         start = config.replace(weights={"warmup_epochs": 0}, hyper={"burn_in": 0})
+        set_training(self.network, self.record.model.get("evaluation_modules", ()))
         return fit(self.model, train, start, test=test, checkpoints=checkpoints, callbacks=callbacks, epochs=epochs)
 
     def save(self, folder: str | Path) -> Path:
@@ -234,7 +237,7 @@ def fit(
 
     Arguments:
         model: A network, `Averaged` or plain, or a `Model` with likelihood and prior of your choice; trained in place,
-            and in evaluation mode afterwards.
+            and in evaluation mode afterwards. Modules that are in evaluation mode before stay there throughout.
         train: A pair of tensors, a `Dataset`, or an iterable of batches that can be read more than once; in
             `covary.data.Augmented` for a transform that only weight steps see.
         config: The settings; by default the preset "layers" for a network with relaxed layers, else "images".

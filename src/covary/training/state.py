@@ -15,6 +15,7 @@ from ..models import Model
 from ..priors import Prior
 from ..records import Epoch, Evidence
 from .learning_rates import first_rate, start_size
+from .modes import evaluation_modules
 
 # The gradient of a width is hundreds of times larger at the start than near the top: Adam's usual memory of a thousand
 # steps would leave it standing on the way.
@@ -45,6 +46,7 @@ class FitState:
         log_likelihood: The sum of log-likelihoods over the data seen in the epoch under way.
         num_seen: How many data that were.
         seconds: The time that earlier sessions took.
+        evaluation_modules: Names of the modules that were in evaluation mode before the fit, and stay there.
         best: The best evaluated state.
         history: One record per complete epoch.
     """
@@ -59,6 +61,7 @@ class FitState:
     log_likelihood: float = 0.0
     num_seen: int = 0
     seconds: float = 0.0
+    evaluation_modules: tuple[str, ...] = ()
     best: Best | None = None
     history: list[Epoch] = field(default_factory=list)
 
@@ -75,9 +78,9 @@ class FitState:
 def initial_state(network: nn.Module, likelihood: Likelihood, prior: Prior, config: FitConfig) -> FitState:
     """The state before the first step; modules are those that were passed, and are changed by training."""
     model = Model(network, likelihood, prior)
-    return FitState(
-        network, likelihood, prior, _weight_optimizer(model, config), _hyper_optimizer(model, prior, config)
-    )
+    weight_optimizer, hyper_optimizer = _weight_optimizer(model, config), _hyper_optimizer(model, prior, config)
+    modes = evaluation_modules(network)
+    return FitState(network, likelihood, prior, weight_optimizer, hyper_optimizer, evaluation_modules=modes)
 
 
 def snapshot(state: FitState) -> dict[str, Tensor]:

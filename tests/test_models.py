@@ -8,7 +8,9 @@ from torch import nn
 
 import covary
 from covary.errors import StructureError
+from covary.hypergrad.hyperparameters import model_hyperparameters, prior_hyperparameters
 from covary.models import as_model
+from covary.priors import mean_precisions
 
 
 def network() -> nn.Sequential:
@@ -24,9 +26,24 @@ def test_defaults_are_made_for_each_model():
 
 def test_weights_are_those_that_the_prior_covers():
     net = network()
-    model = covary.Model(net, prior=covary.Prior(net, exclude="0.*"))
+    model = covary.Model(net, prior=covary.Prior(net, hyperparameters="0.*"))
     assert list(model.weights) == ["2.weight", "2.bias"]
     assert model.weights["2.weight"] is net[2].weight
+
+
+def test_every_parameter_has_a_role():
+    net = nn.Sequential(network(), nn.LayerNorm(3), nn.PReLU(), nn.Linear(3, 3))
+    net[3].weight.requires_grad_(False)
+    prior = covary.Prior(net, point="1.*", hyperparameters="2.weight")
+    model = covary.Model(net, covary.Gaussian(learn_sigma_noise=False), prior)
+    roles = model.roles
+    assert {name for name, role in roles.items() if role == "integrated"} == set(model.weights)
+    assert {name for name, role in roles.items() if role == "point"} == {"1.weight", "1.bias"}
+    assert {name for name, role in roles.items() if role == "frozen"} == {"3.weight", "likelihood.log_sigma_noise"}
+    learned = model_hyperparameters(model) | prior_hyperparameters(prior)
+    assert {name for name, role in roles.items() if role == "hyperparameter"} == set(learned)
+    assert set(learned) == {"2.weight", "prior.log_precision"}
+    assert list(model.trained_weights) == [*model.weights, "1.weight", "1.bias"]
 
 
 def test_a_prior_of_another_network_is_refused():
@@ -53,6 +70,8 @@ def test_a_restricted_model_keeps_precisions(structure):
     assert list(part.weights) == ["0.weight", "2.bias"]
     for name, shift in part.prior.shifts().items():
         torch.testing.assert_close(shift, prior.shifts()[name])
+    assert {name for name, role in part.roles.items() if role == "point"} == {"0.bias", "2.weight"}
+    assert mean_precisions(part.prior) == pytest.approx(mean_precisions(prior))
 
 
 def test_all_weights_are_no_restriction():

@@ -111,13 +111,37 @@ def test_precision_per_pattern():
     torch.testing.assert_close(prior.shifts()["2.bias"], torch.full((2,), 0.01))
 
 
-def test_excluded_parameters_are_absent_everywhere():
+def test_hyperparameters_are_absent_everywhere():
     net = network()
-    prior = Prior(net, exclude="*.bias")
+    prior = Prior(net, hyperparameters="*.bias")
     assert prior.names == tuple(prior.weights(net)) == tuple(prior.shifts()) == ("0.weight", "2.weight")
     assert prior.num_params == 20
+    assert prior.point_weights(net) == {}
     assert list(hyperparameters_of(net, prior.weights(net))) == ["0.bias", "2.bias"]
-    assert "exclude=('*.bias',)" in repr(prior)
+    assert "hyperparameters=('*.bias',)" in repr(prior)
+
+
+@pytest.mark.parametrize("structure", ["scalar", "layerwise", "diagonal", {"first": "0.weight", "rest": "2.weight"}])
+def test_point_weights_have_a_fixed_precision_and_no_density(structure):
+    net = network()
+    prior = Prior(net, structure, {"0.bias": 3.0, "*": 2.0}, point=("*.bias",))
+    assert prior.names == tuple(prior.weights(net)) == tuple(prior.shifts()) == ("0.weight", "2.weight")
+    assert prior.point_names == tuple(prior.point_weights(net)) == ("0.bias", "2.bias")
+    shifts = prior.trained_shifts()
+    assert list(shifts) == ["0.weight", "2.weight", "0.bias", "2.bias"]
+    assert [float(shifts[name]) for name in prior.point_names] == [3.0, 2.0]
+    assert [name for name, _ in prior.named_parameters()] == ["log_precision"], "nothing learns a fixed precision"
+    assert "point_precision" in prior.state_dict()
+    assert "point=('*.bias',)" in repr(prior)
+    alone = Prior(nn.Sequential(net[0]), precision=2.0, hyperparameters="0.bias")
+    first = {"0.weight": net[0].weight}
+    rest = prior.log_density(prior.weights(net) | {"0.weight": torch.zeros(4, 3)})
+    moved = prior.log_density(prior.weights(net)) - rest
+    torch.testing.assert_close(moved, alone.log_density(first) - alone.log_density({"0.weight": torch.zeros(4, 3)}))
+
+
+def test_a_prior_without_point_weights_has_no_buffer():
+    assert list(Prior(network()).state_dict()) == ["log_precision"]
 
 
 def test_structure_may_be_an_enum():
@@ -160,8 +184,10 @@ BAD = [
     ({"precision": {"0.*": 1.0, "7": 1.0, "*": 1.0}}, StructureError, "pattern of precision .*got '7'"),
     ({"precision": 0.0}, DataError, "finite and above 0, got 0.0"),
     ({"precision": {"*": math.nan}}, DataError, "got nan"),
-    ({"exclude": ("bias",)}, StructureError, "pattern of exclude .*got 'bias'"),
-    ({"exclude": "*"}, StructureError, "at least one weight"),
+    ({"point": ("bias",)}, StructureError, "pattern of point .*got 'bias'"),
+    ({"hyperparameters": "9"}, StructureError, "pattern of hyperparameters .*got '9'"),
+    ({"point": "*"}, StructureError, "at least one integrated weight"),
+    ({"point": "0.*", "hyperparameters": "*.bias"}, StructureError, "one role for parameter '0.bias'"),
 ]
 
 

@@ -54,9 +54,9 @@ print("weights:", ", ".join(run.model.weights))
 print(all(torch.equal(tensor, frozen[name]) for name, tensor in body.state_dict().items()))
 
 # %%
-# To fine-tune some parameters without giving them a prior and a curvature, exclude them by patterns over their names:
-# ``covary.Prior(network, exclude="*.bias")``. To keep the widths of the augmentation instead, freeze the
-# augmentation: ``augment.requires_grad_(False)``.
+# To fine-tune some parameters without integrating them, so that they need no curvature, make them point weights by
+# patterns over their names: ``covary.Prior(network, point="*.bias")``. To keep the widths of the augmentation instead,
+# freeze the augmentation: ``augment.requires_grad_(False)``.
 #
 # ``covary.Laplace(model, data, subset="last_layer")`` is the posterior of the last layer alone, for networks whose
 # body was trained in any other way:

@@ -3,13 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from glob import escape
+from typing import Literal
 
 import torch
 from torch import nn
 
 from .errors import StructureError
 from .likelihoods import Categorical, Likelihood
-from .priors import Prior
+from .priors import Prior, mean_precisions
+
+Role = Literal["integrated", "point", "hyperparameter", "frozen"]
 
 
 @dataclass(frozen=True, init=False)
@@ -39,15 +42,37 @@ class Model:
 
     @property
     def weights(self) -> dict[str, nn.Parameter]:
-        """The network's weights that the prior covers, by name."""
+        """The integrated weights, which the prior covers, by name."""
         return self.prior.weights(self.network)
+
+    @property
+    def trained_weights(self) -> dict[str, nn.Parameter]:
+        """The weights that are trained on the log joint, by name: the integrated ones, then the point weights."""
+        return self.prior.weights(self.network) | self.prior.point_weights(self.network)
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """The role of each of the `parameters`, by name."""
+        found: dict[str, Role] = {
+            name: "hyperparameter" if parameter.requires_grad else "frozen"
+            for name, parameter in self.parameters().items()
+        }
+        return found | dict.fromkeys(self.weights, "integrated") | dict.fromkeys(self.prior.point_names, "point")
+
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """All parameters by name: the network's, `likelihood.NAME` and `prior.NAME`."""
+        named = dict(self.network.named_parameters())
+        named |= {f"likelihood.{name}": parameter for name, parameter in self.likelihood.named_parameters()}
+        return named | {f"prior.{name}": parameter for name, parameter in self.prior.named_parameters()}
 
     @torch.no_grad()
     def restricted(self, names: Iterable[str]) -> "Model":
-        """The model whose prior covers only these weights, with the same precisions; itself for all of them.
+        """The model that integrates only these weights, with the same precisions; itself for all of them.
+
+        Its other weights are point weights, with the same precisions (the geometric mean of a tensor with several).
 
         Arguments:
-            names: Names of weights that the prior covers.
+            names: Names of integrated weights.
 
         Example:
             >>> import torch, covary
@@ -61,7 +86,10 @@ class Model:
             return self
         structure = "diagonal" if prior.structure == "diagonal" else "layerwise"
         others = [escape(name) for name in prior.names if name not in names]
-        part = Prior(self.network, structure, exclude=[*prior.exclude, *others]).to(prior.log_precision)
+        point, hyperparameters = (*prior.patterns["point"], *others), prior.patterns["hyperparameters"]
+        precisions = {escape(name): value for name, value in mean_precisions(prior).items()}
+        part = Prior(self.network, structure, precisions, point=point, hyperparameters=hyperparameters)
+        part = part.to(prior.log_precision)
         shifts = prior.shifts()
         part.log_precision.copy_(torch.cat([shifts[name].log().flatten() for name in part.names]))
         return Model(self.network, self.likelihood, part)

@@ -1,4 +1,8 @@
-"""Gaussian priors per parameter group: which parameters are weights, their precisions, their log-density.
+"""Gaussian priors per parameter group: the role of each parameter, precisions, log-density.
+
+A parameter with `requires_grad` has one of three roles: *integrated* (a weight with a learned prior precision and a
+curvature), *point* (a weight with a fixed precision, trained like the others and held fixed in the evidence), or
+*hyperparameter* (learned by the evidence). One without `requires_grad` is *frozen*.
 
 Layout: a weight keeps its own shape; a shift is the precision δ of its entries, 0-d or (numel,). Sign: log-density,
 higher is better, summed over weights.
@@ -17,6 +21,7 @@ from ._types import Weights
 from .errors import DataError, StructureError
 
 Patterns = str | Sequence[str]
+Split = tuple[dict[str, nn.Parameter], dict[str, nn.Parameter]]  # integrated weights and point weights
 
 
 def weights_of(network: nn.Module) -> dict[str, nn.Parameter]:
@@ -35,7 +40,7 @@ def unmarked_of(network: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def hyperparameters_of(network: nn.Module, weights: Weights) -> dict[str, nn.Parameter]:
-    """Hyperparameters of a network: every parameter with `requires_grad` that is not among its weights."""
+    """Hyperparameters of a network: every parameter with `requires_grad` that is not among these weights."""
     return {n: p for n, p in network.named_parameters() if p.requires_grad and n not in weights}
 
 
@@ -45,25 +50,34 @@ class Prior(nn.Module):
     Precisions are positive by construction, :math:`\delta = \exp(d)` with d the parameter `log_precision`. The prior
     stores names and shapes, not the network.
 
+    It gives each parameter its role. Weights are integrated by default. A *point* weight is trained on the log joint as
+    they are, with a fixed precision (a weight decay of precision / N), and held fixed in the evidence: it has no
+    curvature. A *hyperparameter* is trained by the evidence alone.
+
     Arguments:
         network: The network whose weights it covers; their dtype and device (of the first) are the prior's.
         structure: "scalar" (one group), "layerwise" (one per tensor), "diagonal" (one per entry), or a mapping from
             group names to fnmatch patterns over parameter names, where the first match wins.
-        precision: The initial :math:`\delta > 0`, one for all, or per pattern, where the first match wins.
-        exclude: Patterns of parameters that are not weights: absent from prior and curvature.
+        precision: The initial :math:`\delta > 0`, one for all, or per pattern, where the first match wins; that of a
+            point weight stays.
+        point: Patterns of parameters that are point weights.
+        hyperparameters: Patterns of parameters that are hyperparameters.
 
     Example:
         >>> from torch import nn
         >>> from covary import Prior
         >>> Prior(nn.Linear(3, 2), precision={"weight": 2.0, "*": 1.0})
         Prior(structure='layerwise', num_groups=2, num_params=8)
-        >>> Prior(nn.Linear(3, 2), "scalar", exclude="bias").names
-        ('weight',)
+        >>> prior = Prior(nn.Linear(3, 2), "scalar", point="bias")
+        >>> prior.names, prior.point_names
+        (('weight',), ('bias',))
     """
 
-    names: tuple[str, ...]  # covered parameters, in the order of `named_parameters`
+    names: tuple[str, ...]  # integrated weights, in the order of `named_parameters`
+    point_names: tuple[str, ...]  # point weights, in that order
     groups: tuple[str, ...]  # groups in the order of `log_precision`; with "diagonal", the tensors it is split into
     num_params: int
+    point_precision: Tensor | None
 
     def __init__(
         self,
@@ -71,20 +85,29 @@ class Prior(nn.Module):
         structure: str | Mapping[str, Patterns] = "layerwise",
         precision: float | Mapping[str, float] = 1.0,
         *,
-        exclude: Patterns = (),
+        point: Patterns = (),
+        hyperparameters: Patterns = (),
     ) -> None:
         super().__init__()
-        self.exclude = _as_patterns(exclude)
-        weights = _without(weights_of(network), self.exclude)
+        self.patterns: dict[str, tuple[str, ...]] = {
+            "point": _as_patterns(point),
+            "hyperparameters": _as_patterns(hyperparameters),
+        }
+        weights, points = _split(weights_of(network), self.patterns)
         self._shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
+        self._point_shapes = {name: tuple(weight.shape) for name, weight in points.items()}
         self.names, self.num_params = tuple(weights), sum(weight.numel() for weight in weights.values())
+        self.point_names = tuple(points)
         self.structure = structure.value if isinstance(structure, Enum) else structure
         self._group_of = _assign(self.names, self.structure)
         order = self.structure if isinstance(self.structure, Mapping) else self._group_of.values()
         self.groups = tuple(dict.fromkeys(order))
         self._place = self._places()
         first = next(iter(weights.values()))
-        self.log_precision = nn.Parameter(self._initial(precision).to(first))
+        precisions = _initial_precisions((*self.names, *self.point_names), precision)
+        self.log_precision = nn.Parameter(self._initial(precisions).to(first))
+        fixed = torch.tensor([precisions[name] for name in self.point_names], dtype=torch.float64).to(first)
+        self.register_buffer("point_precision", fixed if points else None)
 
     @property
     def precision(self) -> Float[Tensor, "num_groups"]:
@@ -92,27 +115,41 @@ class Prior(nn.Module):
         return self.log_precision.exp()
 
     def weights(self, network: nn.Module) -> dict[str, nn.Parameter]:
-        """Weights of the network that this prior covers, in the order of `names`.
+        """Integrated weights of the network, in the order of `names`.
 
         Raises `StructureError` if the prior was made for a network with other parameters.
         """
-        covered = {n: p for n, p in weights_of(network).items() if not _matches(n, self.exclude)}
-        found = {name: tuple(weight.shape) for name, weight in covered.items()}
-        for name in [*self._shapes, *found]:
-            if self._shapes.get(name) != found.get(name):
-                raise StructureError(
-                    f"This prior was made for another network: expected parameter '{name}' of shape "
-                    f"{self._shapes.get(name)}, got {found.get(name)} (None: not a weight). Make a new Prior(network)."
-                )
-        return {name: covered[name] for name in self.names}
+        return self._checked(network)[0]
+
+    def point_weights(self, network: nn.Module) -> dict[str, nn.Parameter]:
+        """Point weights of the network, in the order of `point_names`; raises as `weights` does."""
+        return self._checked(network)[1]
+
+    def _checked(self, network: nn.Module) -> Split:
+        """Integrated and point weights of a network that has the parameters this prior was made for."""
+        split = _split_names(weights_of(network), self.patterns)
+        for expected, covered in zip((self._shapes, self._point_shapes), split, strict=True):
+            found = {name: tuple(weight.shape) for name, weight in covered.items()}
+            for name in [*expected, *found]:
+                if expected.get(name) != found.get(name):
+                    raise StructureError(
+                        f"This prior was made for another network: expected parameter '{name}' of shape "
+                        f"{expected.get(name)}, got {found.get(name)} (None: not a weight). Make a new Prior(network)."
+                    )
+        return split
 
     def shifts(self) -> dict[str, Tensor]:
-        """Precision δ of each covered tensor, differentiable: 0-d, or (numel,) with structure "diagonal"."""
+        """Precision δ of each integrated weight, differentiable: 0-d, or (numel,) with structure "diagonal"."""
         precision = self.precision
         return {name: precision[place] for name, place in self._place.items()}
 
+    def trained_shifts(self) -> dict[str, Tensor]:
+        """Precision δ of each weight that is trained: as `shifts`, and the fixed ones of point weights, 0-d."""
+        fixed = () if self.point_precision is None else self.point_precision
+        return self.shifts() | dict(zip(self.point_names, fixed, strict=True))
+
     def log_density(self, weights: Weights) -> Float[Tensor, ""]:
-        r"""Log-density :math:`\frac12 \sum_p (\log \delta_p - \delta_p \theta_p^2 - \log 2\pi)`, a sum."""
+        r"""Sum :math:`\frac12 \sum_p (\log \delta_p - \delta_p \theta_p^2 - \log 2\pi)` over integrated weights."""
         # in float64: the constant of a million weights would round away the differences by which models are compared
         total = torch.tensor(-0.5 * self.num_params * math.log(2 * math.pi), dtype=torch.float64).to(
             self.log_precision.device
@@ -125,7 +162,7 @@ class Prior(nn.Module):
         return total
 
     def group_of(self, name: str) -> str:
-        """Group that a covered parameter belongs to; with "diagonal", its own name."""
+        """Group that an integrated weight belongs to; with "diagonal", its own name."""
         if name not in self._group_of:
             raise StructureError(
                 f"Expected a parameter that this prior covers, got '{name}'. Choose one of {', '.join(self.names)}."
@@ -135,8 +172,8 @@ class Prior(nn.Module):
     def extra_repr(self) -> str:
         """Structure and sizes, for `print`."""
         structure = self.structure if isinstance(self.structure, str) else dict(self.structure)
-        excluded = f", exclude={self.exclude}" if self.exclude else ""
-        return f"structure={structure!r}, num_groups={len(self.log_precision)}, num_params={self.num_params}{excluded}"
+        roles = "".join(f", {role}={patterns}" for role, patterns in self.patterns.items() if patterns)
+        return f"structure={structure!r}, num_groups={len(self.log_precision)}, num_params={self.num_params}{roles}"
 
     def _places(self) -> dict[str, int | slice]:
         """The entries of `log_precision` that belong to each tensor."""
@@ -149,9 +186,9 @@ class Prior(nn.Module):
             start += math.prod(shape)
         return places
 
-    def _initial(self, precision: float | Mapping[str, float]) -> Float[Tensor, "num_groups"]:
+    def _initial(self, precisions: Mapping[str, float]) -> Float[Tensor, "num_groups"]:
         """Initial log-precision of every group, in float64."""
-        values = _initial_precisions(self.names, precision)
+        values = {name: precisions[name] for name in self.names}
         num_groups = self.num_params if self.structure == "diagonal" else len(self.groups)
         initial = torch.full((num_groups,), math.nan, dtype=torch.float64)
         for name, value in values.items():
@@ -167,8 +204,17 @@ class Prior(nn.Module):
 
 
 def mean_precisions(prior: Prior) -> dict[str, float]:
-    """The precision of each tensor, by name; the geometric mean if a tensor has several."""
-    return {name: float(shift.detach().double().log().mean().exp()) for name, shift in prior.shifts().items()}
+    """The precision of each trained weight, by name; the geometric mean if a tensor has several."""
+    return {name: float(shift.detach().double().log().mean().exp()) for name, shift in prior.trained_shifts().items()}
+
+
+def matching_patterns(prior: Prior, network: nn.Module) -> dict[str, list[str]]:
+    """The patterns of `point` and `hyperparameters` that match a weight of another network."""
+    names = list(weights_of(network))
+    return {
+        role: [pattern for pattern in patterns if any(fnmatchcase(name, pattern) for name in names)]
+        for role, patterns in prior.patterns.items()
+    }
 
 
 def _marked(module: nn.Module) -> list[nn.Parameter]:
@@ -205,16 +251,30 @@ def _check_used(names: Sequence[str], patterns: Sequence[str], role: str) -> Non
             )
 
 
-def _without(weights: dict[str, nn.Parameter], exclude: Sequence[str]) -> dict[str, nn.Parameter]:
-    """Weights that no pattern of `exclude` matches; at least one."""
-    _check_used(tuple(weights), exclude, "exclude")
-    covered = {name: weight for name, weight in weights.items() if not _matches(name, exclude)}
-    if not covered:
+def _split(weights: dict[str, nn.Parameter], patterns: Mapping[str, Sequence[str]]) -> Split:
+    """Integrated and point weights, at least one of the former; every pattern matches, and none contradicts another."""
+    for role, given in patterns.items():
+        _check_used(tuple(weights), given, role)
+    for name in weights:
+        if all(_matches(name, given) for given in patterns.values()):
+            raise StructureError(
+                f"Expected one role for parameter '{name}', but patterns of point and of hyperparameters match it. "
+                "Remove one of them."
+            )
+    integrated, points = _split_names(weights, patterns)
+    if not integrated:
         raise StructureError(
-            "Expected at least one weight, got a network without a parameter that has requires_grad and is neither a "
-            "hyperparameter nor excluded. Unfreeze a parameter or exclude fewer."
+            "Expected at least one integrated weight, got a network without a parameter that has requires_grad and is "
+            "neither a hyperparameter nor a point weight. Unfreeze a parameter, or name fewer in point and "
+            "hyperparameters."
         )
-    return covered
+    return integrated, points
+
+
+def _split_names(weights: dict[str, nn.Parameter], patterns: Mapping[str, Sequence[str]]) -> Split:
+    points = {name: weight for name, weight in weights.items() if _matches(name, patterns["point"])}
+    others = {*points, *(name for name in weights if _matches(name, patterns["hyperparameters"]))}
+    return {name: weight for name, weight in weights.items() if name not in others}, points
 
 
 def _assign(names: Sequence[str], structure: str | Mapping[str, Patterns]) -> dict[str, str]:
@@ -239,7 +299,7 @@ def _assign_by_pattern(names: Sequence[str], groups: Mapping[str, tuple[str, ...
         if found is None:
             raise StructureError(
                 f"Expected a group of the prior ({', '.join(groups)}) for parameter '{name}', but no pattern matches. "
-                "Add a pattern, such as a last group with '*', or exclude the parameter."
+                "Add a pattern, such as a last group with '*'."
             )
     for group in groups:
         if group not in assigned.values():

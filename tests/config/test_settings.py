@@ -93,3 +93,11 @@ def test_long_names_and_values_are_not_repeated_whole():
     with pytest.raises(StructureError, match="name=value") as caught:
         parse_setting("x" * 20_000)
     assert len(str(caught.value)) < 250
+
+
+def test_patterns_are_joined_by_commas_on_the_command_line():
+    name, value = parse_setting("point=*.bias, norm.*")
+    assert ExperimentConfig().replace(**{name: value}).point == ("*.bias", "norm.*")
+    assert ExperimentConfig().replace(point=["*.bias"]).point == ("*.bias",)
+    config = ExperimentConfig(point=("*.bias",), hyperparameters=("scale",))
+    assert ExperimentConfig.from_toml(config.to_toml()) == config

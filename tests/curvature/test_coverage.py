@@ -73,9 +73,9 @@ def test_a_frozen_parameter_needs_no_rule():
     assert "1.weight" not in blocks.blocks
 
 
-def test_excluded_weights_need_no_rule():
+def test_point_weights_need_no_rule():
     network = nn.Sequential(nn.Linear(4, 4), nn.PReLU(), nn.Linear(4, 2))
-    names = covary.Prior(network, exclude="1.*").names
+    names = covary.Prior(network, point="1.*").names
     blocks = kfac(covary.Model(network).restricted(names), (torch.randn(2, 4), LABELS))
     assert list(blocks.blocks) == ["0.weight", "0.bias", "2.weight", "2.bias"]
 

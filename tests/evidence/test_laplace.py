@@ -141,10 +141,11 @@ def test_every_form_of_data_gives_the_same_evidence():
         torch.testing.assert_close(value, values[0], rtol=1e-11, atol=0)
 
 
-def test_weights_left_out_of_the_prior_are_left_out_of_the_evidence():
+@pytest.mark.parametrize("role", ["point", "hyperparameters"])
+def test_the_evidence_is_that_of_integrated_weights(role):
     network, x = CASES["linear"].make(5)
     y = targets("categorical", 5)
-    prior = covary.Prior(network, exclude="0.*")
+    prior = covary.Prior(network, **{role: "0.*"})
     ours = covary.log_evidence(covary.Model(network, prior=prior), (x, y), "full")
     head = nn.Sequential(network[2])
     features = network[:2](x).detach()

@@ -51,6 +51,18 @@ def test_baselines_start_from_the_same_weights(tmp_path):
     assert learned.record.test.nll != pytest.approx(float(nll), rel=1e-6), "it averages over copies"
 
 
+def test_roles_are_those_of_the_settings(tmp_path):
+    settings = config(tmp_path, baselines=("plain", "augerino"), point=("*.bias",))
+    task = prepared(settings)
+    roles = learn(settings, task).record.roles
+    assert all(name.endswith(".bias") for name in roles["point"])
+    assert not any(name.endswith(".bias") for name in roles["integrated"])
+    for name in settings.baselines:
+        run_baseline(name, settings, task)
+    with pytest.raises(CovaryError, match=r"pattern of point that matches a parameter, got '9\.bias'"):
+        learn(settings.replace(point=["9.bias"]), task)
+
+
 def test_plain_has_no_widths_and_fixed_keeps_its_own(tmp_path):
     settings = config(tmp_path, baselines=("plain", "fixed"), fixed_widths={"rotation": 1.5})
     task = prepared(settings)

@@ -50,6 +50,20 @@ def named_hyperparameters(network, likelihood, prior) -> dict[str, nn.Parameter]
     } | {f"likelihood.{name}": p for name, p in likelihood.named_parameters()}
 
 
+@pytest.mark.parametrize("gradient_of", [direct, two_pass])
+def test_point_weights_are_constants_of_the_evidence(gradient_of):
+    """The gradient is that of the network whose point weights are frozen, and has no entry for them."""
+    network, likelihood, _, data = model()
+    points = covary.Model(network, likelihood, covary.Prior(network, precision=0.7, point="network.first.*"))
+    found = gradient_of(points, data)
+    network.network.first.requires_grad_(False)
+    expected = gradient_of(covary.Model(network, likelihood, covary.Prior(network, precision=0.7)), data)
+    assert list(found) == list(expected)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-10, atol=1e-12, msg=name)
+    torch.testing.assert_close(found.terms.log_evidence, expected.terms.log_evidence, rtol=1e-12, atol=0)
+
+
 @pytest.mark.parametrize("kind", ["categorical", "gaussian"])
 @pytest.mark.parametrize("probes", ["exact", 2])
 @pytest.mark.parametrize("curvature", ["kron", "kron-traced", "full", "diag"])

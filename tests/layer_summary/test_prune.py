@@ -90,12 +90,21 @@ def test_what_remains_keeps_its_precisions(structure):
         torch.testing.assert_close(shift.expand(old[name].shape), old[name])
 
 
-def test_excluded_tensors_stay_excluded():
+@pytest.mark.parametrize("role", ["point", "hyperparameters"])
+def test_tensors_keep_their_role(role):
     network = with_inactive_path()
-    prior = Prior(network, precision={**OFF, "*": 1.0}, exclude=("0.paths.fc.bias", "*.read.bias"))
+    patterns = {role: ("0.paths.fc.bias", "*.read.bias")}
+    prior = (
+        Prior(network, precision={"*.read.bias": 3.0, **OFF, "*": 1.0}, **patterns)
+        if role == "point"
+        else Prior(network, precision={**OFF, "*": 1.0}, **patterns)
+    )
     found = pruned(network, prior)
-    assert found.removed == ("0.fc",), "the excluded bias is zero"
-    assert "2.paths.f-fc.read.bias" not in found.model.prior.names
+    assert found.removed == ("0.fc",), "the bias without a number is zero"
+    roles = found.model.roles
+    assert roles["2.paths.f-fc.read.bias"] == role.removesuffix("s")
+    if role == "point":
+        assert float(found.model.prior.trained_shifts()["2.paths.f-fc.read.bias"]) == 3.0
 
 
 def freeze(path: nn.Module) -> tuple[str, ...]:
@@ -115,8 +124,8 @@ def wake_bias(path: nn.Module) -> tuple[str, ...]:
 )
 def test_a_path_with_a_live_tensor_that_the_prior_leaves_out_stays(leave_out, patterns):
     network = with_inactive_path()
-    exclude = leave_out(network[0].paths["fc"])
-    found = pruned(network, Prior(network, precision={**patterns, "*": 1.0}, exclude=exclude))
+    point = leave_out(network[0].paths["fc"])
+    found = pruned(network, Prior(network, precision={**patterns, "*": 1.0}, point=point))
     assert found.removed == ()
     assert found.max_change == 0
 

@@ -217,9 +217,9 @@ def test_last_layer_needs_no_rule_for_the_layers_before():
         check_outputs(Laplace(network, data, subset="last_layer"), x)
 
 
-def test_last_layer_respects_what_the_prior_excludes():
+def test_last_layer_is_one_of_integrated_weights():
     network, x = CASES["linear"].make(5)
-    prior = covary.Prior(network, exclude="2.*")
+    prior = covary.Prior(network, point="2.*")
     laplace = Laplace(covary.Model(network, prior=prior), (x, targets("categorical", 5)), subset="last_layer")
     assert list(laplace.mean) == ["0.weight", "0.bias"]
     check_outputs(laplace, x)

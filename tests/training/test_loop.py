@@ -244,12 +244,67 @@ def test_images_of_sorted_data_are_shown_from_all_classes(generator):
 )
 def test_coverage_is_that_of_the_evaluated_evidence_and_of_the_weights_in_it(settings, structures):
     network = averaged()
-    prior = covary.Prior(network, exclude=["network.1.bias"])
+    prior = covary.Prior(network, point=["network.1.bias"])
     run = covary.fit(
         covary.Model(network, prior=prior), points(), QUICK.replace(hyper={"probes": "exact"}, **settings), callbacks=()
     )
     assert [row.structure for row in run.record.coverage] == structures
     assert [row.name for row in run.record.coverage] == list(prior.weights(network))
+
+
+def gated() -> torch.nn.Sequential:
+    """A network with a scale that has a role, and no curvature rule."""
+    network = covary.networks.mlp(2, 5, 2, generator=torch.Generator().manual_seed(0))
+    return torch.nn.Sequential(network, torch.nn.PReLU(), torch.nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("role", ["point", "hyperparameters"])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_parameter_is_trained_by_its_role(role, scaled, tmp_path):
+    """A point weight moves in every epoch, a hyperparameter from the first hyper step on."""
+    network = gated()
+    prior = covary.Prior(network, **{role: "1.weight"})
+    moves = []
+    config = QUICK.replace(
+        weights={"relative_lr": 0.15, "max_grad_norm": 1.0, "prior_scaled_lr": True} if scaled else {}
+    )
+    run = covary.fit(
+        covary.Model(network, prior=prior),
+        points(),
+        config,
+        callbacks=[lambda _: moves.append(float(network[1].weight))],
+    )
+    changes = [a != b for a, b in zip([0.25, *moves], moves, strict=False)]
+    assert changes == ([True] * 4 if role == "point" else [False, True, True, True])
+    roles = run.record.roles
+    assert roles[role.removesuffix("s")]["1.weight"] == 1
+    assert list(roles["integrated"]) == list(run.model.weights)
+    assert ("1 point" if role == "point" else "hyperparameter") in str(run)
+    loaded = covary.load(run.save(tmp_path), gated)
+    assert loaded.model.roles == run.model.roles
+    assert all(torch.equal(a, b) for a, b in zip(everything(loaded).values(), everything(run).values(), strict=True))
+
+
+def test_a_fit_with_point_weights_resumes_bit_for_bit(tmp_path):
+    def model() -> covary.Model:
+        network = averaged()
+        return covary.Model(network, prior=covary.Prior(network, precision=3.0, point="*.bias"))
+
+    whole = covary.fit(model(), points(), QUICK, callbacks=())
+
+    def stop(epoch):
+        if epoch.epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        covary.fit(model(), points(), QUICK, checkpoints=covary.Checkpoints(tmp_path, 1), callbacks=[stop])
+    resumed = covary.fit(
+        model(), points(), QUICK, checkpoints=covary.Checkpoints(tmp_path, 1, resume=True), callbacks=()
+    )
+    assert all(torch.equal(a, b) for a, b in zip(everything(whole).values(), everything(resumed).values(), strict=True))
+    checkpoints = covary.Checkpoints(tmp_path, 1, resume=True)
+    with pytest.raises(StructureError, match="holds a run with"):
+        covary.fit(averaged(), points(), QUICK, checkpoints=checkpoints, callbacks=())
 
 
 def test_a_loader_that_shuffles_pairs_is_refused_and_one_with_identities_is_not():

@@ -100,7 +100,7 @@ def test_the_wrappers_around_a_network_of_the_users_own_are_made_again(tmp_path)
 def test_likelihood_and_prior_are_loaded(tmp_path, likelihood, structure):
     network = own_network()
     x, _ = points()
-    prior = covary.Prior(network, structure, 2.0, exclude="0.bias" if structure == "scalar" else ())
+    prior = covary.Prior(network, structure, 2.0, point="0.bias" if structure == "scalar" else ())
     prior.requires_grad_(structure == "scalar")
     run = fitted(network, (x, x), likelihood, prior)
     loaded = covary.load(run.save(tmp_path), own_network)

@@ -35,6 +35,34 @@ def test_weight_step_descends_minus_the_log_joint_per_datum(state):
     assert (state.step, state.num_seen) == (1, 8)
 
 
+def test_point_weights_descend_minus_the_log_joint_too(state):
+    """Their log-density has the fixed precision, and their gradient is that of the whole objective at once."""
+    prior = covary.Prior(state.network, precision={"network.1.*": 5.0, "*": 2.0}, point="network.1.*")
+    state = initial_state(state.network, state.likelihood, prior, QUICK)
+    x, y = points()
+    index, seed = torch.arange(8), seed_for(QUICK.seed, WEIGHTS, 0)
+    weights = dict(state.network.network.named_parameters(prefix="network"))
+    log_likelihood = state.likelihood.log_prob(state.network(x[:8], index, seed=seed), y[:8])
+    precisions = {name: 5.0 if name.startswith("network.1.") else 2.0 for name in weights}
+    penalty = sum(precisions[name] * weight.square().sum() / 2 for name, weight in weights.items())
+    expected = torch.autograd.grad(penalty / 24 - log_likelihood / 8, list(weights.values()))
+    before = {name: weight.detach().clone() for name, weight in weights.items()}
+    weight_step(state, IndexedBatch(x[:8], y[:8], index), 8, 24, QUICK)
+    for (name, weight), gradient in zip(weights.items(), expected, strict=True):
+        torch.testing.assert_close(weight.grad, gradient, rtol=1e-10, atol=1e-12, msg=name)
+        assert not torch.equal(weight, before[name])
+
+
+def test_hyper_steps_leave_point_weights(state):
+    prior = covary.Prior(state.network, point="network.1.bias")
+    state = initial_state(state.network, state.likelihood, prior, QUICK)
+    assert set(state.hyperparameters()) == {"augment.raw_widths", "prior.log_precision"}
+    before = {name: weight.detach().clone() for name, weight in state.model.trained_weights.items()}
+    state.epoch = 2
+    hyper_step(state, as_batches(points(), 8), QUICK)
+    assert all(torch.equal(before[name], weight) for name, weight in state.model.trained_weights.items())
+
+
 def test_a_long_gradient_is_shortened_and_keeps_its_direction(state):
     x, y = points(8)
     batch = IndexedBatch(x, y, torch.arange(8))

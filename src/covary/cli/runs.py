@@ -34,7 +34,9 @@ VARIANT_NAMES = (
 )
 VARIANT, ALPHA = "f-fc+conv", 4
 LONGEST_CONFIG = 1_000_000  # bytes; /dev/zero never ends
-RECORDED = ("title", "symmetries", "layers", "pruned", "evidence", "test", "baselines", "true_widths", "seconds")
+RECORDED = (
+    *("title", "symmetries", "layers", "pruned", "evidence", "test", "baselines", "true_widths", "roles", "seconds"),
+)
 
 
 def _option(
@@ -295,6 +297,7 @@ def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
         (True, tables.evidence_table(run)),
         (run.test, tables.metrics_table(run)),
         (run.pruned, tables.pruning_table(run)),
+        (run.roles.get("point"), tables.roles_table(run)),
     ]
     show(*(table for exists, table in shown if exists))
     echo(f"The report is in {out / 'report.html'}.")

@@ -36,6 +36,8 @@ class ExperimentConfig(Settings):
         train_augment: What weight updates see besides, and the evidence does not: "none" or "flips+shifts".
         num_samples: S, the augmentation samples of each image, in weight steps and in the test.
         prior: "scalar", "layerwise" or "diagonal".
+        point: Patterns of parameters that are trained with a weight decay and not integrated, such as "*.bias".
+        hyperparameters: Patterns of parameters that the evidence trains, beside those of the augmentation.
         relaxation: The size that each weight tensor of a relaxed layer's paths starts with, but for its strict one, in
             units of its usual size; below 1 the priors start as narrow, and the evidence may widen them. 1 starts all
             alike.
@@ -64,6 +66,8 @@ class ExperimentConfig(Settings):
     train_augment: TrainAugment = "none"
     num_samples: DataCount = 8
     prior: Literal["scalar", "layerwise", "diagonal"] = "layerwise"
+    point: tuple[str, ...] = ()
+    hyperparameters: tuple[str, ...] = ()
     relaxation: Annotated[float, real("above 0 and at most 1", lambda value: 0 < value <= 1)] = 1.0
     baselines: tuple[BaselineName, ...] = ()
     fixed_widths: dict[str, float] = field(default_factory=dict)

@@ -222,6 +222,8 @@ def _converted(value: Any, kind: Any) -> Any:
         return next((_converted(value, member) for member in inner if _fits(value, member)), value)
     if origin is typing.Annotated:
         return _converted(value, inner[0])
+    if origin is tuple and inner[0] is str and isinstance(value, str):  # as --set has it
+        return tuple(part.strip() for part in value.split(",") if part.strip())
     if origin is tuple and isinstance(value, list):
         return tuple(value)
     if origin is dict and isinstance(value, Mapping):

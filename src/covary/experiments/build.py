@@ -1,6 +1,6 @@
 """The pieces of an experiment: data with a known symmetry, networks that learn it, and baselines."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -146,7 +146,8 @@ def _fixed(config: ExperimentConfig, task: Task) -> Start:
 def _augerino(config: ExperimentConfig, task: Task) -> Start:
     """Joint descent on loss minus a reward for width, with a fixed weight decay; it has no evidence to report."""
     network = model(config, task)
-    prior = Prior(network, "scalar", AUGERINO_DECAY * len(task.dataset.x_train)).requires_grad_(False)
+    decay = AUGERINO_DECAY * len(task.dataset.x_train)
+    prior = Prior(network, "scalar", decay, point=config.point).requires_grad_(False)
     joint = config.fit.replace(hyper={"augment_lr": AUGERINO_RATE, "augment_lr_min": AUGERINO_RATE})
     return (
         network,
@@ -160,8 +161,8 @@ def _augerino(config: ExperimentConfig, task: Task) -> Start:
 def _map(config: ExperimentConfig, task: Task) -> Start:
     """No augmentation, precisions fixed at 1 (a weight decay of 1/N): the evidence is evaluated, never followed."""
     network = _network(config, task)
-    prior = Prior(network, config.prior).requires_grad_(False)
-    for parameter in hyperparameters_of(network, prior.weights(network)).values():
+    prior = prior_of(config, network).requires_grad_(False)
+    for parameter in hyperparameters_of(network, Model(network, prior=prior).trained_weights).values():
         parameter.requires_grad_(False)
     return (
         network,
@@ -186,17 +187,22 @@ _BASELINES: dict[str, Callable[[ExperimentConfig, Task], Start]] = {
 }
 
 
+def prior_of(config: ExperimentConfig, network: nn.Module, precision: float | Mapping[str, float] = 1.0) -> Prior:
+    """The prior of the settings: its structure, and the role of each parameter."""
+    return Prior(network, config.prior, precision, point=config.point, hyperparameters=config.hyperparameters)
+
+
 def _prior(config: ExperimentConfig, network: nn.Module) -> Prior:
     """The prior as it starts; with a relaxation below 1 the network is made to start as its equivariant paths."""
     if config.relaxation == 1:
-        return Prior(network, config.prior)
+        return prior_of(config, network)
     precisions = initialize_equivariant(network, config.relaxation)
     if not precisions:
         raise StructureError(
             f"relaxation={config.relaxation} lets layers start as one of their paths; no layer of '{config.network}' "
             "has two. Leave it at 1, or name a sum such as relaxed:f-fc+conv:4."
         )
-    return Prior(network, config.prior, precisions | {"*": 1.0})
+    return prior_of(config, network, precisions | {"*": 1.0})
 
 
 def _fitted(name: str, start: Start, config: ExperimentConfig, task: Task, session: Session) -> Run:

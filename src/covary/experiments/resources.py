@@ -3,7 +3,7 @@
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -26,11 +26,11 @@ from ..likelihoods import Categorical
 from ..networks import Averaged
 from ..networks.images import require_images
 from ..networks.named import outline
-from ..priors import Prior, weights_of
+from ..priors import weights_of
 from ..training.schedule import num_hyper_epochs
 from ..training.state import initial_state
 from ..training.steps import block_size, evaluate, hyper_step, weight_step
-from .build import Task, model
+from .build import Task, model, prior_of
 
 PROBE_DATA = 100
 COPIES = 5  # of all weights: themselves, gradients, both of the optimizer's moments, the best state
@@ -146,7 +146,8 @@ def _estimate(config: ExperimentConfig, task: Task) -> ResourceEstimate:
     size, settings, num_samples = x.element_size(), config.fit, config.num_samples if averaged else 1
     # the sizes of factors do not depend on the number of copies, and one is enough to see them
     single = network.with_samples(1) if isinstance(network, Averaged) else network
-    factors = _factors(single, x[:1], settings.curvature)
+    weights = prior_of(config, single).weights(single)
+    factors = _factors(single, weights, x[:1], settings.curvature)
     num_params = sum(weight.numel() for weight in weights_of(network).values())
     # the copies in one pass: of a weight step's batch, or of a part of a pass over the curvature
     copies = min(len(x) * num_samples, max(settings.weights.batch_size * num_samples, ROWS_AT_ONCE))
@@ -157,12 +158,12 @@ def _estimate(config: ExperimentConfig, task: Task) -> ResourceEstimate:
     # forward keeps an activation, backward makes a gradient of it, the warp keeps its grid of two coordinates
     per_copy = 2 * _activations(inner, x[:1]) + (4 if averaged else 1) * x[0].numel()
     # patches are those of the mean over a datum's copies
-    patches = math.ceil(copies / num_samples) * _patches(single, x[:1], settings.curvature)
+    patches = math.ceil(copies / num_samples) * _patches(single, weights, x[:1], settings.curvature)
     parts = {
         "data_bytes": 2 * (x.numel() + task.dataset.x_test.numel()) * size,
         "weight_bytes": COPIES * num_params * size,
         "factor_bytes": 3 * sum(factor["bytes"] for factor in factors),
-        "kernel_bytes": size * _kernels(len(weights_of(network)), len(x), settings),
+        "kernel_bytes": size * _kernels(len(weights), len(x), settings),
         "activation_bytes": (copies * per_copy + patches) * size,
     }
     return ResourceEstimate(
@@ -177,9 +178,11 @@ def _estimate(config: ExperimentConfig, task: Task) -> ResourceEstimate:
 
 
 @torch.no_grad()
-def _factors(network: nn.Module, x: torch.Tensor, curvature: str) -> list[dict[str, Any]]:
+def _factors(
+    network: nn.Module, weights: Mapping[str, nn.Parameter], x: torch.Tensor, curvature: str
+) -> list[dict[str, Any]]:
     """The sizes of all blocks; those of Kronecker products as one datum's pass shows them."""
-    rows, weights = coverage(network).rows, weights_of(network)
+    rows = coverage(network, weights).rows
     if curvature == "full":
         whole = sum(weight.numel() for weight in weights.values())
         return [_factor("all weights", "full", 1, [whole], x.element_size())]
@@ -200,7 +203,7 @@ def _factors(network: nn.Module, x: torch.Tensor, curvature: str) -> list[dict[s
 
 
 @torch.no_grad()
-def _patches(network: nn.Module, x: torch.Tensor, curvature: str) -> int:
+def _patches(network: nn.Module, weights: Mapping[str, nn.Parameter], x: torch.Tensor, curvature: str) -> int:
     """The most numbers that the inputs of one weight are unfolded into for one datum; 0 where none need be.
 
     Partial traces weigh each patch by its gradient, so they need all patches twice; KFAC's sum over patches of a
@@ -208,7 +211,7 @@ def _patches(network: nn.Module, x: torch.Tensor, curvature: str) -> int:
     """
     if curvature not in KRON:
         return 0
-    found = capture(network, x, weights_of(network)).factors.values()
+    found = capture(network, x, weights).factors.values()
     outer = [call.factors for calls in found for call in calls if isinstance(call.factors, OuterFactors)]
     traced = curvature == "kron-traced"
     unfolded = [
@@ -256,7 +259,7 @@ def _probe(config: ExperimentConfig, task: Task) -> tuple[float, float, float]:
     """
     network = model(config, task)
     settings = config.fit.replace(hyper={"num_data": None})
-    state = initial_state(network, Categorical(), Prior(network, config.prior), settings)
+    state = initial_state(network, Categorical(), prior_of(config, network), settings)
     x, y = task.dataset.x_train, task.dataset.y_train
     num_data, few = len(x), min(PROBE_DATA, len(x))
     half = max(few // 2, 1)

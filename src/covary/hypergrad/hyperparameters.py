@@ -29,7 +29,7 @@ class HyperGradient(dict[str, Tensor]):
 
 def model_hyperparameters(model: Model) -> dict[str, nn.Parameter]:
     """What the curvature depends on: hyperparameters of the network, and of the likelihood as `likelihood.NAME`."""
-    own = hyperparameters_of(model.network, model.weights)
+    own = hyperparameters_of(model.network, model.trained_weights)
     learned = {f"likelihood.{n}": p for n, p in model.likelihood.named_parameters() if p.requires_grad}
     return own | learned
 

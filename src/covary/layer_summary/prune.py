@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from ..evidence.terms import evidence_terms
 from ..layers import Relaxed, SparseDense
 from ..layers.sparse import stationary
 from ..models import Model, as_model
-from ..priors import Prior, weights_of
+from ..priors import Prior, matching_patterns
 from ..records import Pruning, read_run
 from ..records.checksums import read_checked
 from .summary import THRESHOLD, check_threshold, largest, layer_statistics, path_summaries, relaxed_layers
@@ -178,9 +177,11 @@ def _stationary_precisions(
 
 def _carried(prior: Prior, network: nn.Module, precisions: Mapping[str, Tensor]) -> Prior:
     """The prior of the simpler network, with the precisions of the tensors by name."""
-    exclude = [pattern for pattern in prior.exclude if any(fnmatchcase(name, pattern) for name in weights_of(network))]
     structure = "diagonal" if prior.structure == "diagonal" else "layerwise"
-    carried = Prior(network, structure, exclude=exclude)
+    patterns, fixed = matching_patterns(prior, network), prior.trained_shifts()
+    carried = Prior(network, structure, point=patterns["point"], hyperparameters=patterns["hyperparameters"])
+    if carried.point_precision is not None:
+        carried.point_precision.copy_(torch.stack([fixed[name] for name in carried.point_names]))
     weights = carried.weights(network)
     numbers = {name: weights[name].numel() if structure == "diagonal" else 1 for name in carried.names}
     carried.log_precision.copy_(torch.cat([precisions[n].log().expand(number) for n, number in numbers.items()]))

@@ -121,7 +121,8 @@ def path_summaries(
 ) -> dict[str, tuple[LayerPath, ...]]:
     """The paths of each layer, by the layer's name.
 
-    A tensor that the prior does not cover, frozen or excluded, has no number; its path is active unless it is zero.
+    A tensor that is not integrated (frozen, a point weight, a hyperparameter) has no number; its path is active unless
+    it is zero.
     Where the data determine nothing of a layer (all γ are 0), no path is inactive.
 
     Arguments:

@@ -137,7 +137,7 @@ class FixedFrame(nn.Module):
 def initialize_equivariant(network: nn.Module, relaxation: float) -> dict[str, float]:
     r"""Scale relaxed layers to start as their equivariant paths; return initial precisions for a `Prior`, by patterns.
 
-    The network is changed in place, so call this once. Leave out the patterns of weights that the prior excludes.
+    The network is changed in place, so call this once. Leave out the patterns of weights that are hyperparameters.
 
     The last path of a layer, the most equivariant one, is scaled by :math:`k^{1/2}`, the inverse of the factor of
     `Relaxed` for k paths, so that alone it keeps the variance of its inputs. A tensor of any other path with root mean

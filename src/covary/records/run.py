@@ -303,6 +303,8 @@ class RunRecord:
         class_names: The names of the classes, if they are known.
         pruned: The result of pruning, where that was asked for.
         model: How network, likelihood and prior are made, as plain data that `covary.load` reads.
+        roles: The number of entries of each parameter, by role and name: "integrated", "point", "hyperparameter" and
+            "frozen".
         files: The SHA-256 of each other file of the run, by name.
 
     Example:
@@ -330,4 +332,5 @@ class RunRecord:
     class_names: list[str] = field(default_factory=list)
     pruned: Pruning | None = None
     model: dict[str, Any] = field(default_factory=dict)
+    roles: dict[str, dict[str, int]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)

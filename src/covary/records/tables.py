@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from . import RunRecord
-from .words import layer_names, path_precision, plain_name, strength
+from .words import ROLES, layer_names, path_precision, plain_name, strength
 
 ABSENT = "–"
 Rows = tuple[list[str], list[list[str]]]  # heads, where ">" means that the column is aligned to the right, and cells
@@ -12,7 +12,7 @@ Rows = tuple[list[str], list[list[str]]]  # heads, where ">" means that the colu
 def run_text(run: RunRecord) -> str:
     """What was learned as plain text, for `print`: tables of transforms and layers, evidence and test metrics."""
     tables = [(run.symmetries, symmetry_rows), (run.layers, layer_rows)]
-    numbers = [line for line in (_evidence(run), _test(run)) if line]
+    numbers = [line for line in (_evidence(run), _test(run), _roles(run)) if line]
     return "\n\n".join([*(text_table(*rows(run)) for there, rows in tables if there), "\n".join(numbers)]).strip()
 
 
@@ -36,6 +36,16 @@ def symmetry_rows(run: RunRecord) -> Rows:
         for s in run.symmetries
     ]
     return ["transform", ">width", "unit", "meaning", "amount", *([">true"] if run.true_widths else [])], rows
+
+
+def role_rows(run: RunRecord) -> Rows:
+    """The roles of parameters: how many tensors and entries have each, and how these are trained."""
+    rows = [
+        [role, str(len(run.roles[role])), f"{sum(run.roles[role].values()):,}", said]
+        for role, said in ROLES.items()
+        if run.roles.get(role)
+    ]
+    return ["role", ">tensors", ">entries", "training"], rows
 
 
 def layer_rows(run: RunRecord) -> Rows:
@@ -72,6 +82,11 @@ def _evidence(run: RunRecord) -> str:
         f"log-likelihood {found.log_likelihood:.1f}, log-prior {found.log_prior:.1f}, log-volume {found.log_volume:.1f}"
     )
     return f"log evidence {found.log_evidence:.1f} nats of {found.num_data:,} data ({terms})"
+
+
+def _roles(run: RunRecord) -> str:
+    counts = [f"{entries} {role}" for role, _, entries, _ in role_rows(run)[1]]
+    return f"parameters: {', '.join(counts)}" if counts else ""
 
 
 def _test(run: RunRecord) -> str:

@@ -31,6 +31,13 @@ TYPES = {
     "s-fc": "fully connected (sparse)",
     "gconv": "convolutional over the group",
 }
+# Role of parameters -> how they are trained.
+ROLES = {
+    "integrated": "trained on the log joint, integrated in the evidence: prior and curvature",
+    "point": "trained on the log joint with a fixed weight decay, held fixed in the evidence",
+    "hyperparameter": "trained on the evidence",
+    "frozen": "not trained",
+}
 NOMINAL = (28, 28)
 GROUPS = ("weights", "hyper", "evaluation")  # of the settings of training
 NAMES = {

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from .._files import write_text
 from ..records import Metrics, RunRecord
 from ..records.checksums import sealed_page
+from ..records.tables import role_rows
 from ..records.words import OFF, THRESHOLD, flat_settings, layer_names, path_precision, plain_name, strength, summary
 from .curves import burn_in, evidence_figure, precisions_figure, trajectories_figure
 from .figures import architecture_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
@@ -81,6 +82,7 @@ def page(run: RunRecord) -> str:
         settings=flat_settings(run.config),
         terms=_terms(run),
         tested=_tested(run),
+        roles=role_rows(run)[1],
         layers=list(zip(layer_names(run), run.layers, strict=True)),
     )
 

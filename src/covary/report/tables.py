@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..records import Metrics, RunRecord
-from ..records.tables import ABSENT, layer_rows, symmetry_rows
+from ..records.tables import ABSENT, layer_rows, role_rows, symmetry_rows
 
 # Settings that determine the data of a run: evidences of different data cannot be compared.
 DATA_SETTINGS = ("data", "num_train", "symmetrize", "task")
@@ -22,6 +22,11 @@ def symmetries_table(run: RunRecord) -> Table:
 def layers_table(run: RunRecord) -> Table:
     """The relaxed layers: a row per path, the learned one marked, with the layer's errors in its first row."""
     return _table(*layer_rows(run))
+
+
+def roles_table(run: RunRecord) -> Table:
+    """The roles of parameters: how many have each."""
+    return _table(*role_rows(run))
 
 
 def pruning_table(run: RunRecord) -> Table:

@@ -243,6 +243,7 @@ def _fingerprint(state: FitState, data: Contents, config: FitConfig) -> dict[str
     roles = {
         "num_samples": getattr(state.network, "num_samples", 1),
         "weights": list(state.model.weights),
+        "point": list(state.prior.point_names),
         "hyperparameters": list(state.hyperparameters()),
         "evaluation_modules": list(state.evaluation_modules),
     }

@@ -20,6 +20,7 @@ from ..distributed import own_part
 from ..evidence import parametrization_of
 from ..layer_summary import summarize_layers
 from ..likelihoods import Likelihood
+from ..models import Model
 from ..posterior import ece
 from ..priors import Prior, mean_precisions
 from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry
@@ -76,6 +77,7 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         seconds=seconds,
         notes=[*_notes(state, config), *problems],
         model=model_recipe(state.model) | {"evaluation_modules": list(state.evaluation_modules)},
+        roles=_roles(state.model),
     )
 
 
@@ -167,11 +169,21 @@ def _symmetries(network: nn.Module, shape: tuple[int, ...]) -> list[Symmetry]:
     ]
 
 
+def _roles(model: Model) -> dict[str, dict[str, int]]:
+    """The number of entries of each parameter, by role and name."""
+    counts = {name: parameter.numel() for name, parameter in model.parameters().items()}
+    found: dict[str, dict[str, int]] = {}
+    for name, role in model.roles.items():
+        found.setdefault(role, {})[name] = counts[name]
+    return found
+
+
 def _precisions(prior: Prior) -> dict[str, float]:
     """The precision of each group; of a group with many, their geometric mean."""
     if prior.structure != "diagonal":
         return dict(zip(prior.groups, prior.precision.tolist(), strict=True))
-    return mean_precisions(prior)
+    means = mean_precisions(prior)
+    return {name: means[name] for name in prior.names}
 
 
 def _correlation(network: nn.Module) -> list[list[float]] | None:

@@ -22,7 +22,7 @@ from ..layer_summary.prune import PRUNED, load_pruned
 from ..likelihoods import Bernoulli, Categorical, Likelihood
 from ..models import Model, as_model
 from ..posterior import Laplace
-from ..priors import Prior
+from ..priors import Prior, matching_patterns
 from ..records import Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry, read_run, write_run
 from ..records.checksums import checksums
 from ..records.tables import run_text
@@ -296,7 +296,10 @@ def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module
     if path.name == PRUNED:
         simple = load_pruned(model.network, place)
         precisions = {} if record.pruned is None else record.pruned.precisions
-        model = Model(simple, model.likelihood, Prior(simple, precision=precisions | {"*": 1.0}))
+        point, hyperparameters = matching_patterns(model.prior, simple).values()
+        precisions = precisions | {"*": 1.0}
+        prior = Prior(simple, precision=precisions, point=point, hyperparameters=hyperparameters)
+        model = Model(simple, model.likelihood, prior)
     return Run(model, replace(record, files={}))  # those are of the folder, not of the run
 
 

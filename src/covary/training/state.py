@@ -110,7 +110,7 @@ def _tensors(state: FitState) -> dict[str, Tensor]:
 
 
 def _weight_optimizer(model: Model, config: FitConfig) -> Optimizer:
-    weights = list(model.weights.values())
+    weights = list(model.trained_weights.values())
     rates = [first_rate(weight, config) for weight in weights]
     groups = [
         {

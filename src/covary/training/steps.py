@@ -51,12 +51,12 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
         config: The settings.
     """
     model, seed = state.model, seed_for(config.seed, WEIGHTS, state.epoch)
-    weights = model.weights
+    weights = model.trained_weights
     joint = augerino_parameters(state.network) if config.hyper.estimator == "augerino" else {}
     with _own_noise(fold(fold(seed, state.step), place()[0]), batch.x.device):
         log_likelihood, gradients_of = _likelihood_gradients(model, batch, {**weights, **joint}, seed)
     means = {name: all_sum(entry) / batch_size for name, entry in gradients_of.items()}
-    shifts = state.prior.shifts()
+    shifts = state.prior.trained_shifts()
     for name, weight in weights.items():
         pull = (shifts[name] * weight.flatten()).reshape(weight.shape).detach()
         weight.grad = pull / num_data - means[name]  # of minus the log joint: optimizers descend

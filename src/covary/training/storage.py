@@ -37,7 +37,8 @@ def model_recipe(model: Model) -> dict[str, Any]:
     return {
         "network": recipe_of(model.network),
         "likelihood": kinds.get(type(model.likelihood), "custom"),
-        "prior": {"structure": _plain(model.prior.structure), "exclude": list(model.prior.exclude)},
+        "prior": {"structure": _plain(model.prior.structure)}
+        | {role: list(patterns) for role, patterns in model.prior.patterns.items()},
         "fixed": [
             f"{place}/{name}"
             for place, module in modules.items()
@@ -121,7 +122,7 @@ def _likelihood(kind: str, given: nn.Module | Model | None) -> Likelihood:
 
 
 def _prior(recipe: Mapping[str, Any], network: nn.Module) -> Prior:
-    return Prior(network, recipe["structure"], exclude=recipe["exclude"])
+    return Prior(network, recipe["structure"], point=recipe["point"], hyperparameters=recipe["hyperparameters"])
 
 
 def _plain(structure: Any) -> Any:

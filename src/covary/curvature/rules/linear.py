@@ -18,7 +18,8 @@ def embedding(module: nn.Embedding, inputs: Int[Tensor, "N S *tokens"]) -> dict[
     if module.max_norm is not None or module.scale_grad_by_freq:
         raise UnsupportedLayerError(
             "Expected nn.Embedding without max_norm and scale_grad_by_freq, with which its gradient is not the "
-            "derivative. Build the embedding without these options, or exclude its weight from the prior."
+            "derivative. Build the embedding without these options, or make its weight a point weight, "
+            "Prior(network, point=...)."
         )
     index = inputs.reshape(*inputs.shape[:2], -1)
     if module.padding_idx is not None:

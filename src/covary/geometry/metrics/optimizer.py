@@ -72,8 +72,8 @@ def checked_metric(metric: NamedMetric, weights: Weights) -> dict[str, Tensor]:
     for name, weight in weights.items():
         if name not in metric:
             raise StructureError(
-                f"Expected a metric for every weight ({', '.join(weights)}), got none for '{name}'. Add it, or exclude "
-                "the weight from the prior."
+                f"Expected a metric for every weight ({', '.join(weights)}), got none for '{name}'. Add it, or make "
+                f"it a point weight, Prior(network, point='{name}')."
             )
         entries = metric[name].to(weight)
         if entries.ndim > 0 and entries.numel() != weight.numel():
@@ -84,7 +84,7 @@ def checked_metric(metric: NamedMetric, weights: Weights) -> dict[str, Tensor]:
         if not bool((entries.isfinite() & (entries > 0)).all()):
             raise NotPositiveDefiniteError(
                 f"Expected a finite metric above 0 for '{name}', got an entry {entries.min().item():.1e}. Damp it, or "
-                "exclude the weight from the prior."
+                f"make it a point weight, Prior(network, point='{name}')."
             )
         checked[name] = entries.flatten() if entries.ndim > 0 else entries
     return checked

@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, final
 
 from ...config import ExperimentConfig, FitConfig, HyperConfig, WeightConfig, layers_config
-from ...experiments.build import learn, model, prepared, run_baseline
-from ...priors import Prior
+from ...experiments.build import learn, model, prepared, prior_of, run_baseline
 from ...records import Claim, Evidence, Layer, Metrics, Study
 from ...training import versions
 from ..cells import CellSpec, compute_cells, wall_time
@@ -240,7 +239,7 @@ def _name(job: Job) -> str:
 def _trained(job: Job) -> Cell:
     started, config = time.perf_counter(), job.config
     task = prepared(config)
-    num_params = Prior(model(config, task), config.prior).num_params
+    num_params = prior_of(config, model(config, task)).num_params
     evidence: Evidence | None = None
     layers: list[Layer] = []
     if job.method == MAP:

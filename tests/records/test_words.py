@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from covary.records import Symmetry
+from covary.records.settling import with_states
 from covary.records.words import amount, ending, layer_names, meaning, path_precision, short, strength, summary
 from report.runs import SPARSE, bare_run, full_run, layer_path, layers_run, symmetry
 
@@ -92,6 +93,29 @@ def test_summary():
     assert summary(bare_run()) == "This run has no transforms whose width could be learned."
 
 
+def in_states(**states: str) -> str:
+    widths = {"rotation": math.radians(87), "shift_x": 0.3, "shear": 0.01, "scale_x": 0.01}
+    found = [dataclasses.replace(symmetry(name, widths[name]), state=state) for name, state in states.items()]
+    return summary(dataclasses.replace(full_run(), symmetries=found, layers=[]))
+
+
+def test_the_summary_speaks_of_settled_widths_alone():
+    settled, moving = "settled", "still moving"
+    assert in_states(rotation=moving, shear=settled, shift_x=settled, scale_x=settled) == (
+        "The labels ignore horizontal shift by up to ±4.2 pixels (30 % of half the width); every other settled width "
+        "is negligible. Still moving: rotation (now ±87°). Train for more epochs to learn it."
+    )
+    assert in_states(rotation=moving, shift_x=moving, shear=settled) == (
+        "Every settled width is negligible. Still moving: rotation (now ±87°) and horizontal shift (now ±4.2 pixels "
+        "(30 % of half the width)). Train for more epochs to learn them."
+    )
+    assert in_states(rotation=moving) == "Still moving: rotation (now ±87°). Train for more epochs to learn it."
+    assert in_states(rotation="fixed", shear=settled).endswith("is negligible. Fixed: rotation by up to ±87°.")
+    assert in_states(rotation="not learned yet", shift_x="not learned yet") == (
+        "No width was learned: they are as they started, since no hyper step was taken."
+    )
+
+
 def of_layers(*layers: tuple[str, float]) -> str:
     """The summary of layers by their learned path and its share."""
     made = [
@@ -162,5 +186,6 @@ def test_ending():
 def test_widths_that_no_hyper_step_moved_are_not_called_learned():
     run = full_run()
     still = [dataclasses.replace(epoch, evidence=None, widths=run.history[0].widths) for epoch in run.history]
-    assert summary(dataclasses.replace(run, history=still)).startswith("No width was learned")
+    states = with_states(run.symmetries, still, (1, 28, 28))
+    assert summary(dataclasses.replace(run, history=still, symmetries=states)).startswith("No width was learned")
     assert summary(run).startswith("The labels ignore")

@@ -10,7 +10,7 @@ import pytest
 from covary.groups import affine_generators, exponential
 from covary.groups.affine import to_normalized
 from covary.records import Pictures
-from covary.report import comparison_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
+from covary.report import comparison_figure, correlation_figure, flow_figure, page, pictures_figure, widths_figure
 from covary.report.figures import MOST_FLOWS, flow
 from report.drawn import identifiers, number_of, texts
 from report.runs import HOSTILE, SPARSE, eight_widths, evidence, full_run, hostile_run, pictures
@@ -46,6 +46,16 @@ def test_true_widths_are_marked_only_where_known():
     assert marks == [[pytest.approx(math.degrees(1.571))], []]
     assert "◆ true amount" in texts(widths_figure(known))
     assert "◆ true amount" not in texts(widths_figure(unknown))
+
+
+def test_widths_that_have_not_settled_are_hatched():
+    first, *rest = full_run().symmetries
+    run = dataclasses.replace(full_run(), symmetries=[dataclasses.replace(first, state="still moving"), *rest])
+    hatched = [bool(bar.get_hatch()) for panel in widths_figure(run).axes for bar in panel.patches]
+    assert hatched.count(True) == 1
+    assert "hatched where it is not settled" in page(run)
+    assert "<td>still moving</td>" in page(run)
+    assert "hatched where" not in page(full_run())
 
 
 def test_a_negligible_width_looks_like_one():

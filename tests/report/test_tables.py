@@ -33,6 +33,7 @@ def test_symmetries():
         "radians",
         "±87°",
         "clear",
+        "settled",
         "1.57",
     ]
     assert run_text(full_run()).count("negligible") == 4

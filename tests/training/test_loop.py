@@ -16,6 +16,8 @@ from covary.config import FitConfig
 from covary.data.tasks import rotated_arcs
 from covary.errors import DataError, StructureError
 from covary.records import read_run
+from covary.records.settling import with_states
+from covary.records.words import summary
 from covary.training import loop
 from covary.training import run as finished
 from layer_summary.small import noise, relaxed_pair
@@ -35,6 +37,7 @@ def test_fit_returns_the_trained_modules_and_a_record():
     assert [epoch.evaluated is not None for epoch in run.record.history] == [False, True, False, True]
     assert run.evidence.log_evidence == max(e.evaluated.log_evidence for e in run.record.history if e.evaluated)
     assert run.symmetries[0].name == "rotation"
+    assert run.symmetries[0].state == "still moving", "three hyper steps are too few to tell"
     assert run.record.test.num_data == 10
     assert "rotation" in str(run)
 
@@ -70,6 +73,9 @@ def test_rotation_is_learned_where_labels_ignore_it():
         covary.Model(averaged, prior=covary.Prior(averaged, "scalar", 0.3)), (arcs[0], arcs[1]), config, callbacks=()
     )
     assert run.symmetries[0].width == pytest.approx(math.radians(60), rel=0.3)
+    assert run.symmetries[0].state == "settled"
+    growing = with_states(run.symmetries, run.record.history[:70], None)
+    assert growing[0].state == "still moving", "it grew from epoch 50 to 100"
 
 
 def test_a_frozen_augmentation_stays_and_the_prior_is_learned():
@@ -79,6 +85,7 @@ def test_a_frozen_augmentation_stays_and_the_prior_is_learned():
     before = prior.precision.detach().clone()
     run = covary.fit(covary.Model(network, prior=prior), points(), QUICK, callbacks=())
     assert run.symmetries[0].width == pytest.approx(0.3)
+    assert run.symmetries[0].state == "fixed"
     assert not torch.equal(prior.precision, before)
 
 
@@ -319,6 +326,9 @@ def test_a_run_without_a_hyper_step_says_so():
     with pytest.warns(UserWarning, match="No hyper step"):
         run = covary.fit(averaged(), points(), QUICK.replace(epochs=2, hyper={"burn_in": 5}), callbacks=())
     assert "burn_in" in run.record.notes[0]
+    assert [symmetry.state for symmetry in run.symmetries] == ["not learned yet"]
+    assert summary(run.record).startswith("No width was learned")
+    assert "not learned yet" in str(run)
 
 
 def test_choices_that_exclude_each_other_are_refused_before_work():

@@ -14,6 +14,7 @@ class Symmetry:
         width: How far it reaches, at least 0.
         unit: The unit of the width, such as "radians".
         meaning: The same amount for a person, such as "±87° of rotation".
+        state: "settled", "still moving", "not learned yet" or "fixed", as `records.settling` says.
 
     Example:
         >>> from covary.records import Symmetry
@@ -25,6 +26,7 @@ class Symmetry:
     width: float
     unit: str
     meaning: str
+    state: str = "settled"
 
 
 @dataclass(frozen=True)

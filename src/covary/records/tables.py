@@ -29,13 +29,13 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def symmetry_rows(run: RunRecord) -> Rows:
-    """What was learned: name, width, unit, meaning, amount and, where it is known, the true width."""
+    """What was learned: name, width, unit, meaning, amount, state and, where it is known, the true width."""
     shape = run.samples.shape if run.samples is not None else None
     rows = [
-        [plain_name(s.name), f"{s.width:.3g}", s.unit, s.meaning, strength(s, shape), *_true(run, s.name)]
+        [plain_name(s.name), f"{s.width:.3g}", s.unit, s.meaning, strength(s, shape), s.state, *_true(run, s.name)]
         for s in run.symmetries
     ]
-    return ["transform", ">width", "unit", "meaning", "amount", *([">true"] if run.true_widths else [])], rows
+    return ["transform", ">width", "unit", "meaning", "amount", "state", *([">true"] if run.true_widths else [])], rows
 
 
 def role_rows(run: RunRecord) -> Rows:

@@ -16,6 +16,10 @@ THRESHOLD = (
     "slight below one pixel (without images: of a side of 28). A probability is negligible below 5 % and slight "
     "below 10 %, any other amount below 0.05 and 0.1 of its unit."
 )
+SETTLED = (
+    "A width is still moving if fewer than four hyper steps were taken, if it drifted by more than 6 % of its way in "
+    "the second half of them, or if it varied by more than 30 % in the last quarter; small changes do not count."
+)
 OFF = (
     "The share is the path's part of the layer's sum of γ/P, with γ the number of its P parameters that the data "
     "decide. A path is off when no tensor of it, bias or weight, has a share that counts. Errors say how far the "
@@ -39,6 +43,7 @@ ROLES = {
     "frozen": "not trained",
 }
 NOMINAL = (28, 28)
+NEGLIGIBLE, SLIGHT = 0.5, 1.0  # pixels, below which a width is negligible or slight
 GROUPS = ("weights", "hyper", "evaluation")  # of the settings of training
 NAMES = {
     "shift_x": "horizontal shift",
@@ -130,8 +135,8 @@ def _printable(text: str) -> str:
 
 def strength(symmetry: Symmetry, image_shape: Sequence[int] | None = None) -> str:
     """How much a width is: "negligible", "slight" or "clear"."""
-    pixels = _pixels(symmetry, image_shape)
-    return "negligible" if pixels < 0.5 else "slight" if pixels < 1 else "clear"
+    moved = pixels(symmetry, image_shape)
+    return "negligible" if moved < NEGLIGIBLE else "slight" if moved < SLIGHT else "clear"
 
 
 def summary(run: RunRecord) -> str:
@@ -195,22 +200,40 @@ def _numbered(numbers: Sequence[int]) -> str:
 
 
 def _ignored(run: RunRecord) -> str:
-    """The transforms that the labels ignore."""
-    if run.history and all(epoch.evidence is None and epoch.widths == run.history[0].widths for epoch in run.history):
-        return "No width was learned: they are as they started, since no hyper step was taken."
+    """The transforms that the labels ignore, as far as their widths have settled, and those that have not."""
     shape = run.samples.shape if run.samples is not None else None
+    by_state: dict[str, list[Symmetry]] = {}
+    for symmetry in sorted(run.symmetries, key=lambda symmetry: -pixels(symmetry, shape)):
+        by_state.setdefault(symmetry.state, []).append(symmetry)
+    if list(by_state) == ["not learned yet"]:
+        return "No width was learned: they are as they started, since no hyper step was taken."
+    settled, moving = by_state.pop("settled", []), by_state.pop("still moving", [])
+    said = [_settled(settled, shape, alone=not moving)] if settled else []
+    if moving:
+        now = _joined([f"{short(plain_name(s.name), 40)} (now {_meant(s, shape)})" for s in moving])
+        said.append(f"Still moving: {now}. Train for more epochs to learn {'it' if len(moving) == 1 else 'them'}.")
+    for state, others in by_state.items():
+        said.append(f"{state.capitalize()}: {_joined([_phrase(symmetry, shape) for symmetry in others])}.")
+    return " ".join(said)
+
+
+def _settled(symmetries: Sequence[Symmetry], shape: Sequence[int] | None, *, alone: bool) -> str:
+    """What the settled widths say, in the order they are given; alone if no other width is learned."""
     found: dict[str, list[str]] = {"clear": [], "slight": [], "negligible": []}
-    for symmetry in sorted(run.symmetries, key=lambda symmetry: -_pixels(symmetry, shape)):
+    for symmetry in symmetries:
         found[strength(symmetry, shape)].append(_phrase(symmetry, shape))
-    num_left = len(found["negligible"])
-    if num_left == len(run.symmetries):
-        return "The labels ignore none of the transforms: every learned width is negligible."
+    num_left, kind = len(found["negligible"]), "" if alone else "settled "
+    if num_left == len(symmetries):
+        none = "The labels ignore none of the transforms: every learned width is negligible."
+        return none if alone else "Every settled width is negligible."
     ignored = [part for part in (_joined(found["clear"]), _slightly(found["slight"])) if part]
-    rest = {0: "", 1: "; the one other width is negligible"}.get(num_left, "; every other width is negligible")
-    return f"The labels ignore {', and '.join(ignored)}{rest}."
+    rest = {0: "", 1: f"; the one other {kind}width is negligible"}
+    return (
+        f"The labels ignore {', and '.join(ignored)}{rest.get(num_left, f'; every other {kind}width is negligible')}."
+    )
 
 
-def _pixels(symmetry: Symmetry, image_shape: Sequence[int] | None) -> float:
+def pixels(symmetry: Symmetry, image_shape: Sequence[int] | None) -> float:
     """How far the points of an image move on average, in pixels; a tenth of any other unit counts as one."""
     height, width = image_shape[-2:] if image_shape is not None else NOMINAL
     if symmetry.unit == "half-widths":
@@ -227,10 +250,14 @@ def _pixels(symmetry: Symmetry, image_shape: Sequence[int] | None) -> float:
 
 
 def _phrase(symmetry: Symmetry, shape: Sequence[int] | None) -> str:
-    name, said = short(plain_name(symmetry.name), 40), meaning(symmetry.name, symmetry.width, symmetry.unit, shape)
+    name, said = short(plain_name(symmetry.name), 40), _meant(symmetry, shape)
     if symmetry.unit == "probability":
         return f"{name} (in {said})"
     return f"{name} by {said}" if symmetry.unit == "log-scale" else f"{name} by up to {said}"
+
+
+def _meant(symmetry: Symmetry, shape: Sequence[int] | None) -> str:
+    return meaning(symmetry.name, symmetry.width, symmetry.unit, shape)
 
 
 def _joined(phrases: Sequence[str]) -> str:

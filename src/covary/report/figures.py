@@ -26,7 +26,7 @@ LEAST_SHARE = 0.12  # of a bar, for its number to fit inside
 
 
 def widths_figure(run: RunRecord) -> Figure:
-    """Bars of the learned widths, one axis per unit, with the true amounts if they are known.
+    """Bars of the learned widths, one axis per unit, hatched if not settled, with the true amounts if they are known.
 
     Example:
         >>> from covary.records import RunRecord, Symmetry
@@ -71,6 +71,8 @@ def _width_bars(panel: Axes, group: Sequence[Symmetry], run: RunRecord) -> None:
     colors = [PALE if strength(symmetry, shape) == "negligible" else COLORS[0] for symmetry in group]
     for bar, symmetry in zip(panel.barh(places, values, height=0.62, color=colors), group, strict=True):
         bar.set_gid(f"bar-{run.symmetries.index(symmetry)}")
+        if symmetry.state != "settled":
+            bar.set(hatch="////", edgecolor="white", linewidth=0)
     for place, value, true in zip(places, values, known, strict=True):
         panel.text(max(value, true or 0) + 0.04 * reach, place, f"{value:.3g}", va="center", color=INK)
         if true is not None:

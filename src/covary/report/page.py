@@ -13,7 +13,17 @@ from .._files import write_text
 from ..records import Metrics, RunRecord
 from ..records.checksums import sealed_page
 from ..records.tables import role_rows
-from ..records.words import OFF, THRESHOLD, flat_settings, layer_names, path_precision, plain_name, strength, summary
+from ..records.words import (
+    OFF,
+    SETTLED,
+    THRESHOLD,
+    flat_settings,
+    layer_names,
+    path_precision,
+    plain_name,
+    strength,
+    summary,
+)
 from .curves import burn_in, evidence_figure, precisions_figure, trajectories_figure
 from .figures import architecture_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
 from .svg import svg
@@ -76,6 +86,7 @@ def page(run: RunRecord) -> str:
         run=run,
         summary=summary(run),
         threshold=THRESHOLD,
+        settled=SETTLED,
         off=OFF,
         strengths=[strength(symmetry, run.samples.shape if run.samples else None) for symmetry in run.symmetries],
         figures=_figures(run),
@@ -91,7 +102,9 @@ def _figures(run: RunRecord) -> dict[str, Drawing]:
     """The figures that the record has numbers for, by name."""
     drawn: list[Drawing] = []
     if run.symmetries:
-        bars = "Learned widths, one bar per transform" + (", ◆ the true amount" if run.true_widths else "") + "."
+        bars = "Learned widths, one bar per transform" + (", ◆ the true amount" if run.true_widths else "")
+        settled = all(symmetry.state == "settled" for symmetry in run.symmetries)
+        bars += "." if settled else "; hatched where it is not settled."
         drawn.append(_drawing("widths", widths_figure(run), bars))
     if run.layers:
         caption = "The learned architecture, from input to output: the fraction of each path in each layer."

@@ -24,6 +24,7 @@ from ..models import Model
 from ..posterior import ece
 from ..priors import Prior, mean_precisions
 from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry
+from ..records.settling import with_states
 from ..records.words import meaning
 from .pictures import NUM_PICTURES, pictures_of
 from .schedule import EVALUATE, SAMPLES, TEST, seed_for
@@ -64,7 +65,7 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         title="fit",
         config=config.as_dict() | {"parametrization": parametrization_of(state.network)},
         versions=versions(),
-        symmetries=_symmetries(state.network, tuple(first.x.shape[1:])),
+        symmetries=_symmetries(state, tuple(first.x.shape[1:])),
         evidence=None if state.best is None else state.best.evidence,
         test=tested,
         baselines=[],
@@ -157,16 +158,17 @@ def augmentation_of(network: nn.Module) -> Augmentation | None:
     return augment if isinstance(augment, Augmentation) else None
 
 
-def _symmetries(network: nn.Module, shape: tuple[int, ...]) -> list[Symmetry]:
-    augment = augmentation_of(network)
+def _symmetries(state: FitState, shape: tuple[int, ...]) -> list[Symmetry]:
+    augment = augmentation_of(state.network)
     if augment is None:
         return []
     units = getattr(augment, "units", ("",) * len(augment.names))
     image = shape if len(shape) == 3 else None
-    return [
+    found = [
         Symmetry(name, width, unit, meaning(name, width, unit, image))
         for name, width, unit in zip(augment.names, augment.widths.tolist(), units, strict=True)
     ]
+    return with_states(found, state.history, image)
 
 
 def _roles(model: Model) -> dict[str, dict[str, int]]:

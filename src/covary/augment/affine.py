@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..errors import DataError, ShapeError, StructureError
 from ..groups import affine_generators, exponential
 from ..groups.affine import AFFINE_NAMES, PADDINGS, to_normalized, warp_normalized
+from .checks import require_images
 from .sampling import SAMPLERS, check_sampler
 
 InitialWidth = float | int | Mapping[str, float | int] | Sequence[float | int]
@@ -105,8 +106,7 @@ class Affine2d(nn.Module):
 
     def warp(self, x: Tensor, coefficients: Float[Tensor, "N S K"]) -> Float[Tensor, "N S C H W"]:
         r"""Images under :math:`\exp(\sum_i c_i G_i)`, with coefficients c in the units of `units`."""
-        if x.ndim != 4:
-            raise ShapeError(f"Expected images (N, C, H, W), got {tuple(x.shape)}. Reshape x to images.")
+        require_images(x)
         return warp_normalized(x, self.matrices(coefficients, x.shape[-2], x.shape[-1]), self.padding)
 
     def matrices(self, coefficients: Float[Tensor, "N S K"], height: int, width: int) -> Float[Tensor, "N S 3 3"]:

@@ -6,11 +6,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..errors import DataError, ShapeError, StructureError
+from ..errors import DataError, StructureError
 from ..groups import act
 from ..groups.square import FINITE_GROUPS, element_matrix, missing_products
 from ..noise import Stream, uniform
 from .affine import InitialWidth, initial_values
+from .checks import require_images
 
 SIGNS = {
     "quarter_turn": "content turned counter-clockwise by a quarter",
@@ -94,8 +95,7 @@ class FiniteGroup(nn.Module):
 
     def transform(self, x: Tensor, noise: Float[Tensor, "N S 1"]) -> Float[Tensor, "N S C H W"]:
         """Images x of shape (N, C, H, W) under the samples' elements."""
-        if x.ndim != 4:
-            raise ShapeError(f"Expected images (N, C, H, W), got {tuple(x.shape)}. Reshape x to images.")
+        require_images(x)
         orbit = torch.stack([act(x, name) for name in self.elements], dim=1)
         return orbit[torch.arange(len(x), device=x.device)[:, None], noise.squeeze(-1).long()]
 

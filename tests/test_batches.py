@@ -1,9 +1,12 @@
 """Data in every form, read as batches with identities."""
 
+import numpy as np
 import pytest
 import torch
-from torch.utils.data import TensorDataset
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset, IterableDataset, SubsetRandomSampler, TensorDataset
 
+import covary
 from covary.batches import as_batches
 from covary.errors import DataError
 
@@ -15,7 +18,53 @@ def joined(batches):
     return [torch.cat([part[i] for part in parts]) for i in range(3)]
 
 
-@pytest.mark.parametrize("data", [(X, Y), TensorDataset(X, Y), [(X[:4], Y[:4]), (X[4:], Y[4:])]])
+class Rows(Dataset):
+    """A map-style data set of dictionaries."""
+
+    def __len__(self):
+        return len(X)
+
+    def __getitem__(self, row):
+        return {"image": X[row], "label": int(Y[row])}
+
+
+class Table:
+    """The members of a Hugging Face data set that are used."""
+
+    column_names = ("pixel_values", "labels")
+
+    def __len__(self):
+        return len(X)
+
+    def __getitem__(self, rows):
+        return {"pixel_values": X[rows].tolist(), "labels": Y[rows].tolist()}
+
+    def __iter__(self):
+        return (self[row] for row in range(len(self)))
+
+
+class Streamed(IterableDataset):
+    def __iter__(self):
+        return iter(zip(X, Y, strict=True))
+
+
+FORMS = {
+    "tensors": (X, Y),
+    "arrays": (X.numpy(), Y.numpy().astype(np.int32)),
+    "dictionary": {"image": X.numpy(), "label": Y, "name": list("abcdefg")},
+    "tensor data set": TensorDataset(X, Y),
+    "data set of dictionaries": Rows(),
+    "table": Table(),
+    "batches": [(X[:4], Y[:4]), (X[4:], Y[4:])],
+    "dictionaries": [{"x": X[:4].numpy(), "y": Y[:4]}, {"x": X[4:], "y": Y[4:]}],
+    "loader": DataLoader(TensorDataset(X, Y), batch_size=4),
+    "shuffled loader": DataLoader(TensorDataset(X, Y), batch_size=4, shuffle=True),
+    "shuffled loader of dictionaries": DataLoader(Rows(), batch_size=4, shuffle=True),
+    "covary's data set": covary.data.Dataset(X, Y, X[:0], Y[:0], "points", tuple("abcdefg")),
+}
+
+
+@pytest.mark.parametrize("data", FORMS.values(), ids=FORMS)
 def test_identities_are_positions(data):
     batches = as_batches(data, 3)
     for _ in range(2):  # readable again
@@ -54,7 +103,10 @@ def test_every_datum_is_equally_likely_in_a_subset():
     [
         ((X, Y[:3]), "equally many"),
         (iter([(X, Y)]), "more than once"),
-        (X, "pair of tensors"),
+        (X, r"arrays or tensors \(x, y\)"),
+        (X.numpy(), r"arrays or tensors \(x, y\)"),
+        (TensorDataset(X), "got tuple of 1"),
+        ({"image": X}, "got 1 and 0 usual ones"),
         ([X], "batches \\(x, y\\)"),
         ([], "empty"),
     ],
@@ -69,3 +121,113 @@ def test_a_part_of_a_stream_is_refused():
         as_batches([(X, Y)]).subset(2, seed=0)
     with pytest.raises(DataError, match="subset of 1 to 7 data"):
         as_batches((X, Y)).subset(8, seed=0)
+
+
+class Splits(dict):
+    @property
+    def column_names(self):
+        return {name: ["image", "label"] for name in self}
+
+
+def test_a_data_set_of_splits_asks_for_one():
+    with pytest.raises(DataError, match=r"one split of a data set, got 'train', 'test'. Pass for example data\['train"):
+        as_batches(Splits(train=Table(), test=Table()))
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        DataLoader(TensorDataset(X, Y), batch_size=3, sampler=SubsetRandomSampler(range(7))),
+        DataLoader(Streamed(), batch_size=3),
+    ],
+    ids=["sampler", "iterable data set"],
+)
+def test_a_loader_in_an_order_of_its_own_gets_identities_by_content(loader):
+    found = [joined(as_batches(loader)) for _ in range(2)]
+    by_label = [dict(zip(y.tolist(), identity.tolist(), strict=True)) for _, y, identity in found]
+    assert by_label[0] == by_label[1], "the same datum has the same identity in every pass"
+    assert len(set(by_label[0].values())) == 7
+
+
+def test_given_identities_are_kept_by_data_sets_and_loaders():
+    table = TensorDataset(X, Y, Y + 20)
+    for data in (table, DataLoader(table, batch_size=3, shuffle=True), {"x": X, "y": Y, "index": Y + 20}):
+        _, y, identity = joined(as_batches(data))
+        assert torch.equal(identity, y + 20)
+
+
+def test_keys_are_named():
+    data = {"img": X, "fine_label": Y, "coarse_label": Y // 2}
+    assert torch.equal(joined(as_batches(data, keys=("img", "coarse_label")))[1], Y // 2)
+
+
+def test_batches_take_another_batch_size():
+    batches = as_batches((X, Y))
+    assert as_batches(batches) is batches
+    assert [len(batch.x) for batch in as_batches(batches, 3)] == [3, 3, 1]
+
+
+def test_pictures_of_a_data_set():
+    class Pictures(Dataset):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, row):
+            return Image.new("RGB", (5, 4), (0, 51, 255)), row
+
+    for data in (Pictures(), DataLoader(Pictures(), batch_size=2, shuffle=True)):
+        x, y, _ = joined(as_batches(data, 2))
+        assert x.shape == (3, 3, 4, 5)
+        assert x[0, :, 0, 0].tolist() == [0.0, 0.2, 1.0]
+        assert y.tolist() == [0, 1, 2]
+
+
+def test_floats_have_the_type_of_the_network():
+    network = torch.nn.Linear(2, 1, dtype=torch.float32)
+    for data in ((X, X), [(X.numpy(), X)]):
+        x, y, identity = joined(as_batches(data).matching(network))
+        assert (x.dtype, y.dtype, identity.dtype) == (torch.float32, torch.float32, torch.int64)
+    x, y, _ = joined(as_batches((Y[:, None], Y)).matching(network))
+    assert (x.dtype, y.dtype) == (torch.int64, torch.int64), "tokens and classes stay integers"
+    same = as_batches((X, Y))
+    assert same.matching(torch.nn.Identity()) is same
+
+
+def test_images_of_unscaled_bytes_are_named_in_one_line():
+    x = torch.arange(7 * 16.0).view(7, 1, 4, 4)
+    with pytest.warns(UserWarning, match="whole numbers from 0 to 222, like bytes of images.*Divide them by 255"):
+        list(as_batches((2 * x, Y)))
+    list(as_batches(((2 * x).to(torch.uint8), Y)))
+    list(as_batches((2 * x + 0.5, Y)))
+
+
+def test_evidence_and_curvature_take_the_same_data():
+    network = torch.nn.Linear(2, 7, dtype=torch.float32)
+    model, expected = covary.Model(network), covary.log_evidence(network, (X.float(), Y)).log_evidence
+    kron = covary.curvature.kfac(network, (X.float(), Y)).to_dense()
+    for data in FORMS.values():
+        torch.testing.assert_close(covary.log_evidence(model, data).log_evidence, expected)
+        torch.testing.assert_close(covary.curvature.kfac(network, data).to_dense(), kron)
+        covary.Laplace(model, data)
+
+
+def test_a_hugging_face_data_set():
+    datasets = pytest.importorskip("datasets", reason="Hugging Face datasets is not installed")
+    pixels = np.random.default_rng(0).integers(0, 255, (7, 4, 4, 3), dtype=np.uint8)
+    table = datasets.Dataset.from_dict(
+        {"image": [Image.fromarray(one) for one in pixels], "label": Y.tolist()},
+        features=datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(7)}),
+    )
+    expected = torch.from_numpy(pixels).permute(0, 3, 1, 2).double() / 255
+    for form in (
+        table,
+        table.with_format("torch"),
+        table.to_iterable_dataset(),
+        DataLoader(table.with_format("torch")),
+    ):
+        x, y, identity = joined(as_batches(form, 3))
+        torch.testing.assert_close(x, expected)
+        assert torch.equal(y, Y)
+        assert len(set(identity.tolist())) == 7
+    with pytest.raises(DataError, match="one split"):
+        as_batches(datasets.DatasetDict(train=table))

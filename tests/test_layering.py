@@ -27,12 +27,13 @@ MAY_IMPORT = {
     "likelihoods": "",
     "priors": "",
     "models": "likelihoods priors",
-    "batches": "noise",
+    "_fields": "",
+    "batches": "_fields noise",
     "distributed": "batches",
     "records": "",
     "config": "",
     "data": "groups noise references",
-    "augment": "groups noise",
+    "augment": "_fields groups noise",
     "layers": "groups",
     "networks": "groups layers augment noise references",
     "curvature": "batches distributed linalg layers likelihoods priors models noise",
@@ -62,9 +63,9 @@ MAY_IMPORT["__init__"] = " ".join(
 EVERYWHERE = {"torch", "jaxtyping", "numpy", "safetensors"} | set(sys.stdlib_module_names)
 FACING_OUT = {"report", "cli"}
 DRAWING = ("figure.py", "figures.py")  # how the names of files end that may import matplotlib and rich
-OUTSIDE = {"data": {"PIL"}, "config": {"tomli_w"}}
+OUTSIDE = {"data": {"PIL"}, "augment": {"PIL"}, "config": {"tomli_w"}}
 # settings and saved numbers: no network, no tensor
-WITHOUT_TORCH = {"errors", "_files", "_text", "config", "records", "report"}
+WITHOUT_TORCH = {"errors", "_files", "_lock", "_text", "config", "records", "report"}
 
 NAMELESS = {"utils", "util", "misc", "common", "core", "manager", "helpers", "helper"}
 MAX_LINES = 350

@@ -38,7 +38,7 @@ again = covary.augment.load(path)
 # As a step of a pipeline
 # -----------------------
 # :class:`covary.augment.RandomTransform` is a plain module that draws one transform per image: one image or a batch,
-# bytes or floats. It keeps a frozen copy, takes no gradient, and works as an element of
+# bytes, floats or pictures of Pillow. It keeps a frozen copy, takes no gradient, and works as an element of
 # ``torchvision.transforms.v2.Compose`` and of ``kornia.augmentation.AugmentationSequential``.
 
 step = covary.augment.RandomTransform(again, torch.Generator().manual_seed(0))

@@ -3,22 +3,34 @@
 A batch is (x, y, index): inputs, targets, and the identity of each datum; noise is a function of the identity.
 """
 
+import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, default_collate
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    TensorDataset,
+    default_collate,
+)
 
+from ._fields import Keys, as_inputs, as_targets, fields_of, hashed
 from ._types import SampleAveraging
 from .errors import DataError
 from .noise import Stream, permutation
 
-# (x, y), (x, y, index), a Dataset of (x, y), or an iterable of such batches that can be read more than once
-Data = tuple[Tensor, ...] | Dataset[Any] | Iterable[Any]
+# arrays or tensors (x, y) or (x, y, index), a dictionary of them, a data set, or an iterable of batches that can be
+# read more than once
+Data = tuple[Any, ...] | Mapping[str, Any] | Dataset[Any] | Iterable[Any]
 BATCH_SIZE = 1000
 
 
@@ -51,10 +63,29 @@ class Batches:
         batches = self.stream() if self.stream is not None else self._cut(torch.arange(self.num_data))
         empty = True
         for batch in batches:
+            if empty:
+                _warn_of_range(batch.x)
             empty = False
             yield _checked(batch)
         if empty:
             raise DataError("Expected at least one datum, got empty data.")
+
+    def matching(self, network: nn.Module) -> "Batches":
+        """The batches on the device of a network, their floating inputs and targets in its dtype."""
+        like = next((p for p in network.parameters() if p.is_floating_point()), None)
+        if like is None:
+            return self
+        dtype, device = like.dtype, like.device
+
+        def moved(batch: IndexedBatch) -> IndexedBatch:
+            return IndexedBatch(*(part.to(device, dtype if part.is_floating_point() else None) for part in batch))
+
+        read, stream = self.read, self.stream
+        return replace(
+            self,
+            read=None if read is None else lambda positions: moved(read(positions)),
+            stream=None if stream is None else lambda: map(moved, stream()),
+        )
 
     def subset(self, num_data: int, seed: int) -> "Batches":
         """A random subset of the data, a function of the seed."""
@@ -79,18 +110,26 @@ class Batches:
                 yield self.read(rows)
 
 
-def as_batches(data: Data, batch_size: int | None = None) -> Batches:
-    """The batches of a pair of tensors, a `Dataset`, or an iterable of batches.
+def as_batches(data: Data, batch_size: int | None = None, keys: Keys | None = None) -> Batches:
+    """The batches of arrays or tensors, of a data set, or of an iterable of batches.
+
+    Inputs of type uint8 are bytes of images and become floats in [0, 1]; integer targets become int64. The identity of
+    a datum, on which its noise depends, is the third field or the key "index" where there is one. Otherwise it is the
+    position of the datum, or a hash of its input for a `DataLoader` that reads in another order than the data set's.
 
     Arguments:
-        data: The tensors (x, y) or (x, y, index); a `Dataset` of (x, y); batches as they are; or an iterable of batches
-            that can be read more than once (a list, a `DataLoader`), where the identity of a datum is its position
-            unless it is given.
-        batch_size: The number of data in a batch, for data that can be read one by one; 1,000 by default.
+        data: Tensors or NumPy arrays (x, y) or (x, y, index), or a dictionary of them; a torch `Dataset` of tuples or
+            dictionaries; a Hugging Face data set; a `covary.data.Dataset`, for its training part; a `DataLoader`, of
+            which one that shuffles is replaced by its data set, read by position in this process; batches as they are;
+            or another iterable of batches that can be read more than once.
+        batch_size: The number of data in a batch, for data that can be read one by one; 1,000 by default. That of a
+            `DataLoader` is its own.
+        keys: The names of inputs, targets and, optionally, the identity, for dictionaries; by default the usual ones,
+            such as "image" and "label", or "pixel_values" and "labels".
 
     Example:
         >>> import torch, covary
-        >>> batches = covary.as_batches((torch.randn(10, 4), torch.arange(10) % 3), batch_size=4)
+        >>> batches = covary.as_batches({"image": torch.rand(10, 1, 8, 8), "label": torch.arange(10) % 3}, batch_size=4)
         >>> [len(batch.x) for batch in batches]
         [4, 4, 2]
     """
@@ -98,22 +137,20 @@ def as_batches(data: Data, batch_size: int | None = None) -> Batches:
     if size < 1:
         raise DataError(f"Expected batch_size of at least 1, got {size}.")
     if isinstance(data, Batches):
-        return data
-    if isinstance(data, tuple) and len(data) in (2, 3) and all(isinstance(part, Tensor) for part in data):
-        return _of_tensors(data, size)
-    if isinstance(data, DataLoader) and isinstance(data.sampler, RandomSampler) and len(data.dataset[0]) < 3:
-        raise DataError(
-            "Expected a DataLoader that does not shuffle: a datum in another position would get other noise. Pass its "
-            "Dataset, or a loader whose batches are (x, y, index)."
-        )
+        return data if batch_size is None or data.read is None else replace(data, batch_size=size)
+    if isinstance(data, tuple) and hasattr(data, "x_train"):  # a covary.data.Dataset
+        return _of_arrays(data[:2], size, keys)
+    if hasattr(data, "column_names"):
+        return _of_table(data, size, keys)
+    if isinstance(data, TensorDataset) or _is_arrays(data):
+        return _of_arrays(data.tensors if isinstance(data, TensorDataset) else data, size, keys)
+    if isinstance(data, DataLoader):
+        return _of_loader(data, keys)
     if isinstance(data, Dataset) and hasattr(data, "__len__") and not isinstance(data, IterableDataset):
-        return Batches(lambda positions: _collated(data, positions), len(data), size)
-    if isinstance(data, Iterable) and not isinstance(data, (Iterator, Tensor, str, dict)):
-        return Batches(None, 0, size, lambda: _streamed(data))
-    raise DataError(
-        f"Expected a pair of tensors (x, y), a Dataset, or an iterable of batches that can be read more than once, got "
-        f"{type(data).__name__}. Wrap a generator in list(...)."
-    )
+        return Batches(lambda rows: _collated(data, rows, default_collate, keys), len(data), size)
+    if isinstance(data, Iterable) and not isinstance(data, (Iterator, Tensor, np.ndarray, str, Mapping)):
+        return Batches(None, 0, size, lambda: _streamed(data, keys))
+    raise _unreadable(data)
 
 
 def outputs_of(network: nn.Module, batch: IndexedBatch, seed: int) -> Tensor:
@@ -140,29 +177,95 @@ def read_through(batches: Batches) -> Contents:
     return Contents(num_data, checksum)
 
 
-def _of_tensors(data: tuple[Tensor, ...], batch_size: int) -> Batches:
-    x, y = data[:2]
-    index = data[2] if len(data) == 3 else torch.arange(len(x), device=x.device)
-    if not len(x) == len(y) == len(index):
-        raise DataError(f"Expected equally many inputs, targets and indices, got {len(x)}, {len(y)} and {len(index)}.")
-    return Batches(lambda rows: IndexedBatch(x[rows], y[rows], index[rows]), len(x), batch_size)
+def _is_arrays(data: object) -> bool:
+    """Whether the data are arrays of all data, by position or by name."""
+    parts = list(data.values()) if isinstance(data, Mapping) else data
+    if not isinstance(parts, tuple | list) or (not isinstance(data, Mapping) and len(parts) not in (2, 3)):
+        return False
+    arrays = (isinstance(part, Tensor | np.ndarray) for part in parts)
+    return any(arrays) if isinstance(data, Mapping) else isinstance(data, tuple) and all(arrays)
 
 
-def _collated(data: Any, positions: Tensor) -> IndexedBatch:
+def _of_arrays(data: Any, batch_size: int, keys: Keys | None) -> Batches:
+    x, y, given = fields_of(data, keys)
+    index = torch.arange(len(x), device=x.device) if given is None else given
+    return Batches(lambda rows: _indexed(x[rows], y[rows], index[rows]), len(x), batch_size)
+
+
+def _of_loader(loader: DataLoader[Any], keys: Keys | None) -> Batches:
+    """The batches of a loader as they are; of one that shuffles, those of its data set by position."""
+    data: Any = loader.dataset
+    sampler, size = loader.sampler, loader.batch_size
+    if isinstance(sampler, RandomSampler) and size and not sampler.replacement and sampler.num_samples == len(data):
+        return Batches(lambda rows: _collated(data, rows, loader.collate_fn, keys), len(data), size)
+    by_position = isinstance(sampler, SequentialSampler) and loader.batch_size is not None
+    return Batches(None, 0, size or BATCH_SIZE, lambda: _streamed(loader, keys, by_content=not by_position))
+
+
+def _of_table(data: Any, batch_size: int, keys: Keys | None) -> Batches:
+    """The batches of a Hugging Face data set, with or without a length."""
+    if isinstance(data.column_names, Mapping):
+        splits = ", ".join(f"'{name}'" for name in data.column_names)
+        raise DataError(f"Expected one split of a data set, got {splits}. Pass for example data['train'].")
+    if hasattr(data, "__len__"):
+        return Batches(lambda rows: _rows(data, rows, keys), len(data), batch_size)
+    return Batches(None, 0, batch_size, lambda: _streamed(data.iter(batch_size), keys, by_content=True))
+
+
+def _rows(data: Any, positions: Tensor, keys: Keys | None) -> IndexedBatch:
+    return _at(data[positions.tolist() or [0]], positions, keys)
+
+
+def _collated(data: Any, positions: Tensor, collate: Callable[[list[Any]], Any], keys: Keys | None) -> IndexedBatch:
     # a process may have no data of the last batch: its empty shard still needs the shape of a datum
-    rows = positions.tolist() or [0]
-    x, y = default_collate([data[row] for row in rows])
-    return IndexedBatch(x[: len(positions)], y[: len(positions)], positions.to(x.device))
+    items = [data[row] for row in positions.tolist() or [0]]
+    try:
+        batch = collate(items)
+    except TypeError:  # pictures, of which torch makes no batch
+        first = items[0]
+        batch = {name: [item[name] for item in items] for name in first} if isinstance(first, Mapping) else None
+        batch = list(map(list, zip(*items, strict=True))) if batch is None else batch
+    return _at(batch, positions, keys)
 
 
-def _streamed(data: Iterable[Any]) -> Iterator[IndexedBatch]:
+def _at(batch: Any, positions: Tensor, keys: Keys | None) -> IndexedBatch:
+    x, y, given = fields_of(batch, keys)
+    index = positions.to(x.device) if given is None else given
+    return _indexed(*(part[: len(positions)] for part in (x, y, index)))
+
+
+def _streamed(data: Iterable[Any], keys: Keys | None, by_content: bool = False) -> Iterator[IndexedBatch]:
     seen = 0
     for batch in data:
-        if not (isinstance(batch, (tuple, list)) and len(batch) in (2, 3)):
-            raise DataError(f"Expected batches (x, y) or (x, y, index), got {type(batch).__name__}.")
-        x, y = batch[:2]
-        yield IndexedBatch(x, y, batch[2] if len(batch) == 3 else torch.arange(seen, seen + len(x), device=x.device))
+        x, y, given = fields_of(batch, keys)
+        if given is None:
+            given = hashed(x) if by_content else torch.arange(seen, seen + len(x), device=x.device)
+        yield _indexed(x, y, given)
         seen += len(x)
+
+
+def _indexed(x: Tensor, y: Tensor, index: Tensor) -> IndexedBatch:
+    return IndexedBatch(as_inputs(x), as_targets(y), index)
+
+
+def _unreadable(data: object) -> DataError:
+    return DataError(
+        "Expected arrays or tensors (x, y), a data set, or an iterable of batches that can be read more than once, got "
+        f"{type(data).__name__}. Wrap a generator in list(...)."
+    )
+
+
+def _warn_of_range(x: Tensor) -> None:
+    """Say in one line that images look like bytes that are not scaled."""
+    if not (x.ndim == 4 and x.shape[1] in (1, 3) and x.is_floating_point() and x.numel()):
+        return
+    low, high = float(x.min()), float(x.max())
+    if low >= 0 and high > 127 and bool((x == x.round()).all()):
+        warnings.warn(
+            f"Inputs are whole numbers from {low:g} to {high:g}, like bytes of images: expected about 0 to 1. Divide "
+            "them by 255, or pass them as uint8.",
+            stacklevel=4,
+        )
 
 
 def _checked(batch: IndexedBatch) -> IndexedBatch:

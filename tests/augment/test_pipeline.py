@@ -1,9 +1,11 @@
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from covary.augment import Affine2d, Composed, FiniteGroup, RandomTransform
-from covary.errors import ShapeError
+from covary.errors import DataError, ShapeError
 from covary.groups import act
 
 
@@ -92,3 +94,16 @@ def test_inside_kornia(generator):
     moved = sequence(images)
     exact = expected(augment, images, seed_of(torch.Generator().manual_seed(7)))
     torch.testing.assert_close(moved, exact, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_pictures_stay_pictures(mode, generator):
+    picture = Image.effect_noise((8, 9), 60).convert(mode)
+    bytes_first = torch.from_numpy(np.array(picture).reshape(9, 8, -1)).permute(2, 0, 1)
+    steps = [RandomTransform(Affine2d(initial_width=0.3), torch.Generator().manual_seed(5)) for _ in range(2)]
+    moved = steps[0](picture)
+    assert (moved.mode, moved.size) == (mode, picture.size)
+    expected_bytes = steps[1](bytes_first).permute(1, 2, 0).numpy()
+    assert np.array_equal(np.array(moved).reshape(9, 8, -1), expected_bytes)
+    with pytest.raises(DataError, match="mode CMYK"):
+        steps[0](picture.convert("CMYK"))

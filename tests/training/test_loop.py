@@ -314,12 +314,21 @@ def test_a_fit_with_point_weights_resumes_bit_for_bit(tmp_path):
         covary.fit(averaged(), points(), QUICK, checkpoints=checkpoints, callbacks=())
 
 
-def test_a_loader_that_shuffles_pairs_is_refused_and_one_with_identities_is_not():
+def test_every_form_of_the_same_data_gives_the_same_fit():
     x, y = points()
-    with pytest.raises(DataError, match="does not shuffle"):
-        covary.fit(averaged(), DataLoader(TensorDataset(x, y), batch_size=8, shuffle=True), QUICK, callbacks=())
-    loader = DataLoader(TensorDataset(x, y, torch.arange(24)), batch_size=8, shuffle=True)
-    covary.fit(averaged(), loader, QUICK.replace(epochs=2, hyper={"num_data": None}), callbacks=())
+    table, config = TensorDataset(x, y), QUICK.replace(epochs=2, weights={"batch_size": 8})
+    forms = [
+        (x, y),
+        (x.numpy(), y.numpy().astype("uint8")),
+        {"pixel_values": x.numpy(), "labels": y},
+        table,
+        DataLoader(table, batch_size=8, shuffle=True),
+        covary.as_batches({"cells": x, "kinds": y}, keys=("cells", "kinds")),
+        covary.data.Dataset(x, y, x[:0], y[:0], "points", ("0", "1")),
+    ]
+    first, *others = (everything(covary.fit(averaged(), form, config, callbacks=())) for form in forms)
+    for other in others:
+        assert all(torch.equal(first[name], other[name]) for name in first)
 
 
 def test_a_run_without_a_hyper_step_says_so():

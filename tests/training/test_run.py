@@ -199,7 +199,7 @@ def test_the_report_of_an_earlier_run_is_removed(tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
-def test_inputs_of_another_shape_or_type_are_refused():
+def test_inputs_of_another_shape_are_refused():
     x, _ = images()
     run = fitted(standardized(), images())
     with pytest.raises(ShapeError, match=r"shape \(N, 1, 8, 8\) as in training, got \(12, 1, 4, 16\)"):
@@ -207,6 +207,11 @@ def test_inputs_of_another_shape_or_type_are_refused():
     unknown = fitted(own_network())
     with pytest.raises(ShapeError, match=r"cannot process inputs of shape \(12, 1, 8, 8\) and type torch.float64"):
         unknown.predict(x)
-    for one, given in ((run, x), (unknown, torch.ones(3, 2))):
-        with pytest.raises(DataError, match="Expected floating point inputs as in training, got torch.uint8. Divide"):
-            one.predict(given.to(torch.uint8))
+
+
+def test_bytes_and_arrays_are_predicted_as_what_they_stand_for():
+    x = (255 * images()[0].clamp(0, 1)).round().to(torch.uint8)
+    run = fitted(standardized(), images())
+    expected = run.predict_proba(x.double() / 255)
+    for same in (x, x.numpy(), (x.double() / 255).numpy()):
+        torch.testing.assert_close(run.predict_proba(same), expected, rtol=0, atol=0)

@@ -1,11 +1,13 @@
 """A learned distribution as a step of an image pipeline."""
 
 from copy import deepcopy
+from typing import Any
 
 import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
 
+from .._fields import as_tensor, is_picture
 from ..errors import ShapeError
 from .protocol import Augmentation
 from .sampling import drawn_noise
@@ -15,7 +17,8 @@ class RandomTransform(nn.Module):
     """One random transform of each image, for pipelines such as torchvision's v2 or kornia's.
 
     It has a frozen copy of the distribution, without gradients. Images are (C, H, W) or (N, C, H, W), on any device;
-    bytes are divided by 255 and rounded back, floating-point images keep their dtype.
+    bytes are divided by 255 and rounded back, floating-point images keep their dtype. A picture of Pillow, gray or
+    color, gives a picture.
 
     Each call draws a seed, by default from torch's global generator, which `torch.manual_seed` and the workers of a
     data loader set. Workers that share a generator given here draw the same transforms.
@@ -39,9 +42,17 @@ class RandomTransform(nn.Module):
         self.augment, self.generator = deepcopy(augment), generator
         self.requires_grad_(False)
 
+    def forward(self, images: Any) -> Any:
+        """Transformed images, of the shape and dtype of the input; a picture of Pillow for one."""
+        if not is_picture(images):
+            return self._transformed(images)
+        from PIL import Image  # here: `import covary` imports nothing that reads pictures
+
+        pixels = self._transformed(as_tensor([images], "a picture"))[0].permute(1, 2, 0)
+        return Image.fromarray(pixels.squeeze(-1).numpy(), images.mode)
+
     @torch.no_grad()
-    def forward(self, images: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
-        """Transformed images, of the shape and dtype of the input."""
+    def _transformed(self, images: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         if images.ndim not in (3, 4):
             raise ShapeError(f"Expected images (C, H, W) or (N, C, H, W), got {tuple(images.shape)}. Reshape them.")
         batch = images if images.ndim == 4 else images.unsqueeze(0)

@@ -53,7 +53,7 @@ def kfac(
 
     Arguments:
         model: A `Model`, whose prior says which weights are covered, or a network.
-        data: A pair of tensors, a `Dataset`, or an iterable of batches.
+        data: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
         probes: "exact" for all C columns of the root of Λ, or a number of random probes.
         seed: The seed of the augmentation's noise and of random probes.
         kfac_approx: "expand" or "reduce" over positions and tokens.
@@ -92,6 +92,7 @@ def tkfac(
 
 def ggn(model: nn.Module | Model, data: Data, curvature: Curvature, seed: int = 0) -> Block:
     """The GGN in the structure that is chosen, with a graph unless grad mode is off."""
-    model, batches = as_model(model), as_batches(data)
+    model = as_model(model)
+    batches = as_batches(data).matching(model.network)
     check_model(model, batches)
     return curvature_pass(model, batches, curvature, seed=seed).curvature

@@ -52,7 +52,7 @@ class Augmented:
     The evidence uses the data themselves: transformed samples would count a datum more than once.
 
     Arguments:
-        data: A pair of tensors, a `Dataset`, or an iterable of batches.
+        data: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
         transform: A map (x, index, seed) -> x of a batch; its noise is a function of `index` and `seed`, which is
             another one each epoch. `covary.data.flips_and_shifts` is one.
 

@@ -45,7 +45,7 @@ def effective_parameters(
 
     Arguments:
         model: The model, or a network.
-        data: A pair of tensors, a `Dataset`, or an iterable of batches.
+        data: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
         curvature: The choice of curvature, or the name of its structure; any but "kernel".
         seed: The seed of the augmentation's noise and of random probes.
 
@@ -55,7 +55,8 @@ def effective_parameters(
         >>> [group.gamma for group in covary.effective_parameters(torch.nn.Linear(4, 3, bias=False), data)]
         [0.0]
     """
-    model, curvature, batches = as_model(model), as_curvature(curvature), as_batches(data)
+    model, curvature = as_model(model), as_curvature(curvature)
+    batches = as_batches(data).matching(model.network)
     check_blocks(curvature, model.prior)
     check_model(model, batches)
     per_weight = effective_per_weight(model, curvature_pass(model, batches, curvature, seed=seed).curvature)

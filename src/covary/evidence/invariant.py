@@ -86,7 +86,7 @@ def chart_evidence(
     Arguments:
         model: The model, or a network of any layers; in evaluation mode where it has modes. The prior is a function of
             its weights θ; that of the chart's coordinates follows.
-        data: A pair of tensors, a `Dataset`, or an iterable of batches.
+        data: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
         chart: The chart over the flat vector of the prior's weights, such as
             `network_chart(model.weights, {"*.weight": polar_of})`.
         metric: The metric; that of the weights by default.
@@ -104,7 +104,8 @@ def chart_evidence(
         >>> torch.testing.assert_close(found.proper.log_evidence, expected)
     """
     check_form(curvature)
-    model, batches = as_model(model), list(as_batches(data))
+    model = as_model(model)
+    batches = list(as_batches(data).matching(model.network))
     require_independence(model.network)
     weights = model.weights
     outputs = [_outputs(model.network, weights, batch, seed) for batch in batches]

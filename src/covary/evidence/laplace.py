@@ -37,7 +37,7 @@ def log_evidence(
     Arguments:
         model: The model, or a network; in evaluation mode where it has modes. Weights that its prior excludes are not
             integrated over.
-        data: A pair of tensors, a `Dataset`, or an iterable of batches.
+        data: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
         curvature: The choice of curvature, or the name of its structure.
         seed: The seed of the augmentation's noise and of random probes.
         mode_correction: Whether to add :math:`\frac12 g^\top(H+\delta)^{-1}g`, the gain of moving to the mode of the
@@ -51,7 +51,8 @@ def log_evidence(
         >>> bool(terms.log_evidence == terms.log_likelihood + terms.log_prior + terms.log_volume)
         True
     """
-    model, curvature, batches = as_model(model), as_curvature(curvature), as_batches(data)
+    model, curvature = as_model(model), as_curvature(curvature)
+    batches = as_batches(data).matching(model.network)
     check_curvature(curvature, model.prior)
     check_model(model, batches)
     if curvature.structure == "kernel":

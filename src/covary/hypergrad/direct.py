@@ -29,7 +29,7 @@ def direct(
 
     Arguments:
         model: The model, or a network; in evaluation mode where it has modes.
-        data: A pair of tensors, a `Dataset`, or an iterable of batches.
+        data: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
         curvature: The choice of curvature, or the name of its structure; any but "kernel".
         seed: The seed of the augmentation's noise and of random probes.
 
@@ -40,7 +40,8 @@ def direct(
         >>> list(gradient)
         ['prior.log_precision']
     """
-    model, curvature, batches = as_model(model), as_curvature(curvature), as_batches(data)
+    model, curvature = as_model(model), as_curvature(curvature)
+    batches = as_batches(data).matching(model.network)
     check_blocks(curvature, model.prior)
     check_model(model, batches)
     terms = evidence_terms(model, curvature_pass(model, batches, curvature, seed=seed))

@@ -77,7 +77,8 @@ def stochastic(
         >>> gradient.terms.num_data
         50
     """
-    model, everything = as_model(model), as_batches(data)
+    model = as_model(model)
+    everything = as_batches(data).matching(model.network)
     check_estimator(estimator, outputs, model.prior)
     batch = joined_batch(everything.subset(num_data, seed))
     check_model(model, as_batches(tuple(batch)))

@@ -65,7 +65,7 @@ def two_pass(
 
     Arguments:
         model: The model, or a network; in evaluation mode where it has modes.
-        data: A pair of tensors, a `Dataset`, or an iterable of batches.
+        data: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
         curvature: The choice of curvature, or the name of its structure; any but "kernel". By default KFAC with one
             random probe; the terms' log-volume is that of the probes.
         num_data: M, how many data (of each process) the second pass reads; all by default.
@@ -81,7 +81,8 @@ def two_pass(
         >>> list(gradient)
         ['prior.log_precision', 'augment.raw_widths']
     """
-    model, curvature, batches = as_model(model), as_curvature(curvature), as_batches(data)
+    model, curvature = as_model(model), as_curvature(curvature)
+    batches = as_batches(data).matching(model.network)
     check_blocks(curvature, model.prior)
     check_model(model, batches)
     with torch.no_grad():

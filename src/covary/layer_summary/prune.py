@@ -98,7 +98,8 @@ def prune(
         ('0.fc',)
     """
     check_threshold(threshold)
-    model, curvature, batches = as_model(model), as_curvature(curvature), as_batches(data)
+    model, curvature = as_model(model), as_curvature(curvature)
+    batches = as_batches(data).matching(model.network)
     layers = relaxed_layers(model.network)
     if not layers:
         raise StructureError(

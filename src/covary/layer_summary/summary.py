@@ -92,7 +92,8 @@ def summarize_layers(
         >>> covary.summarize_layers(torch.nn.Linear(4, 2), (torch.randn(8, 4), torch.arange(8) % 2))
         []
     """
-    model, batches = as_model(model), as_batches(data)
+    model = as_model(model)
+    batches = as_batches(data).matching(model.network)
     layers = relaxed_layers(model.network)
     if not layers:
         return []

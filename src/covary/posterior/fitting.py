@@ -57,7 +57,7 @@ def fit(model: Model, data: Data, curvature: Curvature, *, subset: str, seed: in
     if subset not in SUBSETS:
         raise StructureError(f"Expected subset 'all' or 'last_layer', got {subset!r}. Choose one of these.")
     check_blocks(curvature, model.prior)
-    batches = as_batches(data)
+    batches = as_batches(data).matching(model.network)
     blocks_of: BlocksFunction | None = None
     if subset == "last_layer":
         model = model.restricted(last_layer_weights(model, next(iter(batches)).x[:1], seed))

@@ -39,7 +39,7 @@ class Laplace:
 
     Arguments:
         model: The trained model, or a network; in evaluation mode where it has modes.
-        data: The training data: a pair of tensors, a `Dataset`, or an iterable of batches.
+        data: The training data: arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
         curvature: The choice of curvature, or the name of its structure; any but "kernel".
         subset: "all" weights, or those of the "last_layer": of the module that is called last; the others are
             constants. With "kron" the cost then does not grow with the number of outputs times weights.

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from ..batches import Data, IndexedBatch, as_batches, outputs_of
+from ..batches import Data, IndexedBatch, outputs_of
 from ..errors import CovaryError, ShapeError
 from ..models import Model
-from .record import TEST_BATCH
+from .record import held_out_batches
 from .schedule import TEST, seed_for
 
 
@@ -24,7 +24,7 @@ def check_test(model: Model, data: Data | None, seed: int) -> None:
     if data is None:
         return
     try:
-        for batch in as_batches(data, TEST_BATCH):
+        for batch in held_out_batches(model.network, data):
             one = IndexedBatch(*(part[:1] for part in batch))
             outputs = _first_outputs(model.network, one, seed)
             model.likelihood.check(outputs.expand(len(batch.x), *outputs.shape[1:]), batch.y)

@@ -64,7 +64,7 @@ def train(
     """Train a model in place, as `covary.fit` says, and return the record."""
     network, prior = model.network, model.prior
     transform, data = (data.transform, data.data) if isinstance(data, Augmented) else (None, data)
-    batches = as_batches(data, config.weights.batch_size)
+    batches = as_batches(data, config.weights.batch_size).matching(network)
     _check(batches, prior, config)
     state = initial_state(network, model.likelihood, prior, config)
     warn_of_modes(network)

@@ -16,6 +16,7 @@ from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of
 from ..config import FitConfig
 from ..curvature import coverage
 from ..curvature.registry import Curvature, CurvatureName
+from ..data import Dataset
 from ..distributed import own_part
 from ..evidence import parametrization_of
 from ..layer_summary import summarize_layers
@@ -82,9 +83,14 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
     )
 
 
+def held_out_batches(network: nn.Module, data: Data) -> Batches:
+    """The batches of test data, of a `covary.data.Dataset` those of its test part, as a network needs them."""
+    return as_batches(data.test if isinstance(data, Dataset) else data, TEST_BATCH).matching(network)
+
+
 @torch.no_grad()
 def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 0) -> Metrics:
-    """How well a network predicts data, a classification or not.
+    """How well a network predicts data, a classification or not; of a `covary.data.Dataset`, its test part.
 
     Arguments:
         network: The network, averaged or plain, in evaluation mode.
@@ -100,7 +106,7 @@ def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 
         1.0
     """
     outputs, targets, log_likelihood = [], [], 0.0
-    for batch in as_batches(data, TEST_BATCH):
+    for batch in held_out_batches(network, data):
         found = outputs_of(network, batch, seed_for(seed, TEST))
         log_likelihood += float(likelihood.log_prob(found, batch.y))
         outputs.append(likelihood.mean(found))

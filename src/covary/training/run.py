@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from .._types import Resampling
 from ..augment import Augmentation
 from ..augment import save as save_augmentation
-from ..batches import Data, IndexedBatch, outputs_of
+from ..batches import Data, as_batches, outputs_of
 from ..config import FitConfig
 from ..curvature.registry import Curvature, CurvatureName
 from ..data.dataset import Augmented
@@ -33,6 +34,8 @@ from .modes import set_training
 from .record import TEST_BATCH, augmentation_of, measure
 from .schedule import TEST, seed_for
 from .storage import MODEL, load_model, save_model
+
+Array = Tensor | np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -88,11 +91,11 @@ class Run:
         """What each relaxed layer became; empty for a network without such layers, or where nothing was learned."""
         return self.record.layers
 
-    def predict(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+    def predict(self, x: Array, num_samples: int | None = None) -> Tensor:
         """The most probable class of each datum, shape (N,); with a Gaussian likelihood the mean, shape (N, C).
 
         Arguments:
-            x: The data, shape (N, ...), of any number.
+            x: The data, a tensor or an array (N, ...) with any N; bytes are divided by 255, as in training.
             num_samples: Augmentation samples per datum; None for as many as in training.
         """
         means = self.predict_proba(x, num_samples)
@@ -101,25 +104,21 @@ class Run:
         return (means > 0.5).long() if isinstance(self.likelihood, Bernoulli) else means
 
     @torch.no_grad()
-    def predict_proba(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+    def predict_proba(self, x: Array, num_samples: int | None = None) -> Tensor:
         """The probability of each class, shape (N, C); with a Gaussian likelihood the mean. Computed in batches.
 
         Arguments:
-            x: The data, shape (N, ...), of any number.
+            x: The data, a tensor or an array (N, ...) with any N; bytes are divided by 255, as in training.
             num_samples: Augmentation samples per datum; None for as many as in training.
         """
         self._check_inputs(x)
         network, seed = self._sampled(num_samples), seed_for(self._seed, TEST)
-        index = torch.arange(len(x), device=x.device)
-        chunks = zip(x.split(TEST_BATCH), index.split(TEST_BATCH), strict=True)
-        batches = [IndexedBatch(part, rows, rows) for part, rows in chunks]
+        batches = as_batches((x, torch.arange(len(x))), TEST_BATCH).matching(network)
         try:
             return torch.cat([self.likelihood.mean(outputs_of(network, batch, seed)) for batch in batches])
         except torch.cuda.OutOfMemoryError:
             raise
         except RuntimeError as error:
-            if x.dtype == torch.uint8:
-                raise _bytes_given() from error
             reason = " ".join(str(error).split())
             raise ShapeError(
                 f"The network cannot process inputs of shape {tuple(x.shape)} and type {x.dtype} ({reason}). Pass "
@@ -130,7 +129,7 @@ class Run:
         """Accuracy, negative log-likelihood and calibration error on data.
 
         Arguments:
-            data: A pair of tensors, a `Dataset`, or an iterable of batches.
+            data: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
             num_samples: Augmentation samples per datum; None for as many as in training.
         """
         return measure(self._sampled(num_samples), self.likelihood, data, self._seed)
@@ -196,11 +195,9 @@ class Run:
     def _seed(self) -> int:
         return int(self.record.config["seed"])
 
-    def _check_inputs(self, x: Tensor) -> None:
-        """Raise an error if the record shows that the network was trained on data of another shape or type."""
-        samples = self.record.samples  # of images alone, with an augmentation; commands train on nothing but images
-        if x.dtype == torch.uint8 and (samples is not None or self.record.class_names):
-            raise _bytes_given()
+    def _check_inputs(self, x: Array) -> None:
+        """Raise an error if the record shows that the network was trained on data of another shape."""
+        samples = self.record.samples  # of images alone, with an augmentation
         if samples is not None and list(x.shape[1:]) != samples.shape[2:]:
             expected = ", ".join(map(str, samples.shape[2:]))
             raise ShapeError(
@@ -238,7 +235,7 @@ def fit(
     Arguments:
         model: A network, `Averaged` or plain, or a `Model` with likelihood and prior of your choice; trained in place,
             and in evaluation mode afterwards. Modules that are in evaluation mode before stay there throughout.
-        train: A pair of tensors, a `Dataset`, or an iterable of batches that can be read more than once; in
+        train: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`; in
             `covary.data.Augmented` for a transform that only weight steps see.
         config: The settings; by default the preset "layers" for a network with relaxed layers, else "images".
         test: Data to evaluate the trained network on; nothing is learned or selected by them.
@@ -301,12 +298,6 @@ def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module
         prior = Prior(simple, precision=precisions, point=point, hyperparameters=hyperparameters)
         model = Model(simple, model.likelihood, prior)
     return Run(model, replace(record, files={}))  # those are of the folder, not of the run
-
-
-def _bytes_given() -> DataError:
-    return DataError(
-        "Expected floating point inputs as in training, got torch.uint8. Divide by 255, as in run.predict(x / 255)."
-    )
 
 
 def _settings(network: nn.Module, config: FitConfig | None, settings: Mapping[str, Any]) -> FitConfig:

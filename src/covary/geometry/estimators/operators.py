@@ -121,7 +121,7 @@ def loss_hessian(model: Model | nn.Module, data: Data, *, seed: int = 0) -> Matr
         >>> hessian(torch.ones(1, hessian.size)).shape
         torch.Size([1, 9])
     """
-    return _operator(_hessian_products, as_model(model), as_batches(data), seed)
+    return _operator(_hessian_products, as_model(model), data, seed)
 
 
 def gauss_newton(model: Model | nn.Module, data: Data, *, seed: int = 0) -> MatrixFree:
@@ -135,13 +135,13 @@ def gauss_newton(model: Model | nn.Module, data: Data, *, seed: int = 0) -> Matr
         >>> gauss_newton(model, (torch.tensor([[2.0], [3.0]]), torch.zeros(2, 1))).to_dense().detach()
         tensor([[13.]])
     """
-    return _operator(_gauss_newton_products, as_model(model), as_batches(data), seed)
+    return _operator(_gauss_newton_products, as_model(model), data, seed)
 
 
-def _operator(products: _Products, model: Model, batches: Batches, seed: int) -> MatrixFree:
+def _operator(products: _Products, model: Model, data: Data, seed: int) -> MatrixFree:
     """The operator of one kind of products, after all checks of the arguments."""
     require_independence(model.network)  # matrix-free products need no rules, only independent data
-    loss = _Loss(model, model.weights, seed)
+    loss, batches = _Loss(model, model.weights, seed), as_batches(data).matching(model.network)
     with torch.no_grad():
         for batch in batches:
             model.likelihood.check(_outputs(loss, batch), batch.y)

@@ -257,6 +257,9 @@ CASES: dict[str, Case] = {
     "dense": Case(lambda: sequential(Dense((2, 2, 2), (1, 2, 1)), nn.Tanh(), flat=2), (2, 2, 2)),
     "circular convolution": Case(lambda: sequential(Conv(1, 2), nn.Tanh(), flat=18), (1, 3, 3)),
     "factored dense": Case(lambda: sequential(FactoredDense((2, 2, 2), (3, 2, 1)), nn.Tanh(), flat=6), (2, 2, 2)),
+    "factored dense over a group": Case(
+        lambda: sequential(FactoredDense((1, 2, 2), (2, 1, 1), group=P4), nn.Tanh(), flat=8), (4, 2, 2)
+    ),
     "sparse convolution": Case(
         lambda: sequential(SparseConv(1, 2, length_scale="weight"), nn.Tanh(), flat=18), (1, 3, 3)
     ),

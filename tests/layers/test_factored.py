@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from covary.errors import ShapeError
+from covary.groups import P4, cyclic
 from covary.layers import FactoredDense
 from covary.layers.factored import read_blocks, write_blocks
 from oracles.layers import factored_map, factored_offset
@@ -67,3 +68,15 @@ def test_rescale_changes_the_last_stage_only():
 def test_features_of_another_shape_are_refused():
     with pytest.raises(ShapeError, match="FactoredDense expected features of shape"):
         FactoredDense((2, 3, 3), (3, 2, 2))(torch.randn(4, 2, 3, 4))
+
+
+def test_channels_that_are_not_slices_of_the_group():
+    with pytest.raises(ShapeError, match=r"over quarter_turns expected 8 channels, 2 per element.*groups.lift"):
+        FactoredDense((2, 4, 4), (3, 2, 2), group=P4)(torch.randn(5, 2, 4, 4))
+
+
+def test_over_a_group_of_one_element_it_is_the_plain_layer():
+    plain, over = FactoredDense((2, 3, 3), (3, 2, 2)), FactoredDense((2, 3, 3), (3, 2, 2), group=cyclic(1))
+    over.load_state_dict(plain.state_dict())
+    x = torch.randn(4, 2, 3, 3)
+    assert torch.equal(over(x), plain(x))

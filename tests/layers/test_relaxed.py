@@ -192,31 +192,12 @@ def test_a_custom_path_that_is_added_after_the_pool(generator):
         Relaxed({"corner": Anywhere(3), "conv": Conv(2, 3, generator=generator)}, pool)(x)
 
 
-class OverGroup(nn.Module):
-    """F-FC over a group: positions (element, pixel), channels the group not counted."""
-
-    added_after_pool = True
-
-    def __init__(self, in_shape, out_shape, group, generator):
-        super().__init__()
-        self.group, self.out_channels = group, out_shape[0]
-        shapes = ((channels, group.size * height, width) for channels, height, width in (in_shape, out_shape))
-        self.dense = FactoredDense(*shapes, generator=generator)
-
-    def forward(self, x):
-        rows = x.unflatten(1, (-1, self.group.size)).flatten(2, 3)
-        return self.dense(rows).unflatten(2, (self.group.size, -1)).flatten(1, 2)
-
-    def rescale_(self, factor):
-        self.dense.rescale_(factor)
-
-
-def test_a_factored_path_over_a_group_by_reshaping(generator):
+def test_a_factored_path_over_a_group(generator):
     """Every position of every slice is read into each pair of channels, and written to every one."""
     x, pool = torch.randn(5, 2 * 4, 4, 4, generator=generator), PolyphasePool(2, P4)
-    factored = awake(OverGroup((2, 4, 4), (3, 2, 2), P4, generator), generator)
+    factored = awake(FactoredDense((2, 4, 4), (3, 2, 2), group=P4, generator=generator), generator)
     layer = Relaxed({"gconv": GroupConv(2, 3, group=P4, generator=generator), "f-fc": factored}, pool)
-    read, write = factored.dense.read, factored.dense.write
+    read, write = factored.read, factored.write
     summed = torch.einsum("coghw,ncghw->noc", read.weight.view(2, 3, 4, 4, 4), x.view(5, 2, 4, 4, 4))
     written = torch.einsum("oghwc,noc->noghw", write.weight.view(3, 4, 2, 2, 2), summed + read.bias[:, None])
     expected = (written + write.bias.view(4, 2, 2)).reshape(5, 12, 2, 2)

@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ..errors import ShapeError
+from ..groups import Group
 from .dense import GAIN, check_features, check_shapes, normal_weight
 
 
@@ -72,9 +74,13 @@ class FactoredDense(nn.Module):
     It has C'C(HW + H'W') weights in place of C'C·HW·H'W', in the layers `read` (:math:`\theta_2`) and `write`
     (:math:`\theta_1`). Initially the variance of the output is twice the second moment of the input, for a ReLU.
 
+    Over a group, positions are pairs of element and pixel (paper 2, App. A): features are (N, C·|G|, H, W), and a pair
+    of channels reads all slices of one and writes all slices of the other. It commutes with no element.
+
     Arguments:
-        in_shape: The input's (C, H, W).
-        out_shape: The output's (C', H', W').
+        in_shape: The input's (C, H, W), the group not counted.
+        out_shape: The output's (C', H', W'), the group not counted.
+        group: The group of the features; None for plain ones.
         generator: The source of the initial weights; by default torch's global generator.
 
     Example:
@@ -82,22 +88,42 @@ class FactoredDense(nn.Module):
         >>> from covary.layers import FactoredDense
         >>> FactoredDense((3, 8, 8), (4, 4, 4))(torch.rand(2, 3, 8, 8)).shape
         torch.Size([2, 4, 4, 4])
+        >>> from covary.groups import P4
+        >>> FactoredDense((3, 8, 8), (4, 4, 4), group=P4)(torch.rand(2, 3 * 4, 8, 8)).shape
+        torch.Size([2, 16, 4, 4])
     """
 
     added_after_pool = True
 
     def __init__(
-        self, in_shape: Sequence[int], out_shape: Sequence[int], *, generator: torch.Generator | None = None
+        self,
+        in_shape: Sequence[int],
+        out_shape: Sequence[int],
+        *,
+        group: Group | None = None,
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         check_shapes("FactoredDense", in_shape, out_shape)
-        self.read = FactoredRead(in_shape, out_shape[0], generator=generator)
-        self.write = FactoredWrite(in_shape[0], out_shape, generator=generator)
+        self.group, size = group, 1 if group is None else group.size
+        read, write = ((c, size * height, width) for c, height, width in (in_shape, out_shape))
+        self.read = FactoredRead(read, write[0], generator=generator)
+        self.write = FactoredWrite(read[0], write, generator=generator)
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
-        """Output features, (N, C', H', W')."""
-        output: Tensor = self.write(self.read(input))
-        return output
+        """Output features, (N, C', H', W'), over a group (N, C'·|G|, H', W')."""
+        if self.group is None:
+            output: Tensor = self.write(self.read(input))
+            return output
+        channels, size = self.read.in_shape[0], self.group.size
+        if input.shape[1] != channels * size:
+            raise ShapeError(
+                f"FactoredDense over {self.group} expected {channels * size} channels, {channels} per element, got "
+                f"{tuple(input.shape)}. Lift images first, by covary.groups.lift."
+            )
+        # the slices of a channel become rows of its image
+        written: Tensor = self.write(self.read(input.unflatten(1, (-1, size)).flatten(2, 3)))
+        return written.unflatten(2, (size, -1)).flatten(1, 2)
 
     @torch.no_grad()
     def rescale_(self, factor: float | int) -> None:

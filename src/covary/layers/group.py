@@ -17,8 +17,8 @@ for all channels, which is another grid of the image in each turned slice and br
 A layer that treats slices as plain channels (`Conv` on C·|G| channels) commutes with shifts only in the fixed frame,
 where all slices move alike: `groups.turn_slices` converts between the two.
 
-Fully connected layers over the group need no class of their own. With positions :math:`(h, p)` of element and pixel,
-F-FC is `FactoredDense((C, |G|·H, W), (C', |G|·H', W'))` on features viewed as (N, C, |G|·H, W); FC is `Dense`.
+Fully connected layers over the group are `FactoredDense(..., group=group)`, with positions :math:`(h, p)` of element
+and pixel, and `Dense` on C·|G| channels.
 """
 
 import math

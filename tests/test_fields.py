@@ -83,7 +83,7 @@ PICTURES = [Image.new("RGB", (4, 4)), Image.new("RGB", (5, 4))]
             "Expected 'kind' among the names of a batch, got 'image', 'label'",
         ),
         ({"image": X, "label": Y}, ("image",), "Expected keys"),
-        ((X, Y[:2]), None, "equally many inputs, targets, got 3 and 2"),
+        ((X, Y[:2]), None, "equally many inputs and targets, got 3 and 2"),
         ((X, ["a", "b", "c"]), None, "targets as numbers"),
         ((X, [[1, 2], [3], [4]]), None, "targets as numbers of one shape"),
         ((PICTURES, [0, 1]), None, "inputs as numbers of one shape for all data"),

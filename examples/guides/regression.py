@@ -3,7 +3,8 @@ Regression and other likelihoods
 ================================
 
 The default likelihood is ``Categorical``, for class labels. ``Gaussian`` is for real targets and learns its noise;
-``Bernoulli`` is for independent binary labels. The likelihood is part of the :class:`covary.Model`.
+``Bernoulli`` is for independent binary labels; the guide on tasks lists the others. The likelihood is part of the
+:class:`covary.Model`.
 """
 
 import matplotlib.pyplot as plt

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         hypergrad,
         layer_summary,
         layers,
+        likelihoods,
         linalg,
         networks,
         posterior,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from .curvature import Curvature
     from .evidence import EvidenceTerms, conditional_log_evidence, effective_parameters, log_evidence
     from .layer_summary import prune, summarize_layers
-    from .likelihoods import Bernoulli, Categorical, Gaussian
+    from .likelihoods import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian, Poisson
     from .models import Model
     from .networks import Averaged
     from .posterior import Laplace
@@ -54,9 +55,11 @@ __all__ = [
     "EvidenceTerms",
     "FitConfig",
     "Gaussian",
+    "HeteroscedasticGaussian",
     "HyperConfig",
     "Laplace",
     "Model",
+    "Poisson",
     "Prior",
     "Run",
     "WeightConfig",
@@ -74,6 +77,7 @@ __all__ = [
     "hypergrad",
     "layer_summary",
     "layers",
+    "likelihoods",
     "linalg",
     "load",
     "log_evidence",
@@ -90,7 +94,7 @@ _PROVIDES = {
     "curvature": ("Curvature",),
     "evidence": ("EvidenceTerms", "conditional_log_evidence", "effective_parameters", "log_evidence"),
     "layer_summary": ("prune", "summarize_layers"),
-    "likelihoods": ("Bernoulli", "Categorical", "Gaussian"),
+    "likelihoods": ("Bernoulli", "Categorical", "Gaussian", "HeteroscedasticGaussian", "Poisson"),
     "models": ("Model",),
     "networks": ("Averaged",),
     "posterior": ("Laplace",),

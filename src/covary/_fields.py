@@ -47,7 +47,7 @@ def fields_of(batch: Any, keys: Keys | None = None) -> Fields:
     x, y, *index = (as_tensor(part, name) for part, name in zip(parts, named, strict=True))
     if len({len(part) for part in (x, y, *index)}) > 1:
         sizes = " and ".join(str(len(part)) for part in (x, y, *index))
-        raise DataError(f"Expected equally many {', '.join(named)}, got {sizes}. Pass one of each per datum.")
+        raise DataError(f"Expected equally many {' and '.join(named)}, got {sizes}. Pass one of each per datum.")
     return Fields(x, y, index[0] if index else None)
 
 

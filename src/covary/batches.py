@@ -154,7 +154,7 @@ def as_batches(data: Data, batch_size: int | None = None, keys: Keys | None = No
 
 
 def outputs_of(network: nn.Module, batch: IndexedBatch, seed: int) -> Tensor:
-    """Outputs (N, C) of a network for a batch; the noise of an averaged network is a function of (seed, identity)."""
+    """Outputs (N, C, ...) of a network for a batch; the noise of an averaged one is a function of (seed, identity)."""
     if isinstance(network, SampleAveraging):
         return network(batch.x, batch.identity, seed=seed)
     return network(batch.x)

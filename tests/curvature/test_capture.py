@@ -165,7 +165,7 @@ def test_a_weight_used_outside_its_module_is_refused():
 
 
 def test_outputs_of_a_wrong_shape_are_refused():
-    with pytest.raises(ShapeError, match=r"outputs of shape \(3, 2, 4\).*Flatten the outputs"):
+    with pytest.raises(ShapeError, match=r"one class per datum, got \(1, 2, 4\) .*num_classes"):
         kfac(nn.Linear(4, 4), (torch.randn(3, 2, 4), targets("categorical", 3)))
 
 

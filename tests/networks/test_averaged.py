@@ -129,7 +129,8 @@ def test_bad_input(generator):
         Averaged(nn.Flatten(), QuarterTurns(), 4)(x, torch.arange(2))
     with pytest.raises(ShapeError, match=r"samples of shape \(3, 4, ...\).*got \(4, 3, 1, 4, 4\)"):
         Averaged(nn.Flatten(), Wrong(), 4)(x)
-    with pytest.raises(ShapeError, match=r"shape \(12, C\).*got \(12, 1, 4, 4\)"):
-        Averaged(nn.Identity(), QuarterTurns(), 4)(x)
+    with pytest.raises(ShapeError, match=r"shape \(12, C\).*got \(12,\)"):
+        Averaged(nn.Sequential(nn.Flatten(), nn.Linear(16, 1), nn.Flatten(0)), QuarterTurns(), 4)(x)
+    assert Averaged(nn.Identity(), QuarterTurns(), 4)(x).shape == (3, 1, 4, 4), "outputs at positions keep them"
     with pytest.raises(ShapeError, match=r"shape \(12, C\).*got \(6, 32\)"):
         Averaged(nn.Sequential(nn.Flatten(), nn.Unflatten(0, (6, 2)), nn.Flatten()), QuarterTurns(), 4)(x)

@@ -6,7 +6,7 @@ import io
 import pytest
 from rich.console import Console
 
-from covary.records import RunRecord
+from covary.records import Metrics, RunRecord
 from covary.records.tables import run_text
 from covary.report.tables import (
     comparison_table,
@@ -67,7 +67,15 @@ def test_the_text_of_a_run_has_the_tables_it_has_numbers_for():
     assert "transform" not in run_text(layers_run())
     assert "log evidence" in run_text(full_run())
     assert "test: accuracy" in run_text(full_run())
-    assert run_text(RunRecord("a regression")) == "", "no table without rows"
+    nothing = RunRecord("a regression")
+    assert run_text(nothing) == "0 epochs, without an evidence, transforms or test data", "no table without rows"
+    noisy = dataclasses.replace(
+        nothing, likelihood={"sigma_noise": 0.25}, test=Metrics(None, 1.5, None, 9, 1, rmse=0.5)
+    )
+    assert "noise of the targets: standard deviation 0.25" in run_text(noisy)
+    assert "test: root mean squared error 0.5, negative log-likelihood 1.5000 (9 data)" in run_text(noisy)
+    assert "temperature" not in run_text(dataclasses.replace(nothing, likelihood={"temperature": 1.0}))
+    assert "temperature 2.5" in run_text(dataclasses.replace(nothing, likelihood={"temperature": 2.5}))
 
 
 def test_evidence_is_per_datum_and_in_total():

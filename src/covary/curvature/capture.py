@@ -57,7 +57,7 @@ class Captured:
     """A forward pass and the factors of the Jacobian of each layer in it.
 
     Arguments:
-        outputs: The network's outputs f̂, shape (N, C).
+        outputs: The network's outputs f̂, shape (N, C), positions behind the channels flattened in their order.
         num_samples: S, the number of augmentation samples of each datum.
         num_sets: The number of independent sets in which samples were drawn.
         sample_weights: The weight of each sample in f̂, shape (N, S), rows summing to 1; None if each is 1/S.
@@ -197,7 +197,7 @@ def _forward(
     arguments = {"index": index, "seed": seed} if isinstance(network, SampleAveraging) else {}
     with _twice_differentiable(network) if differentiable else nullcontext():
         outputs: Tensor = torch.func.functional_call(network, {**constants, **expanded}, (x,), arguments)
-    return outputs
+    return outputs.flatten(1) if outputs.ndim > 2 else outputs
 
 
 @contextmanager

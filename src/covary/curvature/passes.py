@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .._types import Probes, SampleAveraging
-from ..batches import Batches, IndexedBatch
+from ..batches import Batches, IndexedBatch, outputs_of
 from ..distributed import all_sum, all_sum_number
-from ..likelihoods import Likelihood
+from ..likelihoods import Likelihood, given
 from ..linalg import AbstractPSD, Block, Diagonal
 from ..models import Model
 from ..noise import Stream, rademacher
@@ -109,7 +109,7 @@ def draw_probes(
         shape = (probes, captured.outputs.shape[1])
         drawn = rademacher(seed, batch.identity, shape, stream=stream, dtype=captured.outputs.dtype)
         signs = drawn.transpose(0, 1)
-    return root_probes(model.likelihood, captured.outputs, signs)
+    return root_probes(given(model.likelihood, batch.y), captured.outputs, signs)
 
 
 def root_probes(
@@ -164,7 +164,11 @@ def check_model(model: Model, batches: Batches) -> None:
     require_independence(model.network)
     if cost := coverage(model.network, weights).cost:
         warnings.warn(f"{cost} covary.curvature.coverage(network) lists them.", stacklevel=4)
-    check_jacobian_factors(model.network, next(iter(batches)).x, weights)
+    first = next(iter(batches))
+    with torch.no_grad():  # here alone outputs have the axes that the network gives them: passes flatten positions
+        one = IndexedBatch(*(part[:1] for part in first))
+        model.likelihood.check(outputs_of(model.network, one, seed=0), one.y)
+    check_jacobian_factors(model.network, first.x, weights)
 
 
 def _add_gradient(total: dict[str, Tensor], model: Model, captured: Captured, batch: IndexedBatch) -> None:

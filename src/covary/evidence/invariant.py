@@ -42,6 +42,7 @@ from ..geometry import (
 from ..geometry.densities import riemannian_log_density
 from ..geometry.hessian import riemannian_hessian
 from ..geometry.objects import positive_log_det, positive_root
+from ..likelihoods import given
 from ..models import Model, as_model
 from .terms import EvidenceTerms, log_volume
 
@@ -131,7 +132,9 @@ def chart_evidence(
     else:
         # a sum of JᵀΛJ needs no connection: the chain rule alone makes it transform
         in_chart = [partial(_composed, function, chart) for function in outputs]
-        parts = [fisher_metric(function, likelihood).matrix(point.coordinates) for function in in_chart]
+        known = [given(likelihood, batch.y) for batch in batches]
+        metrics = [fisher_metric(function, own) for function, own in zip(in_chart, known, strict=True)]
+        parts = [metric.matrix(point.coordinates) for metric in metrics]
         ggn = BilinearForm(torch.stack(parts).sum(0), point)
         form = ggn + riemannian_hessian(lambda theta: -per_volume(theta), metric, point)
     differential = grad(lambda psi: log_joint(chart.inverse(psi)))(point.coordinates)
@@ -181,7 +184,7 @@ def parametrization_of(network: nn.Module) -> str:
 def _outputs(network: nn.Module, weights: Weights, batch: IndexedBatch, seed: int) -> TensorMap:
     """The outputs of a batch as a function of the flat weights."""
     arguments = {"index": batch.identity, "seed": seed} if isinstance(network, SampleAveraging) else {}
-    return lambda theta: functional_call(network, unflatten(theta, weights), (batch.x,), arguments)
+    return lambda theta: functional_call(network, unflatten(theta, weights), (batch.x,), arguments).flatten(1)
 
 
 def _composed(function: TensorMap, chart: Chart, psi: Float[Tensor, " P"]) -> Tensor:

@@ -13,6 +13,7 @@ from ..curvature.passes import captured_batch, check_model, curvature_pass, root
 from ..curvature.registry import Curvature, CurvatureName, as_curvature, check_curvature
 from ..distributed import all_sum_number
 from ..errors import StructureError
+from ..likelihoods import given
 from ..linalg import Dense
 from ..models import Model, as_model
 from .terms import EvidenceTerms, evidence_terms, log_volume, prior_log_det
@@ -98,7 +99,7 @@ def kernel_terms(model: Model, batches: Batches, seed: int, mode_correction: boo
     _check_kernel(mode_correction)
     whole, weights = joined_batch(batches), model.weights
     captured = captured_batch(model, weights, whole, seed)
-    log_ratio = kernel_log_ratio(model, captured, root_probes(model.likelihood, captured.outputs, None))
+    log_ratio = kernel_log_ratio(model, captured, root_probes(given(model.likelihood, whole.y), captured.outputs, None))
     return EvidenceTerms(
         log_likelihood=model.likelihood.log_prob(captured.outputs, whole.y),
         log_prior=model.prior.log_density(weights),

@@ -25,6 +25,7 @@ from ..curvature.kernel import weight_kernels
 from ..curvature.passes import captured_batch, check_model
 from ..errors import StructureError
 from ..evidence.laplace import joined_batch
+from ..likelihoods import given
 from ..linalg import Dense
 from ..models import Model
 from ..priors import Prior
@@ -84,7 +85,7 @@ def partition_pass(
         batch = joined_batch(batches.at(positions))
         captured = captured_batch(model, weights, batch, seed)
         drawn = draw_outputs(captured, batch, seed) if outputs == "one" else None
-        probes, factor = chosen_probes(model.likelihood, captured.outputs, drawn)
+        probes, factor = chosen_probes(given(model.likelihood, batch.y), captured.outputs, drawn)
         kernels.append(weight_kernels(captured, probes))
         log_likelihood = log_likelihood + model.likelihood.log_prob(captured.outputs, batch.y).double()
         num_data += len(positions)

@@ -30,7 +30,7 @@ from ..errors import StructureError
 from ..evidence import EvidenceTerms
 from ..evidence.laplace import joined_batch, kernel_log_ratio
 from ..evidence.terms import log_volume, prior_log_det
-from ..likelihoods import Likelihood
+from ..likelihoods import Likelihood, given
 from ..models import Model, as_model
 from ..noise import Stream, uniform
 from ..priors import Prior
@@ -141,7 +141,7 @@ def minibatch_estimate(
         drawn: The output of each datum that stands for all C, or None for all.
     """
     log_likelihood = model.likelihood.log_prob(captured.outputs, targets)
-    probes, factor = chosen_probes(model.likelihood, captured.outputs, drawn)
+    probes, factor = chosen_probes(given(model.likelihood, targets), captured.outputs, drawn)
     if estimator == "kernel":
         return Estimate(log_likelihood, factor * kernel_log_ratio(model, captured, probes))
     # C v vᵀ has expectation Λ

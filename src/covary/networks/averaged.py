@@ -46,8 +46,8 @@ class Averaged(nn.Module):
 
     def forward(
         self, x: Shaped[Tensor, "N ..."], index: Tensor | None = None, *, seed: int = 0
-    ) -> Float[Tensor, "N C"]:
-        """Averaged outputs, shape (N, C).
+    ) -> Float[Tensor, "N C ..."]:
+        """Averaged outputs, shape (N, C), or (N, C, ...) of a network with outputs at positions.
 
         Arguments:
             x: The data, shape (N, ...).
@@ -69,13 +69,13 @@ class Averaged(nn.Module):
                 f"{tuple(samples.shape)}. Keep the leading axes (N, S) of the noise in `transform`."
             )
         outputs: Tensor = self.network(samples.flatten(0, 1))
-        if outputs.ndim != 2 or len(outputs) != num_data * num_samples:
+        if outputs.ndim < 2 or len(outputs) != num_data * num_samples:
             raise ShapeError(
                 f"Expected outputs of shape ({num_data * num_samples}, C), a row per sample, got "
-                f"{tuple(outputs.shape)}. Flatten all axes of the outputs but the batch, and do not mix rows."
+                f"{tuple(outputs.shape)}. Keep the batch as the first axis, and do not mix rows."
             )
         outputs, weights = outputs.unflatten(0, (num_data, num_samples)), self.sample_weights(index, seed=seed)
-        return outputs.mean(1) if weights is None else torch.einsum("ns,nsc->nc", weights.to(outputs), outputs)
+        return outputs.mean(1) if weights is None else torch.einsum("ns,ns...->n...", weights.to(outputs), outputs)
 
     def sample_weights(self, index: Int[Tensor, "N"], *, seed: int = 0) -> Float[Tensor, "N S"] | None:
         """Weights w of the samples, rows summing to 1; None if each is 1/S."""

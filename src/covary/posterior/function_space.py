@@ -106,7 +106,7 @@ def _chunks(
     # side by side, where a shift per row would not throw the decomposition away
     decompose({name: block.factors for name, block in blocks.items() if linearized.shifts[name].ndim == 0})
     positions = torch.arange(len(x), device=x.device)
-    first = next(iter(as_batches((x, positions), 1)))
+    first = next(iter(as_batches((x, positions), 1).matching(linearized.model.network)))
     one = _capture(linearized, first.x, first.identity)
     num_outputs = one.outputs.shape[1]
     per_output, per_datum = _sizes(one, linearized)
@@ -115,7 +115,7 @@ def _chunks(
     data_at_once = min(rows, max(1, ENTRIES // per_datum))
     outputs_at_once = max(1, ENTRIES // max(1, per_output * data_at_once))
     del one
-    for batch in as_batches((x, positions), data_at_once):
+    for batch in as_batches((x, positions), data_at_once).matching(linearized.model.network):
         yield _capture(linearized, batch.x, batch.identity), batch.identity, outputs_at_once
 
 

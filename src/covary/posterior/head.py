@@ -16,7 +16,7 @@ from torch import Tensor
 from ..curvature.capture import Captured
 from ..curvature.jacobian_factors import DirectVJP, OuterFactors
 from ..curvature.registry import Curvature
-from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from ..likelihoods import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian, Likelihood, Poisson
 from ..linalg import AbstractPSD, Dense, Kron
 from ..noise import Stream, normal
 
@@ -95,11 +95,11 @@ def head_kron_blocks(
 
 def _total_curvature(likelihood: Likelihood, outputs: Float[Tensor, "N C"]) -> Float[Tensor, "C C"] | None:
     r"""The sum :math:`\sum_n \Lambda_n` of the output curvatures, where it has a closed form."""
-    if isinstance(likelihood, Categorical):
+    if isinstance(likelihood, Categorical) and likelihood.num_classes is None and likelihood.ignore_index is None:
         probabilities = likelihood.mean(outputs)
         centered = torch.diag(probabilities.sum(0)) - probabilities.T @ probabilities
         return centered / likelihood.temperature.to(outputs).square()
-    if isinstance(likelihood, Gaussian | Bernoulli):
+    if isinstance(likelihood, Gaussian | HeteroscedasticGaussian | Bernoulli | Poisson):
         # Λ is diagonal, so L 1 holds the roots of its diagonal
         return torch.diag(likelihood.root_product(outputs, torch.ones_like(outputs)).square().sum(0))
     return None

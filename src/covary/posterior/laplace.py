@@ -84,7 +84,9 @@ class Laplace:
     def predict(
         self, x: Tensor, method: str = "glm", link: str = "probit", num_samples: int = 100, seed: int = 0
     ) -> Tensor | GaussianPrediction:
-        r"""The predictive distribution: probabilities (N, C), or mean and variance (N, C) for Gaussian.
+        r"""The predictive distribution: probabilities (N, C), rates of counts, or mean and variance (N, C) of reals.
+
+        Of classes per position "glm" gives probabilities (N, C, P), the positions flattened.
 
         The curvature is that of the linearized network, and so "glm" is the prediction that goes with it; networks
         with sampled weights ("mc") often predict far worse than the trained one.

@@ -11,7 +11,7 @@ from .._types import SampleAveraging
 from ..batches import as_batches
 from ..curvature.passes import ROWS_AT_ONCE
 from ..errors import DataError, StructureError
-from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from ..likelihoods import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian, Likelihood, Poisson
 from ..models import Model
 from ..noise import Stream, normal
 from .fitting import run
@@ -73,20 +73,27 @@ def check_prediction(likelihood: Likelihood, method: str, link: str, num_samples
             "Expected a Categorical likelihood for the Laplace bridge, got Bernoulli, whose outputs are independent. "
             "Use link='probit' or 'mc'."
         )
-    if not isinstance(likelihood, Categorical | Bernoulli | Gaussian):
+    if isinstance(likelihood, Categorical) and likelihood.num_classes is not None and link == "bridge":
+        raise StructureError("Expected one class per datum for the Laplace bridge, got one per position. Use 'probit'.")
+    if not isinstance(likelihood, Categorical | Bernoulli | Poisson | Gaussian | HeteroscedasticGaussian):
         raise StructureError(
-            f"Expected Categorical, Bernoulli or Gaussian for method='glm', got {type(likelihood).__name__}. Use "
-            "method='mc', or function_distribution and your own integral."
+            f"Expected a likelihood of covary for method='glm', got {type(likelihood).__name__}. Use method='mc', or "
+            "function_distribution and your own integral."
         )
 
 
 def predict_glm(linearized: Linearized, x: Tensor, link: str, sampling: Sampling) -> Tensor | GaussianPrediction:
-    """Predictions of the linearized network: probabilities (N, C), or mean and variance for Gaussian."""
+    """Predictions of the linearized network: probabilities (N, C), rates of counts, or mean and variance of reals."""
     likelihood = linearized.model.likelihood
-    if isinstance(likelihood, Gaussian):
+    if isinstance(likelihood, Gaussian | HeteroscedasticGaussian | Poisson):
         parts = list(variance_chunks(linearized, x))
         mean, variance = torch.cat([part.mean for part in parts]), torch.cat([part.spread for part in parts])
-        return GaussianPrediction(mean, variance + _noise_variance(likelihood, mean))
+        if isinstance(likelihood, Poisson):
+            return (mean + variance / 2).exp()  # the mean of a log-normal rate
+        if isinstance(likelihood, Gaussian):
+            return GaussianPrediction(mean, variance + likelihood.noise_variance(mean).detach())
+        (means, log_sigma), (own, of_log_sigma) = mean.chunk(2, 1), variance.chunk(2, 1)
+        return GaussianPrediction(means, own + (2 * log_sigma + 2 * of_log_sigma).exp())  # E[e^2s] of a Gaussian s
     extra = 3 * sampling.num_samples if link == "mc" else 0
     if isinstance(likelihood, Bernoulli):
         return torch.cat([_bernoulli(part, link, sampling) for part in variance_chunks(linearized, x, extra)])
@@ -96,7 +103,7 @@ def predict_glm(linearized: Linearized, x: Tensor, link: str, sampling: Sampling
 
 
 def predict_mc(model: Model, x: Tensor, samples: Iterator[dict[str, Tensor]], seed: int) -> Tensor | GaussianPrediction:
-    """Predictions averaged over sampled networks: probabilities (N, C), or mean and variance for Gaussian.
+    """Predictions averaged over sampled networks: probabilities (N, C), rates, or mean and variance of reals.
 
     Arguments:
         model: The model.
@@ -104,28 +111,29 @@ def predict_mc(model: Model, x: Tensor, samples: Iterator[dict[str, Tensor]], se
         samples: Weights by name, one sample after the other.
         seed: The seed of an averaged network's noise.
     """
-    mean, squares, count = torch.zeros(()), torch.zeros(()), 0
+    mean, squares, noise, count = torch.zeros(()), torch.zeros(()), torch.zeros(()), 0
+    likelihood = model.likelihood
     for state in samples:
         count += 1
-        value = model.likelihood.mean(_outputs(model.network, x, seed, state))
+        outputs = _outputs(model.network, x, seed, state)
+        value = likelihood.mean(outputs)
+        if isinstance(likelihood, Gaussian | HeteroscedasticGaussian):
+            variance = likelihood.noise_variance(outputs).detach()
+            noise = variance if count == 1 else noise + (variance - noise) / count
         # running mean and sum of squared deviations: no cancellation where samples nearly agree
         before = torch.zeros_like(value) if count == 1 else mean
         mean = before + (value - before) / count
         squares = (value - before) * (value - mean) if count == 1 else squares + (value - before) * (value - mean)
-    if isinstance(model.likelihood, Gaussian):
-        return GaussianPrediction(mean, squares / count + _noise_variance(model.likelihood, mean))
+    if isinstance(likelihood, Gaussian | HeteroscedasticGaussian):
+        return GaussianPrediction(mean, squares / count + noise)
     return mean
 
 
-def _outputs(network: nn.Module, x: Tensor, seed: int, state: dict[str, Tensor]) -> Float[Tensor, "N C"]:
+def _outputs(network: nn.Module, x: Tensor, seed: int, state: dict[str, Tensor]) -> Float[Tensor, "N C ..."]:
     num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1
     positions = torch.arange(len(x), device=x.device)
-    batches = as_batches((x, positions), max(1, ROWS_AT_ONCE // num_samples))
+    batches = as_batches((x, positions), max(1, ROWS_AT_ONCE // num_samples)).matching(network)
     return torch.cat([run(network, batch.x, batch.identity, seed, state) for batch in batches])
-
-
-def _noise_variance(likelihood: Gaussian, like: Tensor) -> Tensor:
-    return likelihood.sigma_noise.detach().to(like).square()
 
 
 def _noise(part: OutputChunk, sampling: Sampling) -> Float[Tensor, "N S C"]:
@@ -140,11 +148,13 @@ def _bernoulli(part: OutputChunk, link: str, sampling: Sampling) -> Float[Tensor
     return logit_samples(part.mean, part.spread, _noise(part, sampling)).sigmoid().mean(1)
 
 
-def _categorical(likelihood: Categorical, part: OutputChunk, link: str, sampling: Sampling) -> Float[Tensor, "N C"]:
+def _categorical(likelihood: Categorical, part: OutputChunk, link: str, sampling: Sampling) -> Float[Tensor, "N C ..."]:
     temperature = likelihood.temperature.detach().to(part.mean)
     mean, spread = part.mean / temperature, part.spread / temperature.square()
     if link == "probit":
-        return probit_logits(mean, spread).softmax(1)
+        return likelihood.by_class(probit_logits(mean, spread)).softmax(1)
     if link == "bridge":
         return laplace_bridge(mean, spread)
-    return output_samples(mean, spread, _noise(part, sampling)).softmax(2).mean(1)
+    samples = output_samples(mean, spread, _noise(part, sampling))
+    probabilities = likelihood.by_class(samples.flatten(0, 1)).softmax(1)
+    return probabilities.unflatten(0, samples.shape[:2]).mean(1)

@@ -64,11 +64,12 @@ class Metrics:
     """How well the averaged network predicts data it did not see.
 
     Arguments:
-        accuracy: The share of right answers, in [0, 1]; None for a regression.
+        accuracy: The share of right answers, in [0, 1], over data, outputs and positions; None for a regression.
         nll: The mean negative log-likelihood.
         ece: The expected calibration error, in [0, 1]; None for a regression.
         num_data: The number of data.
         num_samples: The number of augmentation samples that each prediction averages over.
+        rmse: The root mean squared error of the predictive mean, for real targets and counts; None for classes.
 
     Example:
         >>> from covary.records import Metrics
@@ -81,6 +82,7 @@ class Metrics:
     ece: float | None
     num_data: int
     num_samples: int
+    rmse: float | None = None
 
 
 @dataclass(frozen=True)
@@ -305,6 +307,7 @@ class RunRecord:
         class_names: The names of the classes, if they are known.
         pruned: The result of pruning, where that was asked for.
         model: How network, likelihood and prior are made, as plain data that `covary.load` reads.
+        likelihood: The positive hyperparameters of the likelihood by name, such as "sigma_noise".
         roles: The number of entries of each parameter, by role and name: "integrated", "point", "hyperparameter" and
             "frozen".
         files: The SHA-256 of each other file of the run, by name.
@@ -334,5 +337,6 @@ class RunRecord:
     class_names: list[str] = field(default_factory=list)
     pruned: Pruning | None = None
     model: dict[str, Any] = field(default_factory=dict)
+    likelihood: dict[str, float] = field(default_factory=dict)
     roles: dict[str, dict[str, int]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)

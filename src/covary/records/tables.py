@@ -10,9 +10,12 @@ Rows = tuple[list[str], list[list[str]]]  # heads, where ">" means that the colu
 
 
 def run_text(run: RunRecord) -> str:
-    """What was learned as plain text, for `print`: tables of transforms and layers, evidence and test metrics."""
+    """What was learned as plain text, for `print`: tables of transforms and layers, evidence, noise, test metrics."""
     tables = [(run.symmetries, symmetry_rows), (run.layers, layer_rows)]
-    numbers = [line for line in (_evidence(run), _test(run), _roles(run)) if line]
+    numbers = [line for line in (_evidence(run), _noise(run), _test(run)) if line]
+    if not any((run.symmetries, run.layers, numbers)):
+        numbers = [f"{len(run.history)} epochs, without an evidence, transforms or test data"]
+    numbers += [line for line in (_roles(run),) if line]
     return "\n\n".join([*(text_table(*rows(run)) for there, rows in tables if there), "\n".join(numbers)]).strip()
 
 
@@ -84,6 +87,14 @@ def _evidence(run: RunRecord) -> str:
     return f"log evidence {found.log_evidence:.1f} nats of {found.num_data:,} data ({terms})"
 
 
+def _noise(run: RunRecord) -> str:
+    """The noise of the targets, and the temperature where it is not 1."""
+    found = [f"{value:.3g}" for name, value in run.likelihood.items() if name.startswith("sigma_noise")]
+    temperature = run.likelihood.get("temperature", 1.0)
+    parts = [f"noise of the targets: standard deviation {', '.join(found)}"] if found else []
+    return "\n".join([*parts, f"temperature {temperature:.3g}"] if temperature != 1 else parts)
+
+
 def _roles(run: RunRecord) -> str:
     counts = [f"{entries} {role}" for role, _, entries, _ in role_rows(run)[1]]
     return f"parameters: {', '.join(counts)}" if counts else ""
@@ -93,4 +104,5 @@ def _test(run: RunRecord) -> str:
     if run.test is None:
         return ""
     accuracy = "" if run.test.accuracy is None else f"accuracy {100 * run.test.accuracy:.2f} %, "
-    return f"test: {accuracy}negative log-likelihood {run.test.nll:.4f} ({run.test.num_data:,} data)"
+    error = "" if run.test.rmse is None else f"root mean squared error {run.test.rmse:.4g}, "
+    return f"test: {accuracy}{error}negative log-likelihood {run.test.nll:.4f} ({run.test.num_data:,} data)"

@@ -22,11 +22,11 @@ from ..evidence import parametrization_of
 from ..layer_summary import summarize_layers
 from ..likelihoods import Likelihood
 from ..models import Model
-from ..posterior import ece
 from ..priors import Prior, mean_precisions
 from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry
 from ..records.settling import with_states
 from ..records.words import meaning
+from .metrics import scores_of
 from .pictures import NUM_PICTURES, pictures_of
 from .schedule import EVALUATE, SAMPLES, TEST, seed_for
 from .state import FitState
@@ -79,6 +79,7 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         seconds=seconds,
         notes=[*_notes(state, config), *problems],
         model=model_recipe(state.model) | {"evaluation_modules": list(state.evaluation_modules)},
+        likelihood=_likelihood(state.likelihood),
         roles=_roles(state.model),
     )
 
@@ -111,15 +112,10 @@ def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 
         log_likelihood += float(likelihood.log_prob(found, batch.y))
         outputs.append(likelihood.mean(found))
         targets.append(batch.y)
-    means, labels = torch.cat(outputs), torch.cat(targets)
-    classes = not labels.is_floating_point()
-    return Metrics(
-        accuracy=float((means.argmax(1) == labels).double().mean()) if classes else None,
-        nll=-log_likelihood / len(labels),
-        ece=ece(means, labels) if classes else None,
-        num_data=len(labels),
-        num_samples=network.num_samples if isinstance(network, SampleAveraging) else 1,
-    )
+    labels = torch.cat(targets)
+    accuracy, calibration, rmse = scores_of(likelihood, torch.cat(outputs), labels)
+    num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1
+    return Metrics(accuracy, -log_likelihood / len(labels), calibration, len(labels), num_samples, rmse)
 
 
 def _tested(state: FitState, data: Data | None, seed: int) -> tuple[Metrics | None, list[str]]:
@@ -192,6 +188,13 @@ def _precisions(prior: Prior) -> dict[str, float]:
         return dict(zip(prior.groups, prior.precision.tolist(), strict=True))
     means = mean_precisions(prior)
     return {name: means[name] for name in prior.names}
+
+
+def _likelihood(likelihood: Likelihood) -> dict[str, float]:
+    """The positive hyperparameters of a likelihood by name, several of one name with their numbers."""
+    logs = {name[4:]: p.detach().exp() for name, p in likelihood.named_parameters() if name.startswith("log_")}
+    each = {name: list(enumerate(p.tolist())) if p.ndim else [(None, p.item())] for name, p in logs.items()}
+    return {f"{name}" if n is None else f"{name}[{n}]": value for name, found in each.items() for n, value in found}
 
 
 def _correlation(network: nn.Module) -> list[list[float]] | None:

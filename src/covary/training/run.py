@@ -92,7 +92,7 @@ class Run:
         return self.record.layers
 
     def predict(self, x: Array, num_samples: int | None = None) -> Tensor:
-        """The most probable class of each datum, shape (N,); with a Gaussian likelihood the mean, shape (N, C).
+        """The most probable class of each datum or position, binary answers, or the mean of counts and real numbers.
 
         Arguments:
             x: The data, a tensor or an array (N, ...) with any N; bytes are divided by 255, as in training.
@@ -105,7 +105,7 @@ class Run:
 
     @torch.no_grad()
     def predict_proba(self, x: Array, num_samples: int | None = None) -> Tensor:
-        """The probability of each class, shape (N, C); with a Gaussian likelihood the mean. Computed in batches.
+        """The probability of each class, shape (N, C, ...), or the mean of counts and real numbers, in batches.
 
         Arguments:
             x: The data, a tensor or an array (N, ...) with any N; bytes are divided by 255, as in training.

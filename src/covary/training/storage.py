@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from .._files import write_whole
 from ..errors import DataError, StructureError
-from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from ..likelihoods import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian, Likelihood, Poisson
 from ..models import Model
 from ..networks.recipes import network_of, recipe_of
 from ..priors import Prior
@@ -23,20 +23,21 @@ from ..records.checksums import read_checked
 from .state import tensors_of
 
 MODEL = "model.safetensors"
-LIKELIHOODS: dict[str, Callable[[], Likelihood]] = {
+LIKELIHOODS: dict[str, Callable[..., Likelihood]] = {
     "categorical": Categorical,
     "gaussian": Gaussian,
+    "heteroscedastic": HeteroscedasticGaussian,
     "bernoulli": Bernoulli,
+    "poisson": Poisson,
 }
 
 
 def model_recipe(model: Model) -> dict[str, Any]:
     """How network, likelihood and prior are made, and which of their parameters are fixed, as plain data."""
-    kinds = {kind: name for name, kind in LIKELIHOODS.items()}
     modules = _modules(model)
     return {
         "network": recipe_of(model.network),
-        "likelihood": kinds.get(type(model.likelihood), "custom"),
+        "likelihood": _likelihood_recipe(model.likelihood),
         "prior": {"structure": _plain(model.prior.structure)}
         | {role: list(patterns) for role, patterns in model.prior.patterns.items()},
         "fixed": [
@@ -113,12 +114,29 @@ def fill(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
             tensor.copy_(tensors[name])  # not the tensor of the file: kernels round otherwise in another layout
 
 
-def _likelihood(kind: str, given: nn.Module | Model | None) -> Likelihood:
+def _likelihood_recipe(likelihood: Likelihood) -> dict[str, Any]:
+    """The kind of a likelihood, and how one of its shape is made."""
+    kinds = {kind: name for name, kind in LIKELIHOODS.items()}
+    recipe: dict[str, Any] = {"kind": kinds.get(type(likelihood), "custom")}
+    if isinstance(likelihood, Categorical):
+        return recipe | {"num_classes": likelihood.num_classes, "ignore_index": likelihood.ignore_index}
+    if isinstance(likelihood, Gaussian):
+        return recipe | {"num_sigmas": likelihood.log_sigma_noise.numel() if likelihood.log_sigma_noise.ndim else None}
+    return recipe
+
+
+def _likelihood(recipe: Mapping[str, Any], given: nn.Module | Model | None) -> Likelihood:
     if isinstance(given, Model):
         return given.likelihood
+    kind = recipe["kind"]
     if kind not in LIKELIHOODS:
         raise StructureError("The run has a likelihood of your own. Pass covary.Model(network, likelihood) to load.")
-    return LIKELIHOODS[kind]()
+    options = {name: value for name, value in recipe.items() if name != "kind"}
+    if not all(value is None or type(value) is int for value in options.values()):
+        raise DataError(f"Expected whole numbers in the record's likelihood, got {options}. Save the run again.")
+    if kind == "gaussian":
+        return Gaussian(1.0 if options["num_sigmas"] is None else [1.0] * options["num_sigmas"])
+    return LIKELIHOODS[kind](**options)
 
 
 def _prior(recipe: Mapping[str, Any], network: nn.Module) -> Prior:

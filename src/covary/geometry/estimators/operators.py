@@ -20,6 +20,7 @@ from ...batches import Batches, Data, IndexedBatch, as_batches
 from ...curvature.coverage import require_independence
 from ...curvature.passes import chunk_slices
 from ...errors import NumericalError
+from ...likelihoods import given
 from ...models import Model, as_model
 from ...priors import hyperparameters_of
 from ..charts.chart import Chart
@@ -175,7 +176,7 @@ def _hessian_products(loss: _Loss, batch: IndexedBatch, vectors: Float[Tensor, "
 
 def _gauss_newton_products(loss: _Loss, batch: IndexedBatch, vectors: Float[Tensor, "K P"]) -> Iterator[_Pieces]:
     """Products v → Jv → ΛJv → JᵀΛJv, one vector after the other on one graph."""
-    weights, likelihood = list(loss.weights.values()), loss.model.likelihood
+    weights, likelihood = list(loss.weights.values()), given(loss.model.likelihood, batch.y)
     with torch.enable_grad():
         outputs = _outputs(loss, batch)
         # Jᵀu is linear in u, so its derivative along v is Jv at any u
@@ -190,7 +191,7 @@ def _gauss_newton_products(loss: _Loss, batch: IndexedBatch, vectors: Float[Tens
         yield _derivatives([outputs], weights, [curved])
 
 
-def _outputs(loss: _Loss, batch: IndexedBatch) -> Float[Tensor, "N C"]:
+def _outputs(loss: _Loss, batch: IndexedBatch) -> Float[Tensor, "N C ..."]:
     """Outputs of a batch, hyperparameters held constant."""
     network = loss.model.network
     constants = {k: p.detach() for k, p in hyperparameters_of(network, loss.weights).items()}

@@ -1,3 +1,5 @@
+"""What all likelihoods have in common, against torch.distributions and Hessians."""
+
 import math
 
 import pytest
@@ -5,19 +7,26 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 
 from covary.errors import CovaryError, DataError, ShapeError
-from covary.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from covary.likelihoods import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian, Likelihood, Poisson
 from oracles import likelihoods as oracle
 
 LIKELIHOODS = {
     "categorical": Categorical(1.7, learn_temperature=True),
     "gaussian": Gaussian(0.6),
+    "gaussian of several": Gaussian([0.6, 1.1, 0.2, 3.0]),
     "bernoulli": Bernoulli(),
+    "poisson": Poisson(),
+    "heteroscedastic": HeteroscedasticGaussian(),
 }
 ORACLES = {
     "categorical": lambda f, y: oracle.categorical(f, y, 1.7),
     "gaussian": lambda f, y: oracle.gaussian(f, y, 0.6),
+    "gaussian of several": lambda f, y: oracle.gaussian(f, y, torch.tensor([0.6, 1.1, 0.2, 3.0])),
     "bernoulli": oracle.bernoulli,
+    "poisson": oracle.poisson,
+    "heteroscedastic": oracle.heteroscedastic,
 }
+BOUNDED = ("categorical", "gaussian", "bernoulli")  # whose values are finite for all outputs
 
 
 def example(name, generator, num_data=5, num_outputs=4):
@@ -26,8 +35,10 @@ def example(name, generator, num_data=5, num_outputs=4):
         "categorical": torch.randint(num_outputs, (num_data,), generator=generator),
         "gaussian": torch.randn(num_data, num_outputs, generator=generator),
         "bernoulli": torch.randint(2, (num_data, num_outputs), generator=generator).double(),
+        "poisson": torch.randint(9, (num_data, num_outputs), generator=generator),
+        "heteroscedastic": torch.randn(num_data, num_outputs // 2, generator=generator),
     }
-    return outputs, targets[name]
+    return outputs, targets.get(name, targets["gaussian"])
 
 
 def curvature(likelihood, outputs):
@@ -58,6 +69,8 @@ def test_log_prob_is_the_sum_of_torch_distributions(name, generator):
 def test_columns_of_the_root_give_the_hessian(name, generator):
     outputs, targets = example(name, generator)
     expected = oracle.curvature(ORACLES[name], outputs, targets)
+    if name == "heteroscedastic":
+        expected = oracle.heteroscedastic_fisher(outputs)
     torch.testing.assert_close(curvature(LIKELIHOODS[name], outputs), expected)
 
 
@@ -82,7 +95,7 @@ def test_gradients_in_outputs_epsilon_and_hyperparameters(name, generator):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("size", [40.0, 690.8, 1000.0])
-@each
+@pytest.mark.parametrize("name", BOUNDED)
 def test_confident_outputs_give_finite_values_and_gradients(name, size, dtype):
     likelihood = LIKELIHOODS[name]
     outputs = torch.tensor([[size, 0, -size], [-size, size, size]], dtype=dtype, requires_grad=True)
@@ -117,6 +130,11 @@ def test_mean(generator):
     torch.testing.assert_close(Categorical(1.7).mean(outputs), (outputs / 1.7).softmax(-1))
     assert Gaussian().mean(outputs) is outputs
     torch.testing.assert_close(Bernoulli().mean(outputs), outputs.sigmoid())
+    torch.testing.assert_close(Poisson().mean(outputs), outputs.exp())
+    torch.testing.assert_close(HeteroscedasticGaussian().mean(outputs), outputs[:, :2])
+    torch.testing.assert_close(HeteroscedasticGaussian().noise_variance(outputs), outputs[:, 2:].exp().square())
+    several = LIKELIHOODS["gaussian of several"]
+    torch.testing.assert_close(several.noise_variance(outputs), several.sigma_noise.square().detach())
 
 
 @pytest.mark.parametrize("likelihood", [Gaussian(0.3), Bernoulli()], ids=["gaussian", "bernoulli"])
@@ -163,7 +181,15 @@ BAD = [
     (Gaussian(), F, torch.zeros(3, 2, dtype=torch.float32), DataError, r"targets\.to\(torch\.float64\)"),
     (Gaussian(), F, F + math.inf, DataError, "Targets must be finite, got 6 of 6"),
     (Bernoulli(), F, F + 0.5, DataError, "0 or 1 .*got 0.5"),
-    (Bernoulli(), F, F.long(), DataError, "dtype of the outputs .*torch.float64, got torch.int64"),
+    (Bernoulli(), F, F.float(), DataError, "dtype of the outputs .*torch.float64, got torch.float32"),
+    (Gaussian(), F, F.long(), DataError, "dtype of the outputs .*torch.float64, got torch.int64"),
+    (Gaussian([1.0, 2.0, 3.0]), F, F, ShapeError, r"\(N, 3\), as there are so many sigma_noise, got \(3, 2\)"),
+    (Poisson(), F, F - 1, DataError, "whole numbers from 0 on, got -1"),
+    (Poisson(), F, F + 0.5, DataError, "whole numbers from 0 on, got 0.5"),
+    (Poisson(), F + 800, F, DataError, "rates that are finite numbers for Poisson, got e.800"),
+    (HeteroscedasticGaussian(), F[:, :1], F[:, :1], ShapeError, "an even number of outputs .*got 1"),
+    (HeteroscedasticGaussian(), F, F, ShapeError, r"shape \(3, 1\) or \(3,\) for HeteroscedasticGaussian"),
+    (HeteroscedasticGaussian(), F - 400, F[:, 0], DataError, "variances and their inverses .* e.800"),
     (Bernoulli(), F, torch.zeros(2, 2), ShapeError, r"got \(2, 2\)"),
 ]
 
@@ -182,3 +208,33 @@ def test_scales_must_be_positive(value):
         Gaussian(value)
     with pytest.raises(DataError, match="temperature must be finite and above 0"):
         Categorical(value)
+
+
+@pytest.mark.parametrize("name", [name for name in LIKELIHOODS if name != "categorical"])
+def test_positions_are_flattened_or_not(name, generator):
+    """Outputs (N, C, ...) of an image or a sequence, as networks return them and as curvature reads them."""
+    outputs, targets = torch.randn(3, 4, 2, 3, generator=generator), torch.ones(3, 4, 2, 3)
+    if name == "heteroscedastic":
+        targets = targets[:, :2]
+    likelihood = LIKELIHOODS[name]
+    flat, epsilon = outputs.flatten(1), torch.randn(3, 24, generator=generator)
+    for f in (outputs, flat):
+        likelihood.check(f, targets)
+        torch.testing.assert_close(
+            likelihood.log_prob_each(f, targets), likelihood.log_prob_each(outputs, targets), rtol=0, atol=0
+        )
+        product = likelihood.root_product(f, epsilon.reshape(f.shape))
+        torch.testing.assert_close(product.flatten(1), likelihood.root_product(flat, epsilon), rtol=0, atol=0)
+    if name.startswith("gaussian"):
+        log_probs = [ORACLES[name](f, torch.ones(3, 4)) for f in outputs.flatten(2).unbind(-1)]
+        torch.testing.assert_close(likelihood.log_prob_each(outputs, targets), sum(log_probs))
+    with pytest.raises(ShapeError, match="for "):
+        likelihood.check(outputs, targets.transpose(2, 3))
+
+
+@pytest.mark.parametrize("likelihood", [Bernoulli(), Poisson()], ids=["bernoulli", "poisson"])
+def test_counts_and_binary_targets_may_be_integers(likelihood, generator):
+    outputs, targets = torch.randn(6, 1, generator=generator), torch.randint(2, (6,), generator=generator)
+    likelihood.check(outputs, targets)
+    whole, real = (likelihood.log_prob(outputs, y) for y in (targets, targets.double()))
+    torch.testing.assert_close(whole, real, rtol=0, atol=0)

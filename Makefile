@@ -1,6 +1,6 @@
 # Every target makes the environment in .venv when it is absent or out of date, and reuses it otherwise.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format hooks bench docs release clean
+.PHONY: help demo test fuzz lint format hooks bench docs release clean
 
 # The first Python that runs and is new enough; empty when there is none.
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
@@ -20,6 +20,9 @@ demo: $(READY) ## learn a rotation from data and write a report
 
 test: $(READY) $(ORACLES) ## run the tests
 	$(BIN)/python -m pytest $(ARGS)
+
+fuzz: $(READY) ## give every command malformed input; the suites are in tests/fuzz/suites
+	PYTHONPATH=tests $(BIN)/python -m fuzz $(ARGS)
 
 lint: $(READY) ## check style, format and types
 	$(BIN)/ruff check .

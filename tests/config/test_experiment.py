@@ -77,3 +77,9 @@ def test_the_settings_of_layers_name_the_network_and_its_training():
 def test_settings_and_data_agree_on_the_least_side():
     """Neither room may import the other, so each has the number."""
     assert discover.LEAST_SIDE == transforms.LEAST_SIDE
+
+
+@pytest.mark.parametrize("value", ["", [], {}, 3, {"epochs": 1}])
+def test_the_settings_of_training_are_named_one_by_one(value):
+    with pytest.raises(StructureError, match="Expected 'fit' to be a FitConfig, got .* Name its settings"):
+        ExperimentConfig().replace(fit=value)

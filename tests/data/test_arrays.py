@@ -1,5 +1,7 @@
 import io
 import os
+import struct
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -165,6 +167,20 @@ def test_arrays_that_are_missing(tmp_path):
     np.savez(tmp_path / "c.npz")
     with pytest.raises(DataError, match="its arrays are: none"):
         load_arrays(tmp_path / "c.npz")
+
+
+def test_a_header_that_states_a_great_length_is_not_unpacked(tmp_path):
+    path = tmp_path / "bomb.npz"
+    length = 64 << 20
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("x_train.npy", b"\x93NUMPY\x02\x00" + struct.pack("<I", length) + b" " * length)
+        file.writestr("y_train.npy", member(LABELS))
+    tracemalloc.start()
+    with pytest.raises(DataError, match="x_train of .* is not a plain NumPy array"):
+        load_arrays(path)
+    largest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert largest < 4 << 20
 
 
 def test_invalid_archives(tmp_path):

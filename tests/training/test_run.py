@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 import covary
-from covary.errors import DataError, ShapeError, StructureError
+from covary.errors import CovaryError, DataError, ShapeError, StructureError
 from covary.records import read_run, write_run
 from covary.records.checksums import checksums
+from covary.training.storage import load_model
 from training_models import QUICK, averaged, everything, points
 
 SHORT = QUICK.replace(epochs=2, evaluation={"num_evaluations": 1})
@@ -130,6 +131,63 @@ def test_nothing_named_in_a_record_is_executed(tmp_path):
         write_run(replace(read_run(folder), model=other), folder / "run.json")
         with pytest.raises(StructureError, match="one of your own"):
             covary.load(folder)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    torch.manual_seed(0)
+    fitted(standardized(), images()).save(folder)
+    return folder
+
+
+VALUES = (None, 3, "mlp", [], {}, {"kind": 3}, {"kind": []}, [None], {"structure": 1}, -1)
+LOADED = [  # what is a model, too
+    *[("fixed", []), ("prior/point", []), ("prior/hyperparameters", []), ("network/num_samples", 3)],
+    *[("likelihood/num_classes", None), ("likelihood/num_classes", 3)],
+    *[("likelihood/ignore_index", None), ("likelihood/ignore_index", 3), ("likelihood/ignore_index", -1)],
+]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("likelihood", "likelihood/kind", "likelihood/num_classes", "likelihood/ignore_index", "fixed"),
+        *("prior", "prior/structure", "prior/point", "prior/hyperparameters", "network", "network/kind"),
+        *("network/num_samples", "network/num_sets", "network/augment", "network/network", "network/network/network"),
+        *("network/network/num_channels", "network/network/network/arguments"),
+        *("network/network/network/arguments/activation", "network/network/network/arguments/num_hidden"),
+    ],
+)
+def test_a_recipe_of_another_type_is_an_error_of_ours(saved, place):
+    *above, last = place.split("/")
+    for value in VALUES:
+        record = read_run(saved)
+        recipe = json.loads(json.dumps(record.model))
+        part = recipe
+        for name in above:
+            part = part[name]
+        assert last in part
+        part[last] = value
+        if (place, value) in LOADED:
+            load_model(replace(record, model=recipe), saved)
+            continue
+        with pytest.raises(CovaryError) as caught:
+            load_model(replace(record, model=recipe), saved)
+        assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize("size", [10**6, 10**12, 10**30])
+def test_a_network_that_its_file_does_not_have_is_not_allocated(saved, size):
+    record = read_run(saved)
+    for place, value in (("num_hidden", [size, size]), ("num_hidden", size)):
+        recipe = json.loads(json.dumps(record.model))
+        recipe["network"]["network"]["network"]["arguments"][place] = value
+        with pytest.raises(DataError, match=r"describes (a network of .* weights|no network that can be made)"):
+            load_model(replace(record, model=recipe), saved)
+    recipe["network"]["network"]["num_channels"] = size
+    with pytest.raises(DataError, match="Expected 1 to .* channels"):
+        load_model(replace(record, model=recipe), saved)
 
 
 def test_what_cannot_be_loaded_is_said(tmp_path):

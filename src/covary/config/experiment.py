@@ -4,6 +4,7 @@ import typing
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal
 
+from .._text import clipped
 from ..errors import StructureError
 from .fit import DataCount, FitConfig
 from .settings import Settings, between, check_setting, names_of, real, unknown
@@ -144,6 +145,10 @@ class ExperimentConfig(Settings):
         for name in settings:
             if name not in known and name != "fit":
                 raise StructureError(unknown(name, known))
+        if not isinstance(settings.get("fit", self.fit), FitConfig):  # as a file might name it
+            raise StructureError(
+                f"Expected 'fit' to be a FitConfig, got {clipped(settings['fit'])}. Name its settings."
+            )
         training = {name: value for name, value in settings.items() if name not in own}
         fit = settings.get("fit", self.fit).replace(**training)
         return super().replace(**{name: value for name, value in settings.items() if name in own} | {"fit": fit})

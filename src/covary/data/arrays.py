@@ -1,5 +1,6 @@
 """Data sets from arrays: an `.npz` archive, read without `numpy.load` or pickle, or a function of the user."""
 
+import io
 import math
 import zipfile
 import zlib
@@ -21,6 +22,7 @@ from .dataset import Dataset, checked, labels_from, pixels_from, require_memory,
 
 _TRAINING, _TEST = ("x_train", "y_train"), ("x_test", "y_test")
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_LONGEST_HEADER = 16_384  # bytes; NumPy accepts 10,000 characters
 _BYTES_PER_VALUE = 4  # a value becomes a float32 on the way to the network
 
 
@@ -97,9 +99,12 @@ def tensor_from(values: Shaped[np.ndarray, "..."], origin: str) -> Tensor:
 def _read_member(archive: zipfile.ZipFile, name: str, path: Path) -> Tensor:
     origin, member = f"{name} of {path}", archive.getinfo(f"{name}.npy")
     with archive.open(member) as stream:
-        header = _read_header(stream, origin)
+        start = io.BytesIO(stream.read(_LONGEST_HEADER))  # a header states its own length, which may be anything
+    header = _read_header(start, origin)
+    with archive.open(member) as stream:
+        stream.read(start.tell())
         expected = math.prod(header.shape) * header.dtype.itemsize
-        found = member.file_size - stream.tell()
+        found = member.file_size - start.tell()
         if found != expected:
             raise DataError(
                 f"{origin} is damaged: sizes {header.shape} of {header.dtype} need {expected} bytes, found {found}. "

@@ -45,6 +45,7 @@ from ..training import versions
 from ..training.schedule import EVALUATE, seed_for
 from ..training.storage import load_model
 from .build import model, prepared
+from .resources import require_weights
 
 ROWS = 500  # images times augmentation samples in the products, by default
 TRACE_PRODUCTS, NUM_EIGENVALUES, EIGENVALUE_STEPS, NUM_PROBES, PROBE_STEPS = 30, 3, 5, 8, 5
@@ -187,6 +188,7 @@ def _polar_or_cartesian(weight: Tensor) -> Chart:
 def _saved(run: RunRecord, folder: Path, num_images: int | None, given: Replacements) -> Saved:
     config = _config(run, folder, given)
     task = prepared(config)
+    require_weights(config, task)
     place = folder if folder.is_dir() else folder.parent
     restored = load_model(run, place, model(config, task))
     network, prior = restored.network, restored.prior

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data import load_images
+from ..data.dataset import require_memory
 from ..errors import StructureError
 from ..likelihoods import Categorical
 from ..networks import build
@@ -16,6 +17,8 @@ from ..networks.named import outline
 from ..records import RunRecord, read_run
 from ..references import function_of
 from ..training import Run, load
+
+_BYTES_PER_WEIGHT = 4
 
 
 def predictions(
@@ -68,7 +71,10 @@ def _maker(reference: str, record: RunRecord, shape: tuple[int, int, int]) -> Ca
 
     Where both can be called, that of a command's run is called as the command did, that of another run without.
     """
-    if outline(reference, shape, 1) is not None:  # a network of ours, by name
+    empty = outline(reference, shape, 1)
+    if empty is not None:  # a network of ours, by name
+        num_bytes = _BYTES_PER_WEIGHT * sum(weight.numel() for weight in empty.parameters())
+        require_memory(f"The network '{reference:.60}'", num_bytes)
         return partial(build, reference, shape, _num_outputs(record), 0)
     expected = "a function of (image_shape, num_outputs), or one without arguments, that makes a network"
     ways: list[tuple[str, ...]] = [(), ("image_shape", "num_outputs")]

@@ -118,7 +118,7 @@ def require_memory(config: ExperimentConfig, task: Task) -> None:
     )
 
 
-def _require_weights(config: ExperimentConfig, task: Task) -> None:
+def require_weights(config: ExperimentConfig, task: Task) -> None:
     """Raise `StructureError`, before the network is built, if its weights alone need more memory than there is."""
     x = task.dataset.x_train
     channels, height, width = x.shape[1:]
@@ -139,7 +139,7 @@ def _require_weights(config: ExperimentConfig, task: Task) -> None:
 
 
 def _estimate(config: ExperimentConfig, task: Task) -> ResourceEstimate:
-    _require_weights(config, task)
+    require_weights(config, task)
     network, x = model(config, task).eval(), task.dataset.x_train
     inner, averaged = (network.network, True) if isinstance(network, Averaged) else (network, False)
     require_images(inner, x[:1], len(task.dataset.class_names), config.network)

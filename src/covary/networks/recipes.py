@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from .._text import clipped
 from ..augment.export import from_json, to_json
 from ..errors import CovaryError, DataError, StructureError
 from .averaged import Averaged
@@ -56,24 +57,40 @@ def recipe_of(network: nn.Module) -> Recipe:
     return dict(getattr(network, "recipe", CUSTOM))
 
 
-def network_of(recipe: Mapping[str, Any], given: nn.Module | None = None) -> nn.Module:
-    """The network of a recipe, whose weights are to be filled in.
+def network_of(recipe: Mapping[str, Any], given: nn.Module | None = None, max_weights: int | None = None) -> nn.Module:
+    """The network of a recipe, whose weights are to be filled in; raise `DataError` if a recipe describes none.
 
     Arguments:
         recipe: The recipe.
         given: The network itself, or what its wrappers are around; needed where the recipe is "custom".
+        max_weights: The number of weights that the network may have, which are allocated; None for any number.
     """
+    try:
+        return _network_of(recipe, given, max_weights)
+    except CovaryError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise DataError(
+            f"The record describes no network that can be made ({reason:.200}). Save the run again."
+        ) from error
+
+
+def _network_of(recipe: Mapping[str, Any], given: nn.Module | None, max_weights: int | None) -> nn.Module:
     kind = recipe.get("kind")
     if kind == "averaged":
         if isinstance(given, Averaged):
             return given
-        inner, augment = network_of(recipe["network"], given), from_json(recipe["augment"])
+        inner, augment = _network_of(recipe["network"], given, max_weights), from_json(recipe["augment"])
         return Averaged(inner, augment, recipe["num_samples"], num_sets=recipe["num_sets"])
     if kind == "standardized":
         if isinstance(given, Standardized):
             return given
         size = recipe["num_channels"]  # two tensors: filling one must not change the other
-        return Standardized(network_of(recipe["network"], given), torch.zeros(size), torch.ones(size))
+        if max_weights is not None and not 0 < size <= max_weights:
+            raise DataError(f"Expected 1 to {max_weights:,} channels in the record, got {clipped(size)}.")
+        inner = _network_of(recipe["network"], given, max_weights)
+        return Standardized(inner, torch.zeros(size), torch.ones(size))
     if given is not None:
         return given
     if kind not in FACTORIES:
@@ -81,20 +98,34 @@ def network_of(recipe: Mapping[str, Any], given: nn.Module | None = None) -> nn.
             "The run does not say how its network is made: it is one of your own. Pass the network, or a function that "
             "makes it, as in covary.load(folder, network)."
         )
-    return _made(str(kind), recipe)
+    return _made(str(kind), recipe, max_weights)
 
 
-def _made(kind: str, recipe: Mapping[str, Any]) -> nn.Module:
+def _made(kind: str, recipe: Mapping[str, Any], max_weights: int | None) -> nn.Module:
     arguments = dict(recipe["arguments"])
     if "activation" in arguments:
         arguments["activation"] = ACTIVATIONS[arguments["activation"]]
     if "image_shape" in arguments:
         arguments["image_shape"] = tuple(arguments["image_shape"])
     try:
+        if max_weights is not None:
+            _require_weights(kind, arguments, max_weights)
         with torch.random.fork_rng(devices=[]):  # weights that are replaced must not move the user's random state
             return FACTORIES[kind](**arguments)
     except CovaryError as error:
         raise DataError(f"The network '{kind}' of the record cannot be made. {error}") from error
+
+
+def _require_weights(kind: str, arguments: Mapping[str, Any], max_weights: int) -> None:
+    """Raise `DataError` if the network, made without memory for its weights, has more of them."""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        outline = FACTORIES[kind](**arguments)
+    num_weights = sum(weight.numel() for weight in outline.parameters())
+    if num_weights > max_weights:
+        raise DataError(
+            f"The record describes a network of {num_weights:,} weights, and its file has {max_weights:,} values. Save "
+            "the run again."
+        )
 
 
 def _plain(value: Any) -> Any:

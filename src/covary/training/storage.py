@@ -13,6 +13,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from .._files import write_whole
+from .._text import clipped
 from ..errors import DataError, StructureError
 from ..likelihoods import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian, Likelihood, Poisson
 from ..models import Model
@@ -30,6 +31,7 @@ LIKELIHOODS: dict[str, Callable[..., Likelihood]] = {
     "bernoulli": Bernoulli,
     "poisson": Poisson,
 }
+OPTIONS = {"categorical": {"num_classes", "ignore_index"}, "gaussian": {"num_sigmas"}}  # whole numbers or None
 
 
 def model_recipe(model: Model) -> dict[str, Any]:
@@ -67,12 +69,15 @@ def load_model(record: RunRecord, folder: Path, given: nn.Module | Model | None 
     path, recipe = folder / MODEL, record.model
     tensors = read_tensors(folder, MODEL, record.files)
     own = given.network if isinstance(given, Model) else given
-    network = network_of(recipe["network"], own)
+    _check_recipe(recipe)
+    num_values = sum(tensor.numel() for tensor in tensors.values())
+    network = network_of(recipe["network"], own, num_values)
     fill(network, {name.removeprefix("network/"): t for name, t in tensors.items() if name[:8] == "network/"}, path)
     if isinstance(given, Model) and given.network is network:
         model = given
     else:
-        model = Model(network, _likelihood(recipe["likelihood"], given), _prior(recipe["prior"], network))
+        likelihood = _likelihood(recipe["likelihood"], given, num_values)
+        model = Model(network, likelihood, _prior(recipe["prior"], network))
     for place in ("likelihood", "prior"):
         start = f"{place}/"
         part = {name.removeprefix(start): t for name, t in tensors.items() if name.startswith(start)}
@@ -125,18 +130,50 @@ def _likelihood_recipe(likelihood: Likelihood) -> dict[str, Any]:
     return recipe
 
 
-def _likelihood(recipe: Mapping[str, Any], given: nn.Module | Model | None) -> Likelihood:
+def _check_recipe(recipe: Mapping[str, Any]) -> None:
+    """Raise `DataError` if a part of a record's model is absent or of another type."""
+    likelihood, prior = recipe.get("likelihood"), recipe.get("prior")
+    parts = {
+        "network": isinstance(recipe.get("network"), Mapping),
+        "likelihood": isinstance(likelihood, Mapping) and _is_likelihood(likelihood),
+        "prior": isinstance(prior, Mapping) and _is_prior(prior),
+        "fixed": _are_names(recipe.get("fixed")),
+    }
+    for name, is_right in parts.items():
+        if not is_right:
+            raise DataError(f"The record's model has no '{name}' that can be read. Save the run again.")
+
+
+def _is_likelihood(recipe: Mapping[str, Any]) -> bool:
+    kind, options = recipe.get("kind"), {name: value for name, value in recipe.items() if name != "kind"}
+    numbers = all(value is None or type(value) is int for value in options.values())
+    return isinstance(kind, str) and options.keys() == OPTIONS.get(kind, set()) and numbers
+
+
+def _is_prior(recipe: Mapping[str, Any]) -> bool:
+    structure = recipe.get("structure")
+    groups = structure.values() if isinstance(structure, Mapping) else []
+    named = all(isinstance(patterns, str) or _are_names(patterns) for patterns in groups)
+    roles = all(_are_names(recipe.get(role)) for role in ("point", "hyperparameters"))
+    return isinstance(structure, str | Mapping) and named and roles
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+
+
+def _likelihood(recipe: Mapping[str, Any], given: nn.Module | Model | None, max_sigmas: int) -> Likelihood:
     if isinstance(given, Model):
         return given.likelihood
     kind = recipe["kind"]
     if kind not in LIKELIHOODS:
         raise StructureError("The run has a likelihood of your own. Pass covary.Model(network, likelihood) to load.")
-    options = {name: value for name, value in recipe.items() if name != "kind"}
-    if not all(value is None or type(value) is int for value in options.values()):
-        raise DataError(f"Expected whole numbers in the record's likelihood, got {options}. Save the run again.")
     if kind == "gaussian":
-        return Gaussian(1.0 if options["num_sigmas"] is None else [1.0] * options["num_sigmas"])
-    return LIKELIHOODS[kind](**options)
+        size = recipe["num_sigmas"]
+        if size is not None and not 0 < size <= max_sigmas:
+            raise DataError(f"Expected 1 to {max_sigmas:,} noise levels in the record, got {clipped(size)}.")
+        return Gaussian(1.0 if size is None else [1.0] * size)
+    return LIKELIHOODS[kind](**{name: value for name, value in recipe.items() if name != "kind"})
 
 
 def _prior(recipe: Mapping[str, Any], network: nn.Module) -> Prior:

@@ -1,5 +1,7 @@
 """The coverage table, and errors for layers that are not covered."""
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
@@ -7,6 +9,7 @@ from torch import nn
 import covary
 from cases import CASES, NUM_OUTPUTS, targets
 from covary.curvature import coverage, diag, full, kfac
+from covary.curvature.passes import warn_once
 from covary.errors import UnsupportedLayerError
 from covary.linalg import Diagonal
 from oracles.curvature import ggn, loss_of
@@ -50,11 +53,14 @@ def test_a_parameter_without_rule_is_covered_by_autograd_with_one_warning():
     assert [row.name for row in table.by_autograd] == ["1.weight"]
     assert str(table).splitlines()[3].split() == ["1.weight", "1", "PReLU", "dense", "autograd"]
     assert str(table).endswith(table.cost)
-    with pytest.warns(
-        UserWarning, match=r"autograd \(1 of 5\).*second forward and backward.* 1 numbers per datum"
-    ) as told:
+    warn_once.cache_clear()
+    cost = r"autograd \(1 of 5\).*second forward and backward.* 1 numbers per datum"
+    with pytest.warns(UserWarning, match=cost) as told:
         kfac(network, (torch.randn(2, 4), LABELS))
     assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the second time it says nothing
+        kfac(network, (torch.randn(2, 4), LABELS))
 
 
 def test_a_large_parameter_without_rule_has_a_diagonal_block():

@@ -10,6 +10,7 @@ import covary
 from cases import CASES, NUM_OUTPUTS, targets
 from covary.curvature import diag, full, kfac, tkfac
 from covary.curvature.capture import capture
+from covary.curvature.passes import warn_once
 from covary.curvature.registry import as_curvature
 from covary.errors import DataError, StructureError
 from covary.networks import Averaged
@@ -210,6 +211,7 @@ def test_last_layer_needs_no_rule_for_the_layers_before():
 
     network, x = Recurrent(), torch.randn(6, 3, 4)
     data = (x, targets("categorical", 6))
+    warn_once.cache_clear()
     with pytest.warns(UserWarning, match=r"covered by autograd \(4 of 6\)"):
         check_outputs(Laplace(network, data), x)
     with warnings.catch_warnings():

@@ -145,7 +145,7 @@ VALUES = (None, 3, "mlp", [], {}, {"kind": 3}, {"kind": []}, [None], {"structure
 LOADED = [  # what is a model, too
     *[("fixed", []), ("prior/point", []), ("prior/hyperparameters", []), ("network/num_samples", 3)],
     *[("likelihood/num_classes", None), ("likelihood/num_classes", 3)],
-    *[("likelihood/ignore_index", None), ("likelihood/ignore_index", 3), ("likelihood/ignore_index", -1)],
+    *[("likelihood/ignore_index", None), ("likelihood/ignore_index", -1)],
 ]
 
 

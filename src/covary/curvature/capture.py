@@ -206,7 +206,8 @@ def _twice_differentiable(network: nn.Module) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         if any(isinstance(module, nn.RNNBase) for module in network.modules()):
-            stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
+            stack.callback(torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled())
+            torch._C._set_mkldnn_enabled(False)  # torch.backends.mkldnn.flags warns of settings for other devices
             stack.enter_context(torch.backends.cudnn.flags(enabled=False))
         yield
 

@@ -6,6 +6,7 @@ As everywhere in torch, what a pass returns carries a graph unless it is compute
 import math
 import warnings
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -163,12 +164,18 @@ def check_model(model: Model, batches: Batches) -> None:
     weights = model.weights
     require_independence(model.network)
     if cost := coverage(model.network, weights).cost:
-        warnings.warn(f"{cost} covary.curvature.coverage(network) lists them.", stacklevel=4)
+        warn_once(f"{cost} covary.curvature.coverage(network) lists them.")
     first = next(iter(batches))
     with torch.no_grad():  # here alone outputs have the axes that the network gives them: passes flatten positions
         one = IndexedBatch(*(part[:1] for part in first))
         model.likelihood.check(outputs_of(model.network, one, seed=0), one.y)
     check_jacobian_factors(model.network, first.x, weights)
+
+
+@cache
+def warn_once(message: str) -> None:
+    """Show a warning the first time that it is given: a fit checks its model many times."""
+    warnings.warn(message, stacklevel=3)
 
 
 def _add_gradient(total: dict[str, Tensor], model: Model, captured: Captured, batch: IndexedBatch) -> None:

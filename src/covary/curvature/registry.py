@@ -20,6 +20,7 @@ from .rows import KfacApprox, Sharing
 
 CurvatureName = Literal["kron", "kron-traced", "kron-shared", "full", "diag", "kernel"]
 BlocksFunction = Callable[[Captured, Iterable[Tensor]], Mapping[str, AbstractPSD]]
+MIN_PROBED_DATA = 400  # data times probes, below which random probes bias the gradient by more than 1 %
 KRON = ("kron", "kron-traced", "kron-shared")
 _BLOCKS: dict[str, Callable[..., Mapping[str, AbstractPSD]]] = {
     "kron": kron_blocks,
@@ -92,6 +93,19 @@ def check_probes(probes: object) -> None:
     if probes == "exact" or (isinstance(probes, int) and not isinstance(probes, bool) and probes > 0):
         return
     raise StructureError(f"probes must be 'exact' or a positive number of random probes, got {probes!r}.")
+
+
+def automatic_probes(num_data: int, probes: int = 1) -> Probes:
+    r"""The number of random probes if there are enough data for them, else "exact".
+
+    The log-determinant of N data with K random probes each, and its derivative, are biased by about 1 / (N K): with
+    400 of these products the derivative by the prior is off by less than 1 % (`docs/explanation/curvature.md`).
+
+    Arguments:
+        num_data: The number N of data that the curvature is a sum over, those of all processes together.
+        probes: The number K for many data.
+    """
+    return probes if num_data * probes >= MIN_PROBED_DATA else "exact"
 
 
 def check_curvature(curvature: Curvature, prior: Prior) -> None:

@@ -75,6 +75,7 @@ MAX_PARAMETERS = 6
 
 # Modules without a test file of their own name -> the test files that test them.
 TESTED_BY = {
+    "training/metrics.py": "likelihoods/test_tasks.py",
     "training/record.py": "training/test_loop.py",
     "training/storage.py": "training/test_run.py",
     "networks/recipes.py": "training/test_run.py",

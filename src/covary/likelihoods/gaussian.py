@@ -43,7 +43,7 @@ class Gaussian(nn.Module):
         check_real_targets("Gaussian", outputs, targets)
         if self.log_sigma_noise.ndim and outputs.shape[1] % len(self.log_sigma_noise):
             raise ShapeError(
-                f"Expected outputs of shape (N, {len(self.log_sigma_noise)}), as there are so many sigma_noise, got "
+                f"Expected outputs of shape (N, {len(self.log_sigma_noise)}), one for each sigma_noise, got "
                 f"{tuple(outputs.shape)}. Pass one sigma_noise, or one for each output."
             )
 

@@ -9,7 +9,7 @@ from .checks import as_outputs, check_exponent, check_outputs, check_real_target
 
 
 class Poisson(nn.Module):
-    r"""Independent counts :math:`y_c \in \{0, 1, 2, \dots\}` with the rates :math:`e^{f_c}`.
+    r"""Independent counts :math:`y_c \in \{0, 1, 2, \dots\}` with the expected counts :math:`e^{f_c}`.
 
     Example:
         >>> import torch
@@ -19,7 +19,7 @@ class Poisson(nn.Module):
     """
 
     def check(self, outputs: Tensor, targets: Tensor) -> None:
-        """Raise an error unless targets are whole numbers ≥ 0, (N, C) or (N,) if C is 1, and rates are finite."""
+        """Raise an error unless targets are counts, (N, C) or (N,) if C is 1, and expected counts are finite."""
         check_outputs(outputs)
         check_real_targets("Poisson", outputs, targets, integers=True)
         wrong = targets[(targets < 0) | (targets != targets.round())]
@@ -28,7 +28,7 @@ class Poisson(nn.Module):
                 f"Expected counts for Poisson, whole numbers from 0 on, got {float(wrong[0]):g}. Use Gaussian for real "
                 "values."
             )
-        check_exponent("Poisson", "rates", outputs)
+        check_exponent("Poisson", "expected counts", outputs)
 
     def log_prob(self, outputs: Float[Tensor, "N C ..."], targets: Shaped[Tensor, "N ..."]) -> Float[Tensor, ""]:
         r"""Log-likelihood :math:`\sum_{nc} \log p(y_{nc} | f_{nc})`, summed over data."""

@@ -84,7 +84,7 @@ class Laplace:
     def predict(
         self, x: Tensor, method: str = "glm", link: str = "probit", num_samples: int = 100, seed: int = 0
     ) -> Tensor | GaussianPrediction:
-        r"""The predictive distribution: probabilities (N, C), rates of counts, or mean and variance (N, C) of reals.
+        r"""The predictive distribution: probabilities (N, C), expected counts, or mean and variance (N, C) of reals.
 
         Of classes per position "glm" gives probabilities (N, C, P), the positions flattened.
 

@@ -83,7 +83,7 @@ def check_prediction(likelihood: Likelihood, method: str, link: str, num_samples
 
 
 def predict_glm(linearized: Linearized, x: Tensor, link: str, sampling: Sampling) -> Tensor | GaussianPrediction:
-    """Predictions of the linearized network: probabilities (N, C), rates of counts, or mean and variance of reals."""
+    """Predictions of the linearized network: probabilities (N, C), expected counts, or mean and variance of reals."""
     likelihood = linearized.model.likelihood
     if isinstance(likelihood, Gaussian | HeteroscedasticGaussian | Poisson):
         parts = list(variance_chunks(linearized, x))
@@ -103,7 +103,7 @@ def predict_glm(linearized: Linearized, x: Tensor, link: str, sampling: Sampling
 
 
 def predict_mc(model: Model, x: Tensor, samples: Iterator[dict[str, Tensor]], seed: int) -> Tensor | GaussianPrediction:
-    """Predictions averaged over sampled networks: probabilities (N, C), rates, or mean and variance of reals.
+    """Predictions averaged over sampled networks: probabilities (N, C), expected counts, or mean and variance of reals.
 
     Arguments:
         model: The model.

@@ -121,13 +121,14 @@ def fill(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
 
 def _likelihood_recipe(likelihood: Likelihood) -> dict[str, Any]:
     """The kind of a likelihood, and how one of its shape is made."""
-    kinds = {kind: name for name, kind in LIKELIHOODS.items()}
-    recipe: dict[str, Any] = {"kind": kinds.get(type(likelihood), "custom")}
-    if isinstance(likelihood, Categorical):
-        return recipe | {"num_classes": likelihood.num_classes, "ignore_index": likelihood.ignore_index}
-    if isinstance(likelihood, Gaussian):
-        return recipe | {"num_sigmas": likelihood.log_sigma_noise.numel() if likelihood.log_sigma_noise.ndim else None}
-    return recipe
+    kind = {kind: name for name, kind in LIKELIHOODS.items()}.get(type(likelihood), "custom")
+    options: dict[str, int | None] = {}
+    if type(likelihood) is Categorical:
+        options = {"num_classes": likelihood.num_classes, "ignore_index": likelihood.ignore_index}
+    if type(likelihood) is Gaussian:
+        sigmas = likelihood.log_sigma_noise
+        options = {"num_sigmas": sigmas.numel() if sigmas.ndim else None}
+    return {"kind": kind} | options
 
 
 def _check_recipe(recipe: Mapping[str, Any]) -> None:

@@ -99,6 +99,10 @@ def test_fixup_scales_are_the_nearest_single_numbers():
     scales = norm.weight.detach() / (norm.running_var + norm.eps).sqrt()
     assert replaced[0].weight.item() == pytest.approx(float(scales.square().mean().sqrt()))
     assert replaced[1].bias.item() == pytest.approx(float((norm.bias.detach() - norm.running_mean * scales).mean()))
+    bare = nn.BatchNorm1d(3, affine=False, track_running_stats=False)
+    torch.testing.assert_close(
+        replace_batchnorm(bare, by="fixup-scale")(torch.ones(2, 3)), torch.ones(2, 3), atol=1e-5, rtol=0
+    )
     equal = nn.BatchNorm1d(3).eval()
     equal.running_mean.fill_(0.5)
     x = torch.randn(4, 3)

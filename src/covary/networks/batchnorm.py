@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Literal, get_args
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ..errors import StructureError, UnsupportedLayerError
@@ -32,7 +32,7 @@ def replace_batchnorm(network: nn.Module, by: BatchNormReplacement = "group") ->
         by: The replacement.
 
     Example:
-        >>> from torch import nn
+        >>> from torch import Tensor, nn
         >>> from covary.networks import replace_batchnorm
         >>> norm = replace_batchnorm(nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8)), by="group")[1]
         >>> type(norm).__name__, norm.num_groups
@@ -82,9 +82,12 @@ def _replacement(module: _BatchNorm, by: BatchNormReplacement) -> nn.Module:
         "frozen": _frozen,
         "fixup-scale": _fixup_scale,
     }
-    replacement = makers[by](module)
-    like = next((t for t in (module.weight, module.running_mean) if t is not None), torch.empty(0))
-    return replacement.to(like.device, like.dtype).train(module.training)
+    return makers[by](module).to(_like(module)).train(module.training)
+
+
+def _like(module: _BatchNorm) -> Tensor:
+    """A tensor with the dtype and device of a layer; one of the default if it has no tensors."""
+    return next((tensor for tensor in (module.weight, module.running_mean) if tensor is not None), torch.empty(1))
 
 
 def _group(module: _BatchNorm) -> nn.Module:
@@ -103,11 +106,12 @@ def _frozen(module: _BatchNorm) -> nn.Module:
 
 @torch.no_grad()
 def _fixup_scale(module: _BatchNorm) -> nn.Module:
-    one, zero = torch.ones(module.num_features), torch.zeros(module.num_features)
+    one = torch.ones_like(_like(module)).expand(module.num_features)
+    zero = torch.zeros_like(one)
     mean = zero if module.running_mean is None else module.running_mean
     variance = one if module.running_var is None else module.running_var
-    weight = one.to(mean) if module.weight is None else module.weight
-    bias = zero.to(mean) if module.bias is None else module.bias
+    weight = one if module.weight is None else module.weight
+    bias = zero if module.bias is None else module.bias
     scales = weight / (variance + module.eps).sqrt()
     shifts = bias - mean * scales
     return nn.Sequential(Scale(float(scales.square().mean().sqrt())), Bias(float(shifts.mean())))

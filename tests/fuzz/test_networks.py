@@ -52,7 +52,7 @@ def model_of(problem: Problem, log_precisions: list[float]) -> covary.Model:
 PRECISIONS = st.lists(st.floats(-2, 2), min_size=3, max_size=3)
 
 
-@fuzzed(few=12, share=0.7)
+@fuzzed(few=6, share=0.7)
 @given(data=st.data(), name=NAMES, precisions=PRECISIONS)
 @torch.no_grad()
 def test_curvature_and_evidence_are_those_of_the_dense_matrix(data, name, precisions):
@@ -80,7 +80,7 @@ def bends(network: nn.Module) -> bool:
     return any(isinstance(m, nn.ReLU | nn.PReLU | nn.modules.pooling._MaxPoolNd) for m in network.modules())
 
 
-@fuzzed(few=8, share=0.3)
+@fuzzed(few=5, share=0.3)
 @given(
     data=st.data(),
     name=NAMES,

@@ -21,7 +21,7 @@ demo: $(READY) ## learn a rotation from data and write a report
 test: $(READY) $(ORACLES) ## run the tests
 	$(BIN)/python -m pytest $(ARGS)
 
-fuzz: $(READY) ## give every command malformed input; the suites are in tests/fuzz/suites
+fuzz: $(READY) ## run random networks against brute force, and commands on malformed input
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(ARGS)
 
 lint: $(READY) ## check style, format and types

@@ -2,10 +2,10 @@
 
 import json
 import random
-import shutil
 import struct
 from pathlib import Path
 
+from covary.records.checksums import checksums, sealed
 from fuzz.hostile import CONTROL, LONG, changed_json, damaged, number, text
 
 QUICK = ("--network", "mlp:2", "--epochs", "1", "--num-samples", "2")
@@ -176,7 +176,7 @@ def weights(rng: random.Random, folder: Path) -> list[str]:
         return _checkpoint(rng, folder)
     path = folder / "run" / "model.safetensors"
     path.write_bytes(_tensors(path.read_bytes(), rng))
-    reseal(folder / "run")
+    _reseal(folder / "run")
     return _reading(rng)
 
 
@@ -218,27 +218,9 @@ def _reading(rng: random.Random) -> list[str]:
     )
 
 
-def sealed(content: dict) -> dict:
-    """The record with its own checksum, so that what follows the comparison is reached."""
-    try:
-        from covary.records.checksums import sealed as with_checksum
-    except ImportError:
-        return content
-    return with_checksum(content)
-
-
-def reseal(folder: Path) -> None:
+def _reseal(folder: Path) -> None:
     """State the checksums of changed files in the record, as somebody would who means harm."""
-    try:
-        from covary.records.checksums import checksums
-    except ImportError:
-        return
     path = folder / "run.json"
     content = json.loads(path.read_text())
     content["files"] |= checksums(folder, content["files"])
     path.write_text(json.dumps(sealed(content)))
-
-
-def fresh(template: Path, folder: Path) -> None:
-    """Fill a folder with the files that commands are given."""
-    shutil.copytree(template, folder, dirs_exist_ok=True, symlinks=True)

@@ -1,6 +1,7 @@
 """A record proves itself: any change of its content, and of the files that it lists, is noticed."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,9 @@ def test_a_file_is_read_if_it_is_the_one_in_the_record(tmp_path):
         read_checked(tmp_path, "a", found)
     with pytest.raises(DataError, match="cannot be read: No such file"):
         read_checked(tmp_path, "absent", found)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="cannot be read: it is not a regular file"):
+        read_checked(tmp_path, "pipe", found)
 
 
 def test_a_page_states_its_checksum_in_a_last_line():

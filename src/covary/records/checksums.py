@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .._files import require_regular
 from ..errors import DataError
 
 FIELD = "sha256"
@@ -32,6 +33,7 @@ def read_checked(folder: Path, name: str, expected: Mapping[str, str]) -> bytes:
     """
     path = folder / name
     try:
+        require_regular(path)
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"'{path}' cannot be read: {error.strerror}. Run it again, or restore the file.") from error

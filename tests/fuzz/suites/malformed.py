@@ -142,8 +142,6 @@ def _exit_code(arguments: list[str]) -> object:
             print(f"error: {error!a}", file=sys.stderr)
             return 2
         return 0
-    if arguments[0] == "verify" and "verify" not in cli.app.COMMANDS:
-        return 0
     try:
         cli.main(arguments)
     except SystemExit as ended:
@@ -192,9 +190,9 @@ def _workplace() -> Iterator[Path]:
             (template / "link").symlink_to("bars.npz")
             quiet = contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO())
             with quiet[0], quiet[1]:
-                for out, augment in (("run", "affine:rotation"), ("other", "none")):
-                    ended = _exit_code(["discover", "--data", "bars.npz", *QUICK, "--augment", augment, "--out", out])
-                    assert ended == 0
+                made = ["discover", "--data", "bars.npz", *QUICK, "--augment", "affine:rotation", "--out", "run"]
+                assert _exit_code(made) == 0
+                shutil.copytree("run", "other")
                 _leave_unfinished(template)
             for module in SHADOWS:
                 place = template.parent / f"executed-{module}"

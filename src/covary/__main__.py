@@ -1,8 +1,9 @@
 """The command line, as `python -m covary`."""
 
+import os
 import sys
 
-if __name__ == "__main__" and not sys.flags.safe_path:
+if __name__ == "__main__" and sys.path[:1] in ([""], [os.getcwd()]):
     del sys.path[0]  # the working directory, which `-m` puts first: its files must not replace modules that follow
 
 from .cli import main

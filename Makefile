@@ -1,6 +1,6 @@
 # Every target makes the environment in .venv when it is absent or out of date, and reuses it otherwise.
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz lint format hooks bench docs release clean
+.PHONY: help demo test fuzz torture lint format hooks bench docs release clean
 
 # The first Python that runs and is new enough; empty when there is none.
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
@@ -23,6 +23,9 @@ test: $(READY) $(ORACLES) ## run the tests
 
 fuzz: $(READY) ## run random networks against brute force, and commands on malformed input
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(ARGS)
+
+torture: $(READY) ## kill, starve and damage runs for 15 minutes at most, and print what held
+	PYTHONPATH=tests $(BIN)/python -m torture $(ARGS)
 
 lint: $(READY) ## check style, format and types
 	$(BIN)/ruff check .

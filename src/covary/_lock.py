@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ._files import naming
 from .errors import StructureError
 
 try:
@@ -63,8 +64,9 @@ def _acquired(path: Path) -> int:
             _take(descriptor, path)
             if _is_same(descriptor, path):
                 mine = {"host": platform.node(), "process": os.getpid(), "since": _now()}
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, json.dumps(mine).encode(), 0)
+                with naming(path):  # a full disk names none
+                    os.ftruncate(descriptor, 0)
+                    os.pwrite(descriptor, json.dumps(mine).encode(), 0)
                 return descriptor
         except BaseException:
             os.close(descriptor)

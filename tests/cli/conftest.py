@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +76,9 @@ def quick(images) -> tuple[str, ...]:
 @pytest.fixture
 def undrawn(monkeypatch) -> None:
     """Runs without the figures of their report, which take most of the time of a small one."""
-    monkeypatch.setattr(report, "write_page", lambda record, path: path.write_text(sealed_page(record.title)))
+    monkeypatch.setattr(
+        report, "write_page", lambda record, path: path.write_text(sealed_page(record.title, asdict(record)))
+    )
 
 
 @pytest.fixture

@@ -89,7 +89,9 @@ def test_verify_names_what_is_damaged_and_commands_refuse_it(run, discovered, im
     code, out, err = run("verify", "a", "--json")
     states = {row["name"]: row["state"] for row in json.loads(out)}
     assert (code, states["model.safetensors"], states["augment.json"]) == (2, "damaged", "ok")
-    assert err == "error: Damaged or missing in 'a': model.safetensors. Restore these files, or run it again.\n"
+    assert err == (
+        "error: 'a' is not what was written: model.safetensors (damaged). Restore these files, or run it again.\n"
+    )
     for command in (("predict", "a", "--data", str(images)), ("geometry", "a")):
         assert_one_line_and_code_2(run(*command), "model.safetensors' is damaged or of another run")
     model.write_bytes(kept)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from covary.errors import DataError
 from covary.records import read_run, write_run
-from covary.records.checksums import checksums, is_sealed_page, read_checked, sealed, sealed_page
+from covary.records.checksums import checksums, page_state, read_checked, sealed, sealed_page
 from report.runs import full_run
 
 
@@ -96,16 +96,13 @@ def test_a_file_is_read_if_it_is_the_one_in_the_record(tmp_path):
         read_checked(tmp_path, "pipe", found)
 
 
-def test_a_page_states_its_checksum_in_a_last_line():
-    page = sealed_page("<html>±</html>\n")
+def test_a_page_states_its_checksum_and_that_of_its_record_in_a_last_line():
+    record = {"title": "a", "files": {"model": "1"}}
+    page = sealed_page("<html>±</html>\n", record)
     assert page.startswith("<html>±</html>\n<!-- sha256 ")
-    assert is_sealed_page(page.encode())
-    for other in (
-        page.replace("±", "+"),
-        page[:-1],
-        page + "\n",
-        page.replace("<!--", "<!-"),
-        "",
-        sealed_page(page)[4:],
-    ):
-        assert not is_sealed_page(other.encode())
+    saved = record | {"format": "covary-run", "version": 3, "files": {}}
+    assert page_state(page.encode(), record) == page_state(page.encode(), saved) == "ok"
+    assert page_state(page.encode(), None) == "ok"
+    assert page_state(page.encode(), {"title": "b"}) == "of another run"
+    for other in (page.replace("±", "+"), page[:-1], page + "\n", page.replace("<!--", "<!-"), "", page.upper()):
+        assert page_state(other.encode(), record) == "damaged"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -18,9 +19,10 @@ def folder(tmp_path):
         (tmp_path / name).write_bytes(name.encode())
     files = checksums(tmp_path, ("model.safetensors", "augment.json"))
     write_run(dataclasses.replace(full_run(), files=files), tmp_path / "run.json")
-    study = Study("geometry", "run", "a", {}, {}, [], {}, [], 1.0, checksums(tmp_path, ("geometry.svg",)))
+    files = checksums(tmp_path, ("model.safetensors", "geometry.svg"))
+    study = Study("geometry", "run", "a", {}, {}, [], {}, [], 1.0, files)
     write_study(study, tmp_path / "geometry.json")
-    (tmp_path / "report.html").write_text(sealed_page("<html></html>\n"))
+    (tmp_path / "report.html").write_text(sealed_page("<html></html>\n", asdict(full_run())))
     return tmp_path
 
 
@@ -39,6 +41,16 @@ def test_damage_is_found_where_it_is(folder, name, damage):
     assert found[name] == "damaged"
     assert {state for other, state in found.items() if other != name} <= {"ok", "not in the record"}
     assert list(found.values()).count("not in the record") == {"run.json": 2, "geometry.json": 1}.get(name, 0)
+
+
+def test_a_report_and_a_geometry_of_another_run_are_told_apart(folder):
+    other = dataclasses.replace(full_run(), title="another")
+    (folder / "report.html").write_text(sealed_page("<html></html>\n", asdict(other)))
+    files = checksums(folder, ("geometry.svg",)) | {"model.safetensors": "0" * 64}
+    write_study(Study("geometry", "run", "a", {}, {}, [], {}, [], 1.0, files), folder / "geometry.json")
+    found = {check.name: check.state for check in verify(folder)}
+    assert found.pop("report.html") == found.pop("geometry.json") == "of another run"
+    assert set(found.values()) == {"ok"}
 
 
 def test_files_that_are_missing_and_files_of_the_user_are_told_apart(folder):

@@ -1,6 +1,7 @@
 """The page: whole, inert, and honest about what is missing."""
 
 import dataclasses
+from dataclasses import asdict
 from functools import cache
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -167,4 +168,4 @@ def test_hostile_text_is_shown_and_does_nothing():
 def test_the_file_is_drawn_from_the_record_alone(tmp_path):
     write_run(full_run(), tmp_path / "run.json")
     write_page(read_run(tmp_path), tmp_path / "report.html")
-    assert (tmp_path / "report.html").read_text(encoding="utf-8") == sealed_page(page_of("full"))
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == sealed_page(page_of("full"), asdict(full_run()))

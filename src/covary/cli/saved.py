@@ -88,7 +88,8 @@ def report(
         write_page(read_run(run), path)
     else:
         require_named_writable(out)
-        write_named(out, sealed_page(page(read_run(run))).encode("utf-8"))
+        record = read_run(run)
+        write_named(out, sealed_page(page(record), asdict(record)).encode("utf-8"))
     echo(f"The report is in {path}.")
 
 
@@ -129,7 +130,8 @@ def verify(
     """Compare every file of a run or a study with the SHA-256 that was recorded when it was written.
 
     `run.json`, `study.json`, `report.html` and checkpoints state their own checksum; the others are in the record.
-    Exits with 2 if a file is damaged or missing. Files that covary did not write are listed, and no error.
+    Exits with 2 if a file is damaged, missing or of another run. Files that covary did not write are listed, and are no
+    error.
 
     Examples: `covary verify runs/latest`, `covary verify runs/latest --json`.
     """
@@ -145,9 +147,9 @@ def verify(
         echo_json([asdict(check) for check in found])
     else:
         print_rows([{"file": check.name, "state": check.state} for check in found])
-    bad = [check.name for check in found if check.state in ("damaged", "missing")]
+    bad = [f"{check.name} ({check.state})" for check in found if check.state not in ("ok", "not in the record")]
     if bad:
-        raise CovaryError(f"Damaged or missing in '{run}': {', '.join(bad)}. Restore these files, or run it again.")
+        raise CovaryError(f"'{run}' is not what was written: {', '.join(bad)}. Restore these files, or run it again.")
 
 
 def geometry(
@@ -191,7 +193,8 @@ def geometry(
     with progress("geometry") as told:
         found = saved_geometry(run, given, images, seed, told)
     write_whole(folder / "geometry.svg", drawn(geometry_figure(found), ".svg"))
-    write_study(replace(found, files=checksums(folder, ["geometry.svg"])), folder / "geometry.json")
+    files = checksums(folder, ["geometry.svg"]) | checksums(_folder(run), ["model.safetensors"])
+    write_study(replace(found, files=files), folder / "geometry.json")
     if as_json:
         echo_json(asdict(found))
         return

@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from .._files import require_regular
 from ..errors import DataError
@@ -56,15 +57,29 @@ def check_seal(content: Mapping[str, Any], file: Path) -> None:
         raise DataError(f"'{file}' is damaged: its SHA-256 is not the one that it states. Restore the file.")
 
 
-def sealed_page(text: str) -> str:
-    """An HTML page with its own checksum in a last line, which is a comment."""
-    return f"{text}{PAGE_MARK}{sha256(text.encode())} -->\n"
+def sealed_page(text: str, record: Mapping[str, Any]) -> str:
+    """An HTML page with a last line, a comment, that states its own checksum and that of the record it was drawn from.
+
+    Arguments:
+        text: The page.
+        record: The fields of the record; the checksums of other files do not count.
+    """
+    return f"{text}{PAGE_MARK}{sha256(text.encode())} of {_of_record(record)} -->\n"
 
 
-def is_sealed_page(content: bytes) -> bool:
-    """Whether a page has the checksum that its last line states."""
-    text, mark, rest = content.rpartition(PAGE_MARK.encode())
-    return bool(mark) and rest == f"{sha256(text)} -->\n".encode()
+def page_state(content: bytes, record: Mapping[str, Any] | None) -> Literal["ok", "damaged", "of another run"]:
+    """Whether a page has the checksums that its last line states; without a record only its own is compared."""
+    text, _, rest = content.rpartition(PAGE_MARK.encode())
+    stated = re.fullmatch(rb"([0-9a-f]{64}) of ([0-9a-f]{64}) -->\n", rest)
+    if stated is None or stated[1].decode() != sha256(text):
+        return "damaged"
+    return "ok" if record is None or stated[2].decode() == _of_record(record) else "of another run"
+
+
+def _of_record(record: Mapping[str, Any]) -> str:
+    """The checksum of the fields of a record, without what only its file has."""
+    fields = {name: value for name, value in record.items() if name not in ("format", "version", "files")}
+    return _of_content(json.loads(json.dumps(fields)))
 
 
 def _of_content(content: Mapping[str, Any]) -> str:

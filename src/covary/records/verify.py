@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import DataError
-from .checksums import check_seal, is_sealed_page, sha256
+from .checksums import check_seal, page_state, sha256
 
-RECORDS = ("run.json", "study.json", "geometry.json")  # each has its own checksum, and those of other files
-PAGE = "report.html"
-State = Literal["ok", "damaged", "missing", "not in the record"]
+RUN, GEOMETRY, PAGE = "run.json", "geometry.json", "report.html"
+RECORDS = (RUN, "study.json", GEOMETRY)  # each has its own checksum, and those of other files
+MODEL = "model.safetensors"  # of which a geometry is
+State = Literal["ok", "damaged", "missing", "of another run", "not in the record"]
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,8 @@ class FileCheck:
 
     Arguments:
         name: The file.
-        state: "ok"; "damaged", where the content has another checksum; "missing"; or "not in the record", a file that
-            covary did not write.
+        state: "ok"; "damaged", where the content has another checksum; "missing"; "of another run", for a report or a
+            geometry; or "not in the record", a file that covary did not write.
 
     Example:
         >>> from covary.records import FileCheck
@@ -50,14 +51,18 @@ def verify(folder: Path) -> list[FileCheck]:
     present = [name for name in RECORDS if (folder / name).is_file()]
     if not present:
         raise DataError(f"Expected the folder of a run or a study, got '{folder}' without run.json and study.json.")
-    found: dict[str, State] = {}
-    for name in present:
-        content = _content(folder / name)
-        found[name] = "damaged" if content is None else "ok"
-        for other, expected in ({} if content is None else content.get("files", {})).items():
-            found[other] = _state(folder, other, expected)
+    contents = {name: _content(folder / name) for name in present}
+    run, found = contents.get(RUN), dict[str, State]()
+    for name, content in contents.items():
+        if content is None:
+            found[name] = "damaged"
+            continue
+        files = dict(content["files"])
+        model = files.pop(MODEL, None) if name == GEOMETRY else None
+        found[name] = "of another run" if model and run and run["files"].get(MODEL) != model else "ok"
+        found |= {other: _state(folder, other, expected) for other, expected in files.items()}
     if (folder / PAGE).is_file():
-        found[PAGE] = "ok" if is_sealed_page((folder / PAGE).read_bytes()) else "damaged"
+        found[PAGE] = page_state((folder / PAGE).read_bytes(), run)
     others = [path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
     found |= {name: "not in the record" for name in sorted(others) if name not in found}
     return [FileCheck(name, state) for name, state in found.items()]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ class Drawing(NamedTuple):
 
 
 def write_page(run: RunRecord, path: Path) -> None:
-    """Write the report of a run to an HTML file, atomically; its last line is its checksum.
+    """Write the report of a run to an HTML file, atomically; its last line states its checksum.
 
     Arguments:
         run: The record of the run.
@@ -58,7 +59,7 @@ def write_page(run: RunRecord, path: Path) -> None:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     write_page(RunRecord("demo"), Path(folder) / "report.html")
     """
-    write_text(path, sealed_page(page(run)))
+    write_text(path, sealed_page(page(run), asdict(run)))
 
 
 def page(run: RunRecord) -> str:

@@ -175,7 +175,7 @@ class Run:
         """Return the folder, with `run.json`, `model.safetensors` and, with an augmentation, `augment.json` in it.
 
         Files of an earlier run there that this one does not have are removed: an augmentation, a pruned network, a
-        report.
+        report, a geometry.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -186,7 +186,8 @@ class Run:
             (folder / "augment.json").unlink(missing_ok=True)
         if self.record.pruned is None:
             (folder / PRUNED).unlink(missing_ok=True)
-        (folder / "report.html").unlink(missing_ok=True)
+        for drawn in ("report.html", "geometry.json", "geometry.svg"):
+            (folder / drawn).unlink(missing_ok=True)
         files = checksums(folder, (MODEL, "augment.json", PRUNED))
         write_run(replace(self.record, files=files), folder / "run.json")
         return folder

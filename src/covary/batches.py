@@ -60,7 +60,7 @@ class Batches:
 
     def __iter__(self) -> Iterator[IndexedBatch]:
         """The batches in their order, each checked once."""
-        batches = self.stream() if self.stream is not None else self._cut(torch.arange(self.num_data))
+        batches = self.stream() if self.stream is not None else self._cut(torch.arange(self.num_data, device="cpu"))
         empty = True
         for batch in batches:
             if empty:

@@ -113,7 +113,7 @@ def own_part(batches: Batches) -> Batches:
             f"Expected at least one datum for each of {place()[1]} processes, got "
             f"{batches.num_data or 'an iterable of batches'}. Pass a pair of tensors or a larger Dataset."
         )
-    return batches.at(own(torch.arange(batches.num_data)))
+    return batches.at(own(torch.arange(batches.num_data, device="cpu")))
 
 
 def all_sum(value: Tensor) -> Tensor:
@@ -136,4 +136,4 @@ def all_max(value: Tensor) -> Tensor:
 
 def all_sum_number(value: int) -> int:
     """The sum of a number over the processes."""
-    return int(all_sum(torch.tensor(value)))
+    return int(all_sum(torch.tensor(value, device="cpu")))

@@ -83,12 +83,12 @@ def normal(
 def permutation(seed: int, num: int, *, stream: int = Stream.SHUFFLE) -> Int[Tensor, "num"]:
     """Random permutation of 0, …, num − 1, on the CPU."""
     # Mixing is a bijection of 64-bit words, so distinct indices have distinct words and the order has no ties.
-    return _words(seed, torch.arange(num), (), stream).argsort()
+    return _words(seed, torch.arange(num, device="cpu"), (), stream).argsort()
 
 
 def fold(seed: int, number: int) -> int:
     """Seed derived from a seed by a number, such as the epoch: in [−2⁶³, 2⁶³), independent for different numbers."""
-    return int(_child(_as_int64(seed), torch.tensor(_as_int64(number))))
+    return int(_child(_as_int64(seed), torch.tensor(_as_int64(number), device="cpu")))
 
 
 def _words(seed: int, index: Tensor, shape: tuple[int, ...], stream: int) -> Int[Tensor, "N ..."]:

@@ -136,6 +136,12 @@ class Prior(nn.Module):
                         f"This prior was made for another network: expected parameter '{name}' of shape "
                         f"{expected.get(name)}, got {found.get(name)} (None: not a weight). Make a new Prior(network)."
                     )
+        for name, weight in split[0].items():
+            if weight.device != self.log_precision.device:
+                raise StructureError(
+                    f"Parameter '{name}' is on {weight.device} and its prior on {self.log_precision.device}. Move "
+                    "network and prior to one device; covary.fit(..., device=...) does."
+                )
         return split
 
     def shifts(self) -> dict[str, Tensor]:
@@ -151,9 +157,8 @@ class Prior(nn.Module):
     def log_density(self, weights: Weights) -> Float[Tensor, ""]:
         r"""Sum :math:`\frac12 \sum_p (\log \delta_p - \delta_p \theta_p^2 - \log 2\pi)` over integrated weights."""
         # in float64: the constant of a million weights would round away the differences by which models are compared
-        total = torch.tensor(-0.5 * self.num_params * math.log(2 * math.pi), dtype=torch.float64).to(
-            self.log_precision.device
-        )
+        constant = -0.5 * self.num_params * math.log(2 * math.pi)
+        total = torch.tensor(constant, dtype=torch.float64, device=self.log_precision.device)
         for name, place in self._place.items():
             weight, log_precision = weights[name].flatten(), self.log_precision[place]
             repeats = weight.numel() // max(log_precision.numel(), 1)

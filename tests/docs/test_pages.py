@@ -1,8 +1,10 @@
 """Pages of the documentation and README: code runs, links and figures exist, flags and names are real."""
 
+import math
 import re
 import tokenize
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +40,26 @@ def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
     for line, code in blocks(page, "python"):
         if not _skipped(code):
             exec(compile("\n" * (line - 1) + _shorter(code), str(page), "exec"), namespace)
+
+
+def test_the_readme_learns_the_rotation_that_its_digits_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example as a reader runs it, with fewer images, samples, hidden units and epochs."""
+    monkeypatch.chdir(tmp_path)
+    code = blocks(ROOT / "README.md", "python")[0][1]
+    smaller = {
+        ", 2000, seed": ", 600, seed",
+        "(784, 100, 10)": "(784, 50, 10)",
+        "samples=8": "samples=4",
+        "=30,": "=20,",
+    }
+    for written, shorter in smaller.items():
+        assert written in code
+        code = code.replace(written, shorter)
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)
+    found = {symmetry.name: symmetry.width for symmetry in namespace["run"].symmetries}
+    assert found.pop("rotation") == pytest.approx(math.pi / 2, rel=0.15)
+    assert max(found.values()) < 0.2, "no other transform is in the data"
 
 
 def _shorter(code: str) -> str:

@@ -68,8 +68,8 @@ def test_a_jump_long_ago_is_forgotten():
 
 
 def test_few_hyper_steps_settle_nothing():
-    assert [state([0.5, *[8.0] * number]) for number in range(4)] == ["not learned yet", *["still moving"] * 3]
-    assert state([0.5, 7.9, 8.1, 8.0, 8.0]) == "settled"
+    assert [state([0.5, *[8.0] * number]) for number in range(8)] == ["not learned yet", *["still moving"] * 7]
+    assert state([0.5, 3.9, 7.1, 8.0, 8.1, 7.9, 8.0, 8.1, 8.0]) == "settled"
 
 
 def test_what_never_changes_is_fixed():
@@ -82,7 +82,7 @@ def test_the_rule_is_wrong_of_a_plateau():
     """As its page says: a rise that has not begun is not seen."""
     plateau = [0.5 + 0.01 * (number % 2) for number in range(12)]
     assert state(plateau) == "settled"
-    assert state([*plateau, 2.0, 4.0, 6.0, 8.0]) == "still moving"
+    assert state([*plateau, 2.0, 4.0, 6.0, 8.0]) == "still moving", "once it has begun it is"
 
 
 def adam(optimum: float, steps: int, noise: float, seed: int, inner: int = 8, lr: float = 1.0) -> list[float]:
@@ -147,14 +147,14 @@ def test_epochs_after_the_state_that_was_kept_do_not_count():
 
 
 def test_hyper_steps_may_be_rare_and_may_stop():
-    widths = [0.05, 0.8, 1.3, 1.5, 1.52, 1.51, 1.52]
+    widths = [0.05, 0.8, 1.3, 1.5, 1.52, 1.51, 1.53, 1.51, 1.52]
     rare = [width for width in widths for _ in range(5)]
     stepped = [number % 5 == 0 and number > 0 for number in range(len(rare))]
     stopped = epochs([*rare, *[1.52] * 60], [*stepped, *[False] * 60])
     learned = [symmetry("rotation", 1.52)]
     for history in (epochs(rare, stepped), stopped):
         assert with_states(learned, history, (1, 28, 28)) == learned
-    moving = with_states(learned, epochs(rare, stepped)[:20], (1, 28, 28))
+    moving = with_states(learned, epochs(rare, stepped)[:25], (1, 28, 28))
     assert moving == [dataclasses.replace(learned[0], state="still moving")]
 
 

@@ -66,7 +66,7 @@ class Composed(nn.Module):
         found = [getattr(part, "correlation", None) for part in self.parts]
         if not any(isinstance(matrix, Tensor) for matrix in found):
             return None
-        alone = [torch.eye(len(part.names)).to(part.widths) for part in self.parts]
+        alone = [torch.eye(len(part.names), device=part.widths.device).to(part.widths) for part in self.parts]
         own = zip(found, alone, strict=True)
         return torch.block_diag(*[matrix if isinstance(matrix, Tensor) else identity for matrix, identity in own])
 

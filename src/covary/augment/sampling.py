@@ -46,9 +46,9 @@ def sobol_points(num_samples: int, num_axes: int) -> Int[Tensor, "S K"]:
         raise StructureError(
             f"Expected at most {len(_DIRECTIONS)} axes of Sobol points, got {num_axes}. Use sampler='random'."
         )
-    number = torch.arange(num_samples)
+    number = torch.arange(num_samples, device="cpu")
     gray = (number ^ (number >> 1)).unsqueeze(1)  # neighbors differ in one bit, as in the engine
-    points = torch.zeros(num_samples, num_axes, dtype=torch.int64)
+    points = torch.zeros(num_samples, num_axes, dtype=torch.int64, device="cpu")
     for bit in range(num_samples.bit_length()):
         points = points ^ (((gray >> bit) & 1) * _DIRECTIONS[:num_axes, bit])
     return points

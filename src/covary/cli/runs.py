@@ -121,6 +121,10 @@ Relaxation = Annotated[
 ]
 Epochs = Annotated[int | None, _option("Training", "Passes over the training images.", default="40; of layers 50")]
 Seed = Annotated[int | None, _option("Training", "The seed of everything random.", default="0")]
+Device = Annotated[
+    str | None,
+    _option("Training", "auto, cpu, cuda or cuda:N.", default="auto", offered=lambda: ("auto", "cpu", "cuda")),
+]
 Baselines = Annotated[
     str | None,
     _option("Training", f"Other trainings to compare with, joined by commas: {', '.join(BASELINES)}.", default="none"),
@@ -156,6 +160,7 @@ def discover(
     num_samples: NumSamples = None,
     epochs: Epochs = None,
     seed: Seed = None,
+    device: Device = None,
     baselines: Baselines = None,
     config: ConfigFile = None,
     settings: Set = None,
@@ -195,6 +200,7 @@ def layers(
     relaxation: Relaxation = None,
     epochs: Epochs = None,
     seed: Seed = None,
+    device: Device = None,
     baselines: Baselines = None,
     prune: Prune = None,
     config: ConfigFile = None,

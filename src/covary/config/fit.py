@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from ..errors import StructureError
-from .settings import NON_NEGATIVE, POSITIVE, SEED, Settings, at_least, between, real
+from .settings import DEVICE, NON_NEGATIVE, POSITIVE, SEED, Settings, at_least, between, real
 
 CurvatureStructure = Literal["kron", "kron-traced", "kron-shared", "full", "diag"]
 Estimator = Literal["two_pass", "kernel", "stochastic", "augerino"]
@@ -160,6 +160,8 @@ class FitConfig(Settings):
     Arguments:
         epochs: Passes over the training data.
         seed: The seed of shuffles, noise and probes, a whole number from -2^63 to 2^63 - 1.
+        device: Where to compute: "auto" (the network's own device if that is not the CPU, else a GPU if there is one),
+            "cpu", "cuda" or "cuda:N". Network, likelihood, prior and batches are moved there.
         curvature: "kron", "kron-traced" (KFAC with partial traces), "kron-shared" (one gradient factor for all
             blocks of a weight, as in paper 2), "full" or "diag"; "full" needs exact probes.
             With the estimator "kernel" it is used for layer summaries only.
@@ -177,6 +179,7 @@ class FitConfig(Settings):
 
     epochs: Count = 40
     seed: Annotated[int, SEED] = 0
+    device: Annotated[str, DEVICE] = "auto"
     curvature: CurvatureStructure = "kron"
     weights: WeightConfig = field(default_factory=WeightConfig)
     hyper: HyperConfig = field(default_factory=HyperConfig)

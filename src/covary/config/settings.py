@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import math
+import re
 import tomllib
 import types
 import typing
@@ -49,6 +50,10 @@ def real(expected: str, holds: Callable[[float], bool]) -> Check:
 
 
 SEED = between(-(2**63), 2**63 - 1, "a whole number from -2^63 to 2^63 - 1, such as 0")
+DEVICE = Check(
+    "'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'",
+    lambda value: isinstance(value, str) and re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", value) is not None,
+)
 NON_NEGATIVE = real("a finite number of at least 0", lambda value: value >= 0)
 POSITIVE = real("a finite number above 0", lambda value: value > 0)
 

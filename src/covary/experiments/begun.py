@@ -115,7 +115,7 @@ def compare(written: Begun, start: Begun, out: Path) -> None:
             raise StructureError(
                 f"'{out}' has a run of an earlier covary, which knew no {name}. Start anew in another folder."
             )
-        if name != "data_dir" and before[name] != value:
+        if name not in ("data_dir", "device") and before[name] != value:
             raise StructureError(
                 f"'{out}' has a run with {name} = {before[name]!r:.60}, got {value!r:.60}. Resume with the same "
                 "settings, pass --overwrite to replace it, or name another folder."

@@ -74,8 +74,8 @@ def element_matrix(name: str, *, dtype: torch.dtype = torch.float32) -> Float[Te
     Quarter turns are for square images, so that no aspect ratio is involved.
     """
     mirrored, turns = _pair(name)
-    mirror = torch.diag(torch.tensor([-1.0 if mirrored else 1.0, 1.0, 1.0], dtype=dtype))
-    turn = torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], dtype=dtype)
+    mirror = torch.tensor([-1.0 if mirrored else 1.0, 1.0, 1.0], dtype=dtype, device="cpu").diag()
+    turn = torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], dtype=dtype, device="cpu")
     return mirror @ torch.linalg.matrix_power(turn, turns)
 
 

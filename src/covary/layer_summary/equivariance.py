@@ -100,7 +100,8 @@ def _shifts(
     if height % coarse[0] or width % coarse[1]:
         return
     strides = (height // coarse[0], width // coarse[1])
-    draws = uniform(seed, torch.arange(number if height * width > 1 else 0), stream=Stream.PROBE, dtype=torch.float64)
+    numbers = torch.arange(number if height * width > 1 else 0, device="cpu")
+    draws = uniform(seed, numbers, stream=Stream.PROBE, dtype=torch.float64)
     for place in (1 + draws * (height * width - 1)).long().tolist():
         by = divmod(place, width)
         either = ([part // stride, -(-part // stride)] for part, stride in zip(by, strides, strict=True))

@@ -7,7 +7,7 @@ gradient's noise shows as changes that cancel, a drift as changes that add up. A
 
 - *not learned yet* if no hyper step was taken,
 - *fixed* if hyper steps were taken and it never changed,
-- *still moving* if fewer than 4 hyper steps were taken; or if it *drifts*: one of the medians is not negligible, and d
+- *still moving* if fewer than 8 hyper steps were taken; or if it *drifts*: one of the medians is not negligible, and d
   is above 0.15 pixels, above a third of the sum of all changes in the tail (of which it is nearly half if all have one
   direction), and above 6 % of the range of the whole trajectory; or if it *wanders*: the newer amounts differ by more
   than a pixel and by more than 30 % of the last,
@@ -34,7 +34,7 @@ from .run import Epoch, Symmetry
 from .words import NEGLIGIBLE, SLIGHT, pixels
 
 State = Literal["not learned yet", "still moving", "settled", "fixed"]
-LEAST_STEPS = 4
+LEAST_STEPS = 8
 CHANGE = 0.15  # pixels
 DIRECTED = 1 / 3  # of the sum of all changes in the tail
 SLOWING = 0.06  # of the range of the whole trajectory

@@ -17,7 +17,7 @@ THRESHOLD = (
     "below 10 %, any other amount below 0.05 and 0.1 of its unit."
 )
 SETTLED = (
-    "A width is still moving if fewer than four hyper steps were taken, if it drifted by more than 6 % of its way in "
+    "A width is still moving if fewer than eight hyper steps were taken, if it drifted by more than 6 % of its way in "
     "the second half of them, or if it varied by more than 30 % in the last quarter; small changes do not count."
 )
 OFF = (

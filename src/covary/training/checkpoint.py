@@ -144,7 +144,7 @@ def _tensors(state: FitState) -> dict[str, Tensor]:
 def _optimizer_tensors(room: str, optimizer: Optimizer) -> dict[str, Tensor]:
     entries = optimizer.state_dict()["state"]
     return {
-        f"{room}/{number}/{name}": torch.as_tensor(value)
+        f"{room}/{number}/{name}": torch.as_tensor(value, device="cpu")
         for number, values in entries.items()
         for name, value in values.items()
         if value is not None

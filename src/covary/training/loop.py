@@ -29,6 +29,7 @@ from ..records import Epoch, RunRecord
 from ..records.words import flat_settings
 from .callbacks import Callback, ProgressPrinter, as_callbacks
 from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkpoint
+from .devices import move_model, resolved_device
 from .held_out import check_test
 from .learning_rates import follow, set_rates, start_within
 from .modes import evaluation, set_training, warn_of_modes
@@ -64,6 +65,7 @@ def train(
     """Train a model in place, as `covary.fit` says, and return the record."""
     network, prior = model.network, model.prior
     transform, data = (data.transform, data.data) if isinstance(data, Augmented) else (None, data)
+    move_model(model, resolved_device(config.device, network))
     batches = as_batches(data, config.weights.batch_size).matching(network)
     _check(batches, prior, config)
     state = initial_state(network, model.likelihood, prior, config)
@@ -94,7 +96,7 @@ def _check(batches: Batches, prior: Prior, config: FitConfig) -> None:
     """Raise an error before the first step for what would stop the run after its burn-in."""
     own_part(batches)  # shards need data that can be read one by one
     if config.hyper.num_data is not None or config.hyper.estimator in ("stochastic", "kernel"):
-        batches.at(torch.arange(1))  # so does a choice of M among them
+        batches.at(torch.arange(1, device="cpu"))  # so does a choice of M among them
     if config.hyper.estimator == "kernel":
         check_per_weight(prior)
     if (
@@ -247,7 +249,8 @@ def _fingerprint(state: FitState, data: Contents, config: FitConfig) -> dict[str
         "hyperparameters": list(state.hyperparameters()),
         "evaluation_modules": list(state.evaluation_modules),
     }
-    return {**flat_settings(config.as_dict()), "num_data": data.num_data, "data": data.checksum, **roles, **shapes}
+    settings = {name: value for name, value in flat_settings(config.as_dict()).items() if name != "device"}
+    return {**settings, "num_data": data.num_data, "data": data.checksum, **roles, **shapes}
 
 
 def _checksum(state: FitState) -> int:

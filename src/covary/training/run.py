@@ -107,15 +107,18 @@ class Run:
     def predict_proba(self, x: Array, num_samples: int | None = None) -> Tensor:
         """The probability of each class, shape (N, C, ...), or the mean of counts and real numbers, in batches.
 
+        Inputs may be on any device, and the result is on theirs.
+
         Arguments:
             x: The data, a tensor or an array (N, ...) with any N; bytes are divided by 255, as in training.
             num_samples: Augmentation samples per datum; None for as many as in training.
         """
         self._check_inputs(x)
         network, seed = self._sampled(num_samples), seed_for(self._seed, TEST)
-        batches = as_batches((x, torch.arange(len(x))), TEST_BATCH).matching(network)
+        batches = as_batches((x, torch.arange(len(x), device="cpu")), TEST_BATCH).matching(network)
         try:
-            return torch.cat([self.likelihood.mean(outputs_of(network, batch, seed)) for batch in batches])
+            found = torch.cat([self.likelihood.mean(outputs_of(network, batch, seed)) for batch in batches])
+            return found.to(x.device) if isinstance(x, Tensor) else found.cpu()
         except torch.cuda.OutOfMemoryError:
             raise
         except RuntimeError as error:
@@ -244,7 +247,7 @@ def fit(
             and Ctrl-C. None writes none.
         callbacks: `Callback` objects, or functions of the record of each epoch. None prints progress to standard error;
             () is silent.
-        settings: Top-level settings that differ from `config`: `epochs`, `seed`, `curvature`.
+        settings: Top-level settings that differ from `config`: `epochs`, `seed`, `curvature`, `device`.
 
     Example:
         >>> x = torch.randn(20, 2)

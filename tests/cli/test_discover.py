@@ -279,3 +279,9 @@ def test_what_cannot_fit_is_refused_with_numbers(run, quick, tmp_path):
     code, out, _ = run("discover", *quick, *arguments, "--estimate")
     assert code == 0
     assert "It does not fit in memory, and the run would be refused." in out
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_missing_is_one_line(run, quick):
+    assert_one_line_and_code_2(run("discover", *quick, "--device", "cuda"), "sees none", "device='cpu'")
+    assert_one_line_and_code_2(run("discover", *quick, "--device", "gpu"), "'auto', 'cpu', 'cuda'", "got 'gpu'")

@@ -127,7 +127,7 @@ def test_follows_the_dtype_of_the_images(generator):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (("rotation", "twist"), "generator of the affine group, got 'twist'"),
+        (("rotation", "twist"), "names among shift_x, .*, got 'twist'"),
         ((), "one or more different names"),
         ("rotation", "Pass a tuple"),
         (("shear", "shear"), "each name once"),

@@ -6,7 +6,21 @@ import pytest
 import torch
 from torch import nn
 
-from covary.augment import Affine2d, Composed, Correlated, FiniteGroup, Rotation2d, load, save
+from covary.augment import (
+    Affine2d,
+    ColorJitter,
+    Composed,
+    Correlated,
+    FiniteGroup,
+    LearnedGenerators,
+    Mirror3d,
+    Points3d,
+    Rotation2d,
+    Signal1d,
+    Volume3d,
+    load,
+    save,
+)
 from covary.augment.export import from_json, to_json
 from covary.errors import DataError
 
@@ -23,6 +37,20 @@ AUGMENTS = {
     "correlated": mixed,
     "finite_group": lambda: FiniteGroup("quarter_turns", [0.1, 0.2, 0.3]),
     "composed": lambda: Composed(FiniteGroup("flips", 0.2), mixed()),
+    "color_jitter": lambda: ColorJitter(("contrast", "brightness"), initial_width=(0.3, 0.1)),
+    "signal1d": lambda: Signal1d(("shift", "noise"), initial_width=0.2, padding="border"),
+    "points3d": lambda: Points3d(("rotation_y", "jitter"), initial_width=0.2, sampler="random"),
+    "volume3d": lambda: Volume3d(("rotation_y", "scale"), initial_width=0.2),
+    "mirror3d": lambda: Mirror3d(("mirror_z", "mirror_x"), [0.1, 0.2]),
+    "learned_generators": lambda: LearnedGenerators(2, dim=3, initial_width=0.4),
+}
+SHAPES = {
+    "rotation2d": (2,),
+    "signal1d": (2, 7),
+    "points3d": (4, 3),
+    "volume3d": (1, 3, 4, 5),
+    "mirror3d": (4, 3),
+    "learned_generators": (3,),
 }
 
 
@@ -39,7 +67,7 @@ def test_round_trip(kind, tmp_path, generator):
     torch.testing.assert_close(loaded.widths, augment.widths)
     noise = augment.sample_noise(torch.arange(3), 8, seed=2)
     torch.testing.assert_close(loaded.sample_noise(torch.arange(3), 8, seed=2), noise)
-    x = torch.rand(3, 2, generator=generator) if kind == "rotation2d" else torch.rand(3, 1, 6, 6, generator=generator)
+    x = torch.rand(3, *SHAPES.get(kind, (1, 6, 6)), generator=generator)
     torch.testing.assert_close(loaded.transform(x, noise), augment.transform(x, noise))
 
 
@@ -49,7 +77,16 @@ def test_float32_survives():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("make", [lambda: Affine2d(NAMES), lambda: Rotation2d(), lambda: Correlated(Affine2d(NAMES))])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Affine2d(NAMES),
+        lambda: Rotation2d(),
+        lambda: Correlated(Affine2d(NAMES)),
+        lambda: Points3d(("rotation_x",)),
+        lambda: ColorJitter(("hue",)),
+    ],
+)
 def test_a_saturated_rotation_survives(make, dtype):
     """π tanh(r / π) rounds to π, which is the width of no parameter."""
     augment = make().to(dtype)
@@ -104,6 +141,15 @@ SPOILT = [
     ("finite_group", {"names": ["quarter_turn", "half_turn"], "widths": [0.1, 0.1]}, "three_quarter_turn"),
     ("finite_group", {"widths": [0.5, 0.5, 0.5]}, "a sum below 1"),
     ("composed", {"parts": []}, "parts"),
+    ("color_jitter", {"names": ["contrast", "gamma"]}, "names"),
+    ("signal1d", {"padding": "wrap"}, "padding"),
+    ("points3d", {"units": ["degrees", "standard deviation"]}, "units"),
+    ("mirror3d", {"widths": [0.1, 1.0]}, "below 1"),
+    ("learned_generators", {"dim": 4}, "generators"),
+    ("learned_generators", {"dim": True}, "dim"),
+    ("learned_generators", {"generators": []}, "generators"),
+    ("learned_generators", {"generators": [[[1.0, 2.0, "3"]] * 3] * 2}, "generators"),
+    ("learned_generators", {"generators": [[[0.0] * 3] * 3] * 3}, "names|widths"),
     ("composed", {"names": ["flip_x"]}, "names"),
 ]
 

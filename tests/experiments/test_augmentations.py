@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from covary.augment import Affine2d, Composed, Correlated, FiniteGroup
+from covary.augment import Affine2d, ColorJitter, Composed, Correlated, FiniteGroup
 from covary.errors import CovaryError
 from covary.experiments.augmentations import build
 from covary.groups.affine import AFFINE_NAMES
@@ -16,6 +16,9 @@ from covary.groups.affine import AFFINE_NAMES
         ("affine:rotation, shift_x", Affine2d, ("rotation", "shift_x")),
         ("correlated", Correlated, AFFINE_NAMES),
         ("correlated:scale_x,scale_y", Correlated, ("scale_x", "scale_y")),
+        ("color", ColorJitter, ColorJitter().names),
+        ("color:brightness,contrast", ColorJitter, ("brightness", "contrast")),
+        ("affine:rotation+color:hue", Composed, ("rotation", "hue")),
         ("flips", FiniteGroup, FiniteGroup("flips").names),
         ("quarter-turns", FiniteGroup, FiniteGroup("quarter_turns").names),
         ("dihedral", FiniteGroup, FiniteGroup("dihedral").names),
@@ -64,6 +67,7 @@ def test_widths_may_lie_in_different_parts():
         ("", None, "No augmentation is called ''"),
         ("flips:flip_x", None, "No augmentation is called 'flips:flip_x'"),
         ("affine:wobble", None, "'wobble'"),
+        ("color:wobble", None, "'wobble'"),
         ("affine:rotation,rotation", None, "different names"),
         ("affine+affine", None, "common name"),
         ("affine:rotation", {"shift_x": 1.0}, "'shift_x' is no transform of the augmentation 'affine:rotation'"),
@@ -75,3 +79,8 @@ def test_widths_may_lie_in_different_parts():
 def test_what_cannot_be_built_is_named(description, widths, expected):
     with pytest.raises(CovaryError, match=expected):
         build(description, widths)
+
+
+def test_widths_of_colors_by_name():
+    augment = build("color:brightness,hue", {"hue": 0.5}, "float64")
+    assert augment.widths.tolist() == pytest.approx([0.0, 0.5])

@@ -5,20 +5,31 @@ of (seed, index) alone.
 """
 
 from .affine import Affine2d, Correlated, Rotation2d
+from .color import ColorJitter
 from .composed import Composed
 from .export import load, save
 from .finite import FiniteGroup
+from .generators import LearnedGenerators
+from .mirror import Mirror3d
 from .pipeline import RandomTransform
 from .protocol import Augmentation, WeightedAugmentation
+from .signals import Signal1d
+from .space import Points3d, Volume3d
 
 __all__ = [
     "Affine2d",
     "Augmentation",
+    "ColorJitter",
     "Composed",
     "Correlated",
     "FiniteGroup",
+    "LearnedGenerators",
+    "Mirror3d",
+    "Points3d",
     "RandomTransform",
     "Rotation2d",
+    "Signal1d",
+    "Volume3d",
     "WeightedAugmentation",
     "load",
     "save",

@@ -1,44 +1,34 @@
-r"""Distributions over affine transforms of images, and over rotations of points.
+"""Distributions over affine transforms of images, and over rotations of points."""
 
-Widths are :math:`|r|` of a raw parameter r, and :math:`\pi \tanh(|r| / \pi)` of an angle: a width beyond π repeats
-itself, and a clamp would have no gradient.
-"""
-
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..errors import DataError, ShapeError, StructureError
 from ..groups import affine_generators, exponential
 from ..groups.affine import AFFINE_NAMES, PADDINGS, to_normalized, warp_normalized
 from .checks import require_images
-from .sampling import SAMPLERS, check_sampler
+from .uniform import InitialWidth, Kind, UniformWidths, raw_from_widths, widths_from_raw
 
-InitialWidth = float | int | Mapping[str, float | int] | Sequence[float | int]
-UNITS = {
-    "shift_x": "half-widths",
-    "shift_y": "half-heights",
-    "rotation": "radians",
-    "scale_x": "log-scale",
-    "scale_y": "log-scale",
-    "shear": "log-scale",  # of the two diagonals
-}
-SIGNS = {
-    "shift_x": "positive moves content to the left by that many half-widths",
-    "shift_y": "positive moves content up by that many half-heights",
-    "rotation": "positive turns content counter-clockwise on the screen",
-    "scale_x": "positive shrinks content horizontally, by exp(-amount)",
-    "scale_y": "positive shrinks content vertically, by exp(-amount)",
-    "shear": "positive shrinks content along the diagonal from upper left to lower right, by exp(-amount), and "
-    "stretches it along the other",
+_SCALE = "by exp(-amount)"
+KINDS = {
+    "shift_x": Kind("half-widths", "positive moves content to the left by that many half-widths"),
+    "shift_y": Kind("half-heights", "positive moves content up by that many half-heights"),
+    "rotation": Kind("radians", "positive turns content counter-clockwise on the screen", angular=True),
+    "scale_x": Kind("log-scale", f"positive shrinks content horizontally, {_SCALE}"),
+    "scale_y": Kind("log-scale", f"positive shrinks content vertically, {_SCALE}"),
+    "shear": Kind(  # of the two diagonals
+        "log-scale",
+        f"positive shrinks content along the diagonal from upper left to lower right, {_SCALE}, and stretches it along "
+        "the other",
+    ),
 }
 
 
-class Affine2d(nn.Module):
+class Affine2d(UniformWidths):
     r"""Affine transforms :math:`T = \exp(\sum_i \epsilon_i w_i G_i)` of images, :math:`\epsilon_i \sim U[-1, 1)`.
 
     Widths are :math:`w = |r|`, of the rotation :math:`\pi \tanh(|r| / \pi)`, with r the parameter `raw_widths`. Units:
@@ -60,9 +50,7 @@ class Affine2d(nn.Module):
         torch.Size([2, 5, 1, 8, 8])
     """
 
-    hyperparameters = ("raw_widths",)
     generators: Tensor
-    angular: Tensor
 
     def __init__(
         self,
@@ -72,37 +60,16 @@ class Affine2d(nn.Module):
         padding: str = "zeros",
         sampler: str = "sobol",
     ) -> None:
-        super().__init__()
-        if isinstance(names, str) or not names or len(set(names)) < len(names):
-            raise StructureError(
-                f"Expected one or more different names among {', '.join(AFFINE_NAMES)}, got {names!r}. "
-                "Pass a tuple, each name once."
-            )
+        super().__init__(KINDS, names, initial_width, sampler)
         if padding not in PADDINGS:
             raise StructureError(f"Expected a padding among {', '.join(PADDINGS)}, got {padding!r}.")
-        self.names, self.padding, self.sampler = tuple(names), padding, check_sampler(sampler)
+        self.padding = padding
         # Constants of the algebra: they follow the module to a device, but are not part of its state.
         self.register_buffer("generators", affine_generators(names, dtype=torch.get_default_dtype()), persistent=False)
-        self.register_buffer("angular", torch.tensor([n == "rotation" for n in names]), persistent=False)
-        self.units, self.signs = tuple(UNITS[name] for name in names), tuple(SIGNS[name] for name in names)
-        self.raw_widths = nn.Parameter(raw_from_widths(initial_values(self.names, initial_width), self.angular))
-
-    @property
-    def widths(self) -> Float[Tensor, "K"]:
-        """Widths w ≥ 0 of the generators, in the order of `names`, in the units of `units`."""
-        return widths_from_raw(self.raw_widths, self.angular)
-
-    def sample_noise(self, index: Int[Tensor, "N"], num_samples: int, *, seed: int) -> Float[Tensor, "N S K"]:
-        """Noise ε in [−1, 1) per datum, sample and generator."""
-        return SAMPLERS[self.sampler](seed, index, num_samples, len(self.names), self.raw_widths.dtype)
 
     def transform(self, x: Tensor, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S C H W"]:
         """Transformed images x of shape (N, C, H, W); T maps output to input coordinates."""
         return self.warp(x, self.coefficients(noise.to(x)))
-
-    def coefficients(self, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S K"]:
-        """Coefficients c = w ε of the generators, in the units of `units`."""
-        return noise * self.widths.to(noise)
 
     def warp(self, x: Tensor, coefficients: Float[Tensor, "N S K"]) -> Float[Tensor, "N S C H W"]:
         r"""Images under :math:`\exp(\sum_i c_i G_i)`, with coefficients c in the units of `units`."""
@@ -116,8 +83,7 @@ class Affine2d(nn.Module):
 
     def extra_repr(self) -> str:
         """Widths by name, for `print`."""
-        widths = ", ".join(f"{n}={w:.3g}" for n, w in zip(self.names, self.widths.tolist(), strict=True))
-        return f"{widths}, padding={self.padding!r}, sampler={self.sampler!r}"
+        return super().extra_repr().replace("sampler=", f"padding={self.padding!r}, sampler=")
 
 
 class Correlated(nn.Module):
@@ -196,7 +162,7 @@ class Correlated(nn.Module):
         return ", ".join(f"{n}={w:.3g}" for n, w in zip(self.names, self.widths.tolist(), strict=True))
 
 
-class Rotation2d(nn.Module):
+class Rotation2d(UniformWidths):
     r"""Rotations :math:`x' = R(\epsilon w) x` of points about the origin, :math:`\epsilon \sim U[-1, 1)`.
 
     Counter-clockwise for positive angles, x to the right and y up. The width is
@@ -214,72 +180,15 @@ class Rotation2d(nn.Module):
         tensor([[[0.8776, 0.4794]]], grad_fn=<StackBackward0>)
     """
 
-    hyperparameters = ("raw_widths",)
-    names = ("rotation",)
-    units = ("radians",)
-    signs = ("positive turns points counter-clockwise, x to the right and y up",)
-    angular: Tensor
-
     def __init__(self, initial_width: float | int = 0.05, *, sampler: str = "sobol") -> None:
-        super().__init__()
-        self.sampler = check_sampler(sampler)
-        self.register_buffer("angular", torch.tensor([True]), persistent=False)
-        self.raw_widths = nn.Parameter(raw_from_widths(torch.tensor([float(initial_width)]), self.angular))
-
-    @property
-    def widths(self) -> Float[Tensor, "1"]:
-        """Width w in [0, π) of the rotation, in radians."""
-        return widths_from_raw(self.raw_widths, self.angular)
-
-    def sample_noise(self, index: Int[Tensor, "N"], num_samples: int, *, seed: int) -> Float[Tensor, "N S 1"]:
-        """Noise ε in [−1, 1) per datum and sample."""
-        return SAMPLERS[self.sampler](seed, index, num_samples, 1, self.raw_widths.dtype)
+        sign = "positive turns points counter-clockwise, x to the right and y up"
+        super().__init__({"rotation": Kind("radians", sign, angular=True)}, ("rotation",), initial_width, sampler)
 
     def transform(self, x: Tensor, noise: Float[Tensor, "N S 1"]) -> Float[Tensor, "N S 2"]:
         """Rotated points x of shape (N, 2)."""
         if x.ndim != 2 or x.shape[1] != 2:
             raise ShapeError(f"Expected points (N, 2), got {tuple(x.shape)}. Use Affine2d for images.")
-        angles = (noise.to(x) * self.widths.to(x)).squeeze(-1)
+        angles = self.coefficients(noise.to(x)).squeeze(-1)
         cos, sin = angles.cos(), angles.sin()
         first, second = x[:, :1], x[:, 1:]
         return torch.stack([cos * first - sin * second, sin * first + cos * second], dim=-1)
-
-    def extra_repr(self) -> str:
-        """Width by name, for `print`."""
-        return f"rotation={self.widths.item():.3g}, sampler={self.sampler!r}"
-
-
-def widths_from_raw(raw: Float[Tensor, "K"], angular: Bool[Tensor, "K"]) -> Float[Tensor, "K"]:
-    r"""Widths :math:`|r|`, and :math:`\pi \tanh(|r| / \pi)` where angular."""
-    return torch.where(angular, math.pi * (raw.abs() / math.pi).tanh(), raw.abs())
-
-
-def raw_from_widths(widths: Float[Tensor, "K"], angular: Bool[Tensor, "K"]) -> Float[Tensor, "K"]:
-    """Raw parameters ≥ 0 of widths, the inverse of `widths_from_raw`."""
-    reachable = widths.isfinite() & (widths >= 0) & (~angular | (widths < math.pi))
-    if not reachable.all():
-        raise DataError(
-            f"Expected a width that is finite and ≥ 0, of a rotation below π, got {float(widths[~reachable][0]):g}. "
-            "Start small and positive, such as 0.05."
-        )
-    return torch.where(angular, math.pi * (widths / math.pi).atanh(), widths)
-
-
-def initial_values(names: Sequence[str], given: InitialWidth) -> Float[Tensor, "K"]:
-    """One value per name: the same for all, or one each in the order of `names`, or by name."""
-    if isinstance(given, Mapping):
-        if set(given) != set(names):
-            raise StructureError(
-                f"Expected one value for each of {', '.join(names)}, got {', '.join(given) or 'none'}. "
-                "Leave names out of the distribution that should not be transformed."
-            )
-        values = [given[name] for name in names]
-    elif isinstance(given, Sequence):
-        values = list(given)
-    else:
-        values = [given] * len(names)
-    if len(values) != len(names):
-        raise StructureError(
-            f"Expected {len(names)} values, one per name in the order {', '.join(names)}, got {len(values)}."
-        )
-    return torch.tensor([float(value) for value in values])

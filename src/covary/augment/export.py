@@ -4,6 +4,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,32 @@ from ..errors import CovaryError, DataError
 from ..groups.affine import AFFINE_NAMES, PADDINGS
 from ..groups.square import DIHEDRAL_NAMES
 from .affine import Affine2d, Correlated, Rotation2d
+from .color import COLOR_NAMES, ColorJitter
 from .composed import Composed
 from .finite import FiniteGroup
+from .generators import LearnedGenerators
+from .mirror import MIRROR_NAMES, Mirror3d
 from .protocol import Augmentation
 from .sampling import SAMPLERS
+from .signals import SIGNAL_NAMES, Signal1d
+from .space import POINT_KINDS, VOLUME_KINDS, Points3d, Volume3d
+from .uniform import UniformWidths
 
 FORMAT, VERSION = "covary.augment", 1
 Record = dict[str, Any]
 # A saturated rotation is π to rounding, which no parameter reaches; it is read as a width just below.
 SATURATED = math.pi * (1 - 1e-6)
 LARGEST = sys.float_info.max
+LARGEST_DIM = 4096  # coordinates of a vector whose generators are read
+KINDS: dict[type[UniformWidths], str] = {
+    Affine2d: "affine2d",
+    ColorJitter: "color_jitter",
+    Points3d: "points3d",
+    Rotation2d: "rotation2d",
+    Signal1d: "signal1d",
+    Volume3d: "volume3d",
+}
+ANGLES = ("rotation", "rotation_x", "rotation_y", "rotation_z", "hue")
 
 
 def to_json(augment: Augmentation) -> Record:
@@ -40,14 +57,16 @@ def to_json(augment: Augmentation) -> Record:
         "units": list(getattr(augment, "units", [""] * len(augment.names))),
         "signs": list(getattr(augment, "signs", [""] * len(augment.names))),
     }
-    if isinstance(augment, Affine2d):
-        return record | {"kind": "affine2d", "padding": augment.padding, "sampler": augment.sampler}
-    if isinstance(augment, Rotation2d):
-        return record | {"kind": "rotation2d", "sampler": augment.sampler}
+    if isinstance(augment, UniformWidths) and type(augment) in KINDS:
+        padding: Record = {"padding": augment.padding} if isinstance(augment, Affine2d | Signal1d | Volume3d) else {}
+        return record | {"kind": KINDS[type(augment)]} | padding | {"sampler": augment.sampler}
+    if isinstance(augment, LearnedGenerators):
+        own = {"dim": augment.dim, "generators": augment.generators.tolist()}
+        return record | {"kind": "learned_generators", "padding": augment.padding, "sampler": augment.sampler} | own
     if isinstance(augment, Correlated):
         return record | {"kind": "correlated", "mix": augment.mix.tolist(), "base": to_json(augment.base)}
-    if isinstance(augment, FiniteGroup):
-        return record | {"kind": "finite_group"}
+    if isinstance(augment, FiniteGroup | Mirror3d):
+        return record | {"kind": "finite_group" if isinstance(augment, FiniteGroup) else "mirror3d"}
     if isinstance(augment, Composed):
         return record | {"kind": "composed", "parts": [to_json(part) for part in augment.parts]}
     return record
@@ -119,17 +138,21 @@ def _made(record: Any) -> Augmentation:
     return augment
 
 
-def _affine(record: Record) -> Affine2d:
-    return Affine2d(
-        _names(record, AFFINE_NAMES),
+def _padded(make: Callable[..., UniformWidths], allowed: Collection[str], record: Record) -> UniformWidths:
+    return make(
+        _names(record, allowed),
         initial_width=_widths(record),
         padding=_choice(record, "padding", PADDINGS),
         sampler=_choice(record, "sampler", SAMPLERS),
     )
 
 
+def _named(make: Callable[..., UniformWidths], allowed: Collection[str], record: Record) -> UniformWidths:
+    return make(_names(record, allowed), initial_width=_widths(record), sampler=_choice(record, "sampler", SAMPLERS))
+
+
 def _rotation(record: Record) -> Rotation2d:
-    _names(record, Rotation2d.names)
+    _names(record, ("rotation",))
     return Rotation2d(_widths(record)[0], sampler=_choice(record, "sampler", SAMPLERS))
 
 
@@ -149,6 +172,23 @@ def _finite_group(record: Record) -> FiniteGroup:
     return FiniteGroup(("identity", *_names(record, DIHEDRAL_NAMES[1:])), _widths(record))
 
 
+def _mirror(record: Record) -> Mirror3d:
+    return Mirror3d(_names(record, MIRROR_NAMES), _widths(record))
+
+
+def _learned_generators(record: Record) -> LearnedGenerators:
+    dim, matrices = _field(record, "dim"), _field(record, "generators")
+    _require(dim is None or (type(dim) is int and 2 <= dim <= LARGEST_DIM), "dim", f"None or 2 to {LARGEST_DIM}", dim)
+    num_rows, num_columns = (2, 3) if dim is None else (dim, dim)
+    rows = [row for matrix in matrices for row in matrix] if _are_lists(matrices, num_rows) else []
+    good = bool(rows) and all(_are_numbers(row, num_columns) for row in rows)
+    _require(good, "generators", f"one or more matrices of {num_rows} rows of {num_columns} finite numbers", matrices)
+    padding, sampler = _choice(record, "padding", PADDINGS), _choice(record, "sampler", SAMPLERS)
+    augment = LearnedGenerators(len(matrices), dim, padding=padding, sampler=sampler)
+    augment.generators.data = torch.tensor(matrices, dtype=torch.get_default_dtype())
+    return augment
+
+
 def _composed(record: Record) -> Composed:
     parts = _field(record, "parts")
     _require(isinstance(parts, list) and len(parts) > 0, "parts", "a list of one or more records", parts)
@@ -156,10 +196,16 @@ def _composed(record: Record) -> Composed:
 
 
 BUILDERS: dict[str, Callable[[Record], Augmentation]] = {
-    "affine2d": _affine,
+    "affine2d": partial(_padded, Affine2d, AFFINE_NAMES),
+    "color_jitter": partial(_named, ColorJitter, COLOR_NAMES),
+    "signal1d": partial(_padded, Signal1d, SIGNAL_NAMES),
+    "points3d": partial(_named, Points3d, tuple(POINT_KINDS)),
+    "volume3d": partial(_padded, Volume3d, tuple(VOLUME_KINDS)),
     "rotation2d": _rotation,
     "correlated": _correlated,
     "finite_group": _finite_group,
+    "mirror3d": _mirror,
+    "learned_generators": _learned_generators,
     "composed": _composed,
 }
 
@@ -185,7 +231,7 @@ def _widths(record: Record) -> list[float]:
 
 
 def _reached(name: str, width: float) -> float:
-    return SATURATED if name == "rotation" and math.isclose(width, math.pi, rel_tol=1e-6) else width
+    return SATURATED if name in ANGLES and math.isclose(width, math.pi, rel_tol=1e-6) else width
 
 
 def _reached_row(name: str, row: list[float]) -> list[float]:
@@ -197,6 +243,10 @@ def _choice(record: Record, name: str, allowed: Collection[str]) -> str:
     value = _field(record, name)
     _require(isinstance(value, str) and value in allowed, name, f"one of {', '.join(allowed)}", value)
     return str(value)
+
+
+def _are_lists(values: object, size: int) -> bool:
+    return isinstance(values, list) and all(isinstance(entry, list) and len(entry) == size for entry in values)
 
 
 def _are_numbers(values: object, size: int) -> bool:
@@ -217,7 +267,7 @@ def _compare(record: Record, expected: Record) -> None:
             widths = _widths(record)
             same = all(math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6) for a, b in zip(widths, value, strict=True))
             _require(same, name, f"{value}, which the other fields make", record[name])
-        elif name not in {"mix", "base", "parts"}:  # read and checked by their builders
+        elif name not in {"mix", "base", "parts", "generators"}:  # read and checked by their builders
             _require(_field(record, name) == value, name, repr(value), record[name])
 
 

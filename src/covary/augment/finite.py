@@ -10,8 +10,8 @@ from ..errors import DataError, StructureError
 from ..groups import act
 from ..groups.square import FINITE_GROUPS, element_matrix, missing_products
 from ..noise import Stream, uniform
-from .affine import InitialWidth, initial_values
 from .checks import require_images
+from .uniform import InitialWidth, initial_values
 
 SIGNS = {
     "quarter_turn": "content turned counter-clockwise by a quarter",

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from ..errors import StructureError
-from ..noise import Stream, uniform
+from ..noise import Stream, normal, uniform
 from .protocol import Augmentation, WeightedAugmentation
 
 _CANDIDATES = 64  # of which one is drawn where samples are weighted; a multiple of the size of every group here
@@ -89,3 +89,16 @@ def drawn_noise(
     chosen = torch.searchsorted(steps, levels).squeeze(1).clamp(max=_CANDIDATES - 1)
     rows = torch.arange(len(candidates), device=index.device)
     return candidates[rows, chosen].unflatten(0, (len(index), num_samples))
+
+
+def white_noise(number: Float[Tensor, "N S"], shape: tuple[int, ...]) -> Float[Tensor, "N S ..."]:
+    """Standard normal numbers of each sample, shape (N, S, *shape), a function of one random number of the sample.
+
+    So noise of every value of a datum needs one axis of `sample_noise`, whatever the size of the datum.
+    """
+    words = number.detach().double().contiguous().view(torch.int64)
+    return normal(0, words.flatten(), shape, dtype=_drawn(number.dtype)).unflatten(0, number.shape).to(number.dtype)
+
+
+def _drawn(dtype: torch.dtype) -> torch.dtype:
+    return dtype if dtype in (torch.float32, torch.float64) else torch.float32

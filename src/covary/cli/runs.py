@@ -24,7 +24,7 @@ NETWORK_NAMES = (
     *("relaxed:VARIANT:ALPHA[:LENGTH_SCALE]", "package.module:function"),
 )
 AUGMENTATION_NAMES = (
-    *("affine", "affine:NAME,NAME…", "correlated[:NAME,…]"),
+    *("affine", "affine:NAME,NAME…", "correlated[:NAME,…]", "color[:NAME,…]"),
     *("flips", "quarter-turns", "dihedral", "one+another"),
 )
 TASK_NAMES = ("none", "digit", "quadrant")

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import torch
 
-from ..augment import Affine2d, Augmentation, Composed, Correlated, FiniteGroup
+from ..augment import Affine2d, Augmentation, ColorJitter, Composed, Correlated, FiniteGroup
 from ..errors import StructureError
 
 FINITE = {"flips": "flips", "quarter-turns": "quarter_turns", "dihedral": "dihedral"}
-NAMES = ("affine", "affine:NAME,NAME…", "correlated[:NAME,…]", *FINITE, "one+another")
+NAMES = ("affine", "affine:NAME,NAME…", "correlated[:NAME,…]", "color[:NAME,…]", *FINITE, "one+another")
 
 
 def build(description: str, widths: Mapping[str, float] | None = None, dtype: str = "float32") -> Augmentation:
@@ -16,8 +16,9 @@ def build(description: str, widths: Mapping[str, float] | None = None, dtype: st
 
     Arguments:
         description: "affine" (all six generators), "affine:rotation,shift_x" (some), "correlated" (coefficients that
-            may move together), "flips", "quarter-turns" or "dihedral" (learned probabilities), or several joined by
-            "+", applied from left to right.
+            may move together), "color" or "color:brightness,contrast" (colors; gray images have these two only),
+            "flips", "quarter-turns" or "dihedral" (learned probabilities), or several joined by "+", applied from left
+            to right.
         widths: Where each width starts, by name; the others are 0. Elements of a finite group that are not named are
             left out; those that are make up a group with the identity. By default all start small and positive.
         dtype: The type of its parameters.
@@ -35,7 +36,7 @@ def build(description: str, widths: Mapping[str, float] | None = None, dtype: st
     return whole.to(getattr(torch, dtype))
 
 
-def _part(name: str, widths: Mapping[str, float] | None) -> Affine2d | Correlated | FiniteGroup:
+def _part(name: str, widths: Mapping[str, float] | None) -> Affine2d | ColorJitter | Correlated | FiniteGroup:
     kind, _, chosen = name.strip().partition(":")
     if kind in FINITE and not chosen:
         group = FiniteGroup(FINITE[kind])
@@ -43,9 +44,12 @@ def _part(name: str, widths: Mapping[str, float] | None) -> Affine2d | Correlate
             return group
         named = {name: float(widths[name]) for name in group.names if name in widths}
         return FiniteGroup(("identity", *named), named)
-    if kind not in ("affine", "correlated"):
+    if kind not in ("affine", "correlated", "color"):
         raise StructureError(f"No augmentation is called '{name}': expected one of {', '.join(NAMES)}, or none.")
-    names = tuple(part.strip() for part in chosen.split(",")) if chosen else Affine2d().names
+    make = ColorJitter if kind == "color" else Affine2d
+    names = tuple(part.strip() for part in chosen.split(",")) if chosen else make().names
+    if kind == "color":
+        return ColorJitter(names, initial_width=0.05 if widths is None else _all_widths(names, widths))
     base = Affine2d(names) if widths is None else Affine2d(names, initial_width=_all_widths(names, widths))
     return Correlated(base) if kind == "correlated" else base
 

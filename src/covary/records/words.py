@@ -52,6 +52,9 @@ NAMES = {
     "scale_y": "vertical scale",
     "flip_x": "left–right flip",
     "flip_y": "up–down flip",
+    "rotation_x": "rotation about x",
+    "rotation_y": "rotation about y",
+    "rotation_z": "rotation about z",
 }
 # Unit -> what a bar of it is measured in.
 KINDS = {
@@ -60,6 +63,9 @@ KINDS = {
     "half-heights": "± % of half the side",
     "log-scale": "up to … % larger",
     "probability": "% of the samples",
+    "radians of hue": "± degrees",
+    "half-lengths": "± % of half the side",
+    "log-factor": "up to … % larger",
 }
 # The mean, over the square [−1, 1]², of how far a point moves per unit of width to first order: its distance from the
 # center for rotation and shear, (√2 + arsinh 1)/3, and from an axis for a scale.
@@ -75,8 +81,14 @@ def meaning(name: str, width: float | int, unit: str, image_shape: Sequence[int]
         unit: "radians", "half-widths", "half-heights", "log-scale", "probability" or any other word.
         image_shape: The shape of the images, height and width last, where there are images.
     """
-    if unit == "radians":
-        return f"±{_digits(math.degrees(width))}°"
+    if unit in ("radians", "radians of hue"):
+        return f"±{_digits(math.degrees(width))}°{unit.removeprefix('radians')}"
+    if unit == "half-lengths":
+        return f"±{_digits(100 * width)} % of half the length"
+    if unit == "log-factor":
+        return f"×{math.exp(-width):.3g} to ×{_grown(width):.3g}"
+    if unit == "standard deviation":
+        return f"a standard deviation of {width:.3g}"
     if unit in ("half-widths", "half-heights"):
         side, word = (-1, "width") if unit == "half-widths" else (-2, "height")
         share = f"{_digits(100 * width)} % of half the {word}"
@@ -91,9 +103,9 @@ def meaning(name: str, width: float | int, unit: str, image_shape: Sequence[int]
 
 def amount(width: float | int, unit: str) -> float:
     """A width in what `kind` names: degrees, per cent, or its own unit."""
-    if unit == "radians":
+    if unit in ("radians", "radians of hue"):
         return math.degrees(width)
-    if unit == "log-scale":
+    if unit in ("log-scale", "log-factor"):
         return 100 * (_grown(width) - 1)
     return 100 * float(width) if unit in KINDS else float(width)
 
@@ -253,7 +265,8 @@ def _phrase(symmetry: Symmetry, shape: Sequence[int] | None) -> str:
     name, said = short(plain_name(symmetry.name), 40), _meant(symmetry, shape)
     if symmetry.unit == "probability":
         return f"{name} (in {said})"
-    return f"{name} by {said}" if symmetry.unit == "log-scale" else f"{name} by up to {said}"
+    plainly = symmetry.unit in ("log-scale", "log-factor", "standard deviation")
+    return f"{name} by {said}" if plainly else f"{name} by up to {said}"
 
 
 def _meant(symmetry: Symmetry, shape: Sequence[int] | None) -> str:

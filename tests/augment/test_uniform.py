@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from covary.augment.affine import raw_from_widths, widths_from_raw
+from covary.augment.uniform import raw_from_widths, widths_from_raw
 from covary.errors import DataError
 
 ANGULAR = torch.tensor([False, True])

@@ -1,0 +1,109 @@
+"""What augmentations learn where the answer is known: data made with a transform of a known width."""
+
+import math
+
+import pytest
+import torch
+
+import covary
+from covary.augment import ColorJitter, LearnedGenerators, Points3d, Signal1d
+from covary.data.tasks import rotated_arcs
+from covary.networks import mlp
+from training_models import PLAIN
+
+MADE = PLAIN.replace(
+    epochs=25,
+    weights={"batch_size": 30, "lr": 0.03},
+    hyper={"burn_in": 6, "probes": "exact", "num_steps": 2, "num_prior_steps": 2, "augment_lr": 0.3},
+    evaluation={"num_evaluations": 1},
+)
+ARCS = PLAIN.replace(
+    epochs=150,
+    weights={"batch_size": 120, "lr": 0.05},
+    hyper={"burn_in": 50, "every": 2, "probes": "exact", "num_prior_steps": 1, "augment_lr_min": 0.002},
+    evaluation={"num_evaluations": 1},
+)
+
+
+def made(make, patterns, width, *, labels_depend=False, num_data=60):
+    """Noisy patterns of two classes, each transformed by some amount; labels are the classes or its sign."""
+    classes = torch.arange(num_data) % 2
+    noise = torch.randn(num_data, *patterns.shape[1:], generator=torch.Generator().manual_seed(0))
+    amounts = make(width).sample_noise(torch.arange(num_data), 1, seed=1)
+    x = make(width).transform(patterns[classes] + 0.1 * noise, amounts)[:, 0].detach()
+    return x, (amounts[:, 0, 0] > 0).long() if labels_depend else classes
+
+
+def learned(make, patterns, width, start, **options):
+    x, y = made(make, patterns, width, **options)
+    network = mlp(x[0].numel(), 10, 2, generator=torch.Generator().manual_seed(0))
+    return covary.fit(covary.Averaged(network, make(start), 8), (x, y), MADE, callbacks=()).symmetries[0].width
+
+
+def bumps():
+    time = torch.linspace(-1, 1, 24)
+    one, left, right = (torch.exp(-((time - center) ** 2) / 0.02) for center in (0.0, -0.2, 0.2))
+    return torch.stack([one, right - left])[:, None]
+
+
+def pictures():
+    return torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(3))
+
+
+FAMILIES = {
+    "brightness": (lambda width: ColorJitter(("brightness",), initial_width=width), pictures, 1.0),
+    "shift": (lambda width: Signal1d(("shift",), initial_width=width), bumps, 0.4),
+    "amplitude": (lambda width: Signal1d(("amplitude",), initial_width=width), bumps, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_width_grows_to_that_of_the_data(name):
+    make, patterns, width = FAMILIES[name]
+    assert learned(make, patterns(), width, 0.3 * width) == pytest.approx(width, rel=0.3)
+
+
+def test_a_width_shrinks_where_labels_depend_on_it():
+    make, patterns, width = FAMILIES["brightness"]
+    assert learned(make, patterns(), width, 0.5 * width, labels_depend=True) < 0.2 * width
+
+
+def arcs(augment, embed, seed=2):
+    """The fit of arcs within ±60° of a middle, whose label is the radius."""
+    x, y = rotated_arcs(120, seed=1, dtype=torch.float64)
+    x = embed(x)
+    network = mlp(x[0].numel(), 20, 2, generator=torch.Generator().manual_seed(seed))
+    averaged = covary.Averaged(network, augment, 8)
+    model = covary.Model(averaged, prior=covary.Prior(averaged, "scalar", 0.3))
+    return covary.fit(model, (x, y), ARCS, callbacks=())
+
+
+def in_space(x):
+    """Points of the plane in space, one per cloud."""
+    return torch.cat([x, torch.zeros(len(x), 1)], 1).unsqueeze(1)
+
+
+def as_colors(x):
+    """Points of the plane as colors of one pixel, in the plane of hue and saturation."""
+    first, second = torch.tensor([2.0, -1.0, -1.0]) / 6**0.5, torch.tensor([0.0, 1.0, -1.0]) / 2**0.5
+    return (x[:, :1] * first + x[:, 1:] * second)[:, :, None, None]
+
+
+@pytest.mark.parametrize(
+    ("augment", "embed"),
+    [(lambda: Points3d(("rotation_z",)), in_space), (lambda: ColorJitter(("hue",)), as_colors)],
+    ids=["rotation about z", "hue"],
+)
+def test_an_angle_is_learned_where_labels_ignore_it(augment, embed):
+    assert arcs(augment(), embed).symmetries[0].width == pytest.approx(math.radians(60), rel=0.3)
+
+
+def test_a_free_generator_becomes_the_rotation():
+    augment = arcs(LearnedGenerators(1, dim=2, initial_width=0.1), lambda x: x, seed=1).augment
+    (matrix,) = augment.generators.detach()
+    rotation = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
+    cosine = float((matrix * rotation).sum().abs() / (matrix.norm() * rotation.norm()))
+    assert cosine > 0.9
+    assert float(augment.widths) == pytest.approx(math.radians(60), rel=0.3)
+    start = LearnedGenerators(1, dim=2, initial_width=0.1).generators.detach()[0]
+    assert float((start * rotation).sum().abs() / (start.norm() * rotation.norm())) < 0.7, "it was not one at the start"

@@ -73,8 +73,8 @@ def given(likelihood: Likelihood, targets: Tensor) -> Likelihood:
         >>> from covary import Categorical
         >>> from covary.likelihoods import given
         >>> known = given(Categorical(ignore_index=-100), torch.tensor([0, -100]))
-        >>> known.root_product(torch.zeros(2, 2), torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
-        tensor([[ 0.3536, -0.3536],
-                [ 0.0000,  0.0000]])
+        >>> known.root_product(torch.zeros(2, 2), torch.tensor([[1.0, 0.0], [1.0, 0.0]])).abs()
+        tensor([[0.3536, 0.3536],
+                [0.0000, 0.0000]])
     """
     return likelihood.given(targets) if isinstance(likelihood, TargetDependent) else likelihood

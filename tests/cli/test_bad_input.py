@@ -43,7 +43,7 @@ FIXED = ("--baselines", "fixed", "--set")
             ("--set", "hyper.estimator=guess"),
             ["'hyper.estimator' to be one of 'two_pass', 'kernel', 'stochastic'", "got 'guess'"],
         ),
-        (("--set", "curvature=flat"), ["'curvature' to be one of 'kron', 'kron-traced', 'full', 'diag'"]),
+        (("--set", "curvature=flat"), ["'curvature' to be one of 'kron', 'kron-traced', 'kron-shared', 'full'"]),
         (("--set", "curvature=full"), ["'hyper.probes' to be 'exact'"]),
         (("--set", "evaluation.probes=few"), ["evaluation.probes", "got 'few'"]),
         (("--set", "weights.warmup_epochs=-1"), ["weights.warmup_epochs", "got -1"]),
@@ -127,13 +127,17 @@ def test_errors_of_a_network_itself_are_not_hidden(run, quick, tmp_path):
         run("discover", *quick, "--out", "a", "--network", "faulty:network")
 
 
-def test_a_network_that_cannot_be_covered_is_named(run, quick, tmp_path):
-    (tmp_path / "uncovered.py").write_text(
+def test_a_network_that_mixes_data_is_refused(run, quick, tmp_path):
+    (tmp_path / "mixing.py").write_text(
         "from torch import nn\n"
-        "class Last(nn.Module):\n"
-        "    def forward(self, outputs):\n"
-        "        return outputs[0]\n"
+        "class Network(nn.Module):\n"
+        "    def __init__(self, outputs):\n"
+        "        super().__init__()\n"
+        "        self.layer = nn.Linear(36, outputs)\n"
+        "    def forward(self, x):\n"
+        "        h = self.layer(x.flatten(1))\n"
+        "        return h + h.mean(0)\n"
         "def network(shape, outputs):\n"
-        "    return nn.Sequential(nn.Flatten(), nn.GRU(shape[1] * shape[2], outputs), Last())\n"
+        "    return Network(outputs)\n"
     )
-    assert_one_line_and_code_2(run("discover", *quick, "--out", "a", "--network", "uncovered:network"), "GRU")
+    assert_one_line_and_code_2(run("discover", *quick, "--out", "a", "--network", "mixing:network"), "mixes data")

@@ -94,7 +94,10 @@ def test_metrics_have_a_row_per_network():
 def test_comparison_warns_before_it_ranks():
     runs = [full_run(), dataclasses.replace(full_run(), title="few", evidence=evidence(-0.3, 10))]
     text = printed(comparison_table(runs))
-    assert text.startswith("The runs are of different numbers of data (10, 5000): their evidences cannot be compared.")
+    said = (
+        "The runs are of different numbers of data (10, 5000): their evidences cannot be compared and are not ranked."
+    )
+    assert text.startswith(said)
     assert "cannot be compared" not in printed(comparison_table([full_run(), full_run()]))
 
 

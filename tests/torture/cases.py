@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from covary.config import FitConfig
 from covary.data import limited, load
-from covary.records import verify
+from covary.records import Study, verify
 from covary.report import page
 from covary.reproduce.figures import STUDY_FIGURES
 from covary.reproduce.paper1 import recover
@@ -63,7 +63,7 @@ def prepare(work: Path) -> dict[str, Case]:
     np.savez(work / "digits.npz", **{name: tensor.numpy() for name, tensor in parts.items()})
     settings = FitConfig().replace(epochs=2, hyper={"burn_in": 1, "every": 1, "num_data": 10, "num_samples": 2})
     recover.SCALES["smoke"] = recover.Scale(str(work / "digits.npz"), None, "mlp:4", 2, settings)
-    STUDY_FIGURES["recover"] = lambda study: Figure()
+    STUDY_FIGURES["recover"] = _drawn
     page.__globals__["_figures"] = lambda run: defaultdict(Blank)  # the figures of a report touch no file
     bars = ("--data", str(work / "bars.npz"))
     commands = {"discover": (*DISCOVER, *bars), "layers": (*LAYERS, *bars), "study": STUDY}
@@ -71,6 +71,13 @@ def prepare(work: Path) -> dict[str, Case]:
         name: Case(name, command, work / f"{name}-0" / OUT, work / f"{name}-1" / OUT)
         for name, command in commands.items()
     }
+
+
+def _drawn(study: Study) -> Figure:
+    """A figure that is drawn at once, and another one with another seed."""
+    figure = Figure()
+    figure.text(0.5, 0.5, str(study.config["seed"]))
+    return figure
 
 
 def _write_bars(path: Path) -> None:

@@ -24,7 +24,7 @@ def damages(seed: str) -> dict[str, Damage]:
 
     return {
         "cut": lambda content, foreign: content[: len(content) // 2],
-        "cut by a byte": lambda content, foreign: content[:-1],
+        "cut by two bytes": lambda content, foreign: content[:-2],  # without its last line end, a record is the same
         "emptied": lambda content, foreign: b"",
         "zeros": lambda content, foreign: bytes(len(content)),
         **{f"bit {number}": flip for number in range(1, 6)},

@@ -18,7 +18,7 @@ def test_two_processes_learn_what_one_learns(run, quick, discovered, tmp_path):
     command = [*launcher, "discover", *quick, *ARGUMENTS, "--out", "two"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("vertical shift") == done.stdout.count("nats per datum") == 1
+    assert done.stdout.count("│ vertical shift ") == done.stdout.count("nats per datum") == 1
     assert done.stdout.count("The report is in two/report.html.") == 1
     one, two = read_run(discovered("one", *ARGUMENTS)), read_run(tmp_path / "two")
     assert len(one.history) == 2

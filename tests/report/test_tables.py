@@ -8,6 +8,7 @@ from rich.console import Console
 
 from covary.records import Metrics, RunRecord
 from covary.records.tables import run_text
+from covary.records.words import plain_name
 from covary.report.tables import (
     comparison_table,
     evidence_table,
@@ -19,8 +20,8 @@ from covary.report.tables import (
 from report.runs import SPARSE, evidence, full_run, layers_run
 
 
-def printed(renderable) -> str:
-    console = Console(file=io.StringIO(), width=200, color_system=None)
+def printed(renderable, width: int = 200) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
     console.print(renderable)
     return console.file.getvalue()
 
@@ -30,13 +31,20 @@ def test_symmetries():
     assert [cell.strip() for cell in line.strip("│").split("│")] == [
         "rotation",
         "1.52",
-        "radians",
         "±87°",
         "clear",
         "settled",
         "1.57",
     ]
     assert run_text(full_run()).count("negligible") == 4
+
+
+def test_names_and_states_are_whole_on_a_terminal_of_80_characters():
+    text = printed(symmetries_table(full_run()), 80)
+    assert max(map(len, text.splitlines())) <= 80
+    for symmetry in full_run().symmetries:
+        assert text.count(f"│ {plain_name(symmetry.name)} ") == 1
+    assert text.count(" settled ") == len(full_run().symmetries)
 
 
 def cells(line: str) -> list[str]:

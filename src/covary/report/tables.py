@@ -1,7 +1,7 @@
 """Tables of runs for the terminal, whose text is never read as markup, and the comparison of several runs."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -12,11 +12,17 @@ from ..records.tables import ABSENT, layer_rows, role_rows, symmetry_rows
 
 # Settings that determine the data of a run: evidences of different data cannot be compared.
 DATA_SETTINGS = ("data", "num_train", "symmetrize", "task")
+WHOLE = 16  # characters of a cell that are kept in one line
 
 
 def symmetries_table(run: RunRecord) -> Table:
-    """The learned transforms: name, width, unit, meaning, amount."""
-    return _table(*symmetry_rows(run))
+    """The learned transforms: name, width, meaning, amount, state; the meaning has the unit.
+
+    On a terminal of 80 characters the meaning alone is broken into lines.
+    """
+    heads, rows = symmetry_rows(run)
+    unit = heads.index("unit")
+    return _table(heads[:unit] + heads[unit + 1 :], [row[:unit] + row[unit + 1 :] for row in rows], broken="meaning")
 
 
 def layers_table(run: RunRecord) -> Table:
@@ -160,11 +166,14 @@ def comparison_table(runs: Sequence[RunRecord]) -> RenderableType:
     return Group(*warnings, _table([*heads, ">accuracy %"], rows))
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table; columns whose head starts with ">" are right-aligned."""
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], broken: str | None = None) -> Table:
+    """A table; columns whose head starts with ">" are right-aligned. The column `broken` is made narrower first."""
     table = Table()
-    for head in heads:
-        table.add_column(head.removeprefix(">"), justify="right" if head.startswith(">") else "left", overflow="fold")
+    for number, head in enumerate(heads):
+        longest = max((len(row[number]) for row in rows), default=0)
+        least = None if broken in (None, head) else min(longest, WHOLE)
+        side: Literal["left", "right"] = "right" if head.startswith(">") else "left"
+        table.add_column(head.removeprefix(">"), justify=side, overflow="fold", min_width=least)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .evidence import EvidenceTerms, conditional_log_evidence, effective_parameters, log_evidence
     from .layer_summary import prune, summarize_layers
     from .likelihoods import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian, Poisson
+    from .memory import keep_memory
     from .models import Model
     from .networks import Averaged
     from .posterior import Laplace
@@ -75,6 +76,7 @@ __all__ = [
     "geometry",
     "groups",
     "hypergrad",
+    "keep_memory",
     "layer_summary",
     "layers",
     "likelihoods",
@@ -95,6 +97,7 @@ _PROVIDES = {
     "evidence": ("EvidenceTerms", "conditional_log_evidence", "effective_parameters", "log_evidence"),
     "layer_summary": ("prune", "summarize_layers"),
     "likelihoods": ("Bernoulli", "Categorical", "Gaussian", "HeteroscedasticGaussian", "Poisson"),
+    "memory": ("keep_memory",),
     "models": ("Model",),
     "networks": ("Averaged",),
     "posterior": ("Laplace",),

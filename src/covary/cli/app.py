@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from .. import __version__
 from ..errors import CovaryError, Interrupted
+from ..memory import keep_memory_unless_told
 from .terminal import echo, echo_line, prepare_streams
 
 # Command -> the module of this package with its function, and its help in one line.
@@ -55,6 +56,7 @@ for _name, (_, _help) in COMMANDS.items():
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command `covary` and exit; an error that the user can fix is one line, with exit code 2."""
     prepare_streams()
+    keep_memory_unless_told()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..config import BASELINES, ExperimentConfig, FitConfig, layers_config, parse_setting
+from ..config import BASELINES, ExperimentConfig, FitConfig, discover_config, layers_config, parse_setting
 from ..config.settings import names_of
 from ..errors import CovaryError
 from ..records import RunRecord
@@ -186,7 +186,7 @@ def discover(
     - `covary discover --set hyper.lr=0.05 --set weights.batch_size=100 --print-config > run.toml`
     - `covary discover --config run.toml --resume`
     """
-    _run(lambda _: ExperimentConfig(), locals())
+    _run(lambda given: discover_config(str(given.get("network", "mlp"))), locals())
 
 
 def layers(
@@ -285,6 +285,10 @@ def _perform(config: ExperimentConfig, flags: Mapping[str, Any]) -> None:
         if is_first():
             report.write_page(record, out / "report.html")
             _print_run(record, out, flags["as_json"])
+            if record.problem is not None:
+                echo_line(f"error: {record.problem}")
+        if record.problem is not None:
+            raise typer.Exit(1)
 
 
 def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:

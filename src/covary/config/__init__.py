@@ -1,6 +1,6 @@
 """Settings as frozen records: checked when they are made, set by name, read from and written to TOML."""
 
-from .experiment import BASELINES, TRAIN_AUGMENTS, ExperimentConfig, layers_config
+from .experiment import BASELINES, TRAIN_AUGMENTS, ExperimentConfig, discover_config, layers_config
 from .fit import EvalConfig, FitConfig, HyperConfig, WeightConfig
 from .settings import check_seed, parse_setting
 
@@ -13,6 +13,7 @@ __all__ = [
     "HyperConfig",
     "WeightConfig",
     "check_seed",
+    "discover_config",
     "layers_config",
     "parse_setting",
 ]

@@ -154,6 +154,22 @@ class ExperimentConfig(Settings):
         return super().replace(**{name: value for name, value in settings.items() if name in own} | {"fit": fit})
 
 
+def discover_config(network: str = "mlp") -> ExperimentConfig:
+    """The settings that an augmentation is learned with, for a network of this name.
+
+    Arguments:
+        network: A network by name or "package.module:function".
+
+    Example:
+        >>> from covary.config import discover_config
+        >>> discover_config("cnn").fit.weights.warmup_epochs
+        2
+    """
+    is_mlp = network == "mlp" or network.startswith("mlp:")
+    preset = "layers" if network.startswith(RELAXED) else "mlp" if is_mlp else "deep"
+    return ExperimentConfig(network=network, fit=FitConfig.preset(preset))
+
+
 def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxation: float = 1.0) -> ExperimentConfig:
     """The settings that layer-wise equivariance is learned with: the reference network on 32 × 32 standardized pixels.
 

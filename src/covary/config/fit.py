@@ -8,8 +8,8 @@ from ..errors import StructureError
 from .settings import DEVICE, NON_NEGATIVE, POSITIVE, SEED, Settings, at_least, between, real
 
 CurvatureStructure = Literal["kron", "kron-traced", "kron-shared", "full", "diag"]
-Estimator = Literal["two_pass", "kernel", "stochastic", "augerino"]
-Preset = Literal["images", "layers", "layers-equivariant"]
+Estimator = Literal["running", "two_pass", "kernel", "stochastic", "augerino"]
+Preset = Literal["mlp", "deep", "layers", "layers-equivariant"]
 # Limits far above any use, below which no loop or list over them is endless.
 Count = Annotated[int, at_least(1, 1_000_000)]
 CountOrZero = Annotated[int, at_least(0, 1_000_000)]
@@ -68,24 +68,35 @@ class WeightConfig(Settings):
 class HyperConfig(Settings):
     """Settings of the hyper steps, which train augmentation, prior and likelihood on the evidence.
 
-    Learning rates fall along half a cosine over the epochs after the burn-in.
+    Learning rates fall along half a cosine over the epochs after the burn-in. The augmentation is learned from when the
+    network predicts better than a constant until its widths have settled.
 
     Arguments:
-        estimator: The gradient: "two_pass"; "kernel" (a bound from the kernels of all data in blocks, without
-            independence between layers; `probes` is then not used); "stochastic" (a bound from one block of data); or
-            "augerino" (the baseline: joint descent on loss − 0.01 ‖widths‖, no evidence).
-        burn_in: Epochs before the first hyper step.
-        every: Epochs from one hyper step to the next.
+        estimator: The gradient: "running" (hyper steps between weight steps, with statistics of the curvature that are
+            updated from few data each time); "two_pass" (after an epoch, with a pass over all data: the reference);
+            "kernel" (a bound from the kernels of all data in blocks, without independence between layers; `probes` is
+            then not used); "stochastic" (a bound from one block of data); or "augerino" (the baseline: joint descent
+            on loss − 0.01 ‖widths‖, no evidence).
+        burn_in: Epochs before the first hyper step; None for 400 weight steps, at most a quarter of all epochs.
+        fraction: With "running": the data that hyper steps read, as a fraction of those that weight steps read.
+        decay: With "running": the factor by which statistics of earlier hyper steps count less at each one.
+        every: With other estimators: epochs from one hyper step to the next.
         probes: Random probes of the curvature in the gradient, or "exact".
-        num_data: The data M that each step on the augmentation reads, None for all; with "kernel" and "stochastic" the
-            data of a block, None for 100.
+        num_data: The data M that each step on the augmentation reads; None for 32 with "running", for all with
+            "two_pass", for 100 with "kernel" and "stochastic", where they are a block.
         num_samples: Augmentation samples per datum in hyper steps and evaluations; None for the network's own number.
             The mean over few samples biases the gradient of a width, and matters little to the weights.
         num_sets: The number of independent sets that these samples are drawn in, 1 or 2. With two, Kronecker factors
             are cross products of the sets' means, which removes that bias.
-        num_steps: Steps on augmentation and likelihood per pass over the data.
-        num_prior_steps: Steps on the prior per pass over the data.
-        lr: Adam's learning rate of all hyperparameters.
+        num_steps: Steps on augmentation and likelihood per hyper step.
+        num_prior_steps: Steps on the prior per hyper step.
+        max_width_change: The largest change of a width in one hyper step, in its own unit: 1 is a radian, half of the
+            image's side, or a factor of e in scale. It is halved when a hyper step lowers the evidence, which is then
+            undone, and grows back.
+        width_lr: The part of a natural-gradient step that the augmentation takes in a hyper step with "running" and
+            "two_pass".
+        width_lr_min: That part at the end.
+        lr: Adam's learning rate of all other hyperparameters.
         lr_min: The learning rate at the end.
         augment_lr: That of the augmentation, and of the network's other hyperparameters; None for `lr`.
         augment_lr_min: Its value at the end; None for `lr_min`.
@@ -100,15 +111,20 @@ class HyperConfig(Settings):
     """
 
     prefix: ClassVar[str] = "hyper."
-    estimator: Estimator = "two_pass"
-    burn_in: CountOrZero = 4
+    estimator: Estimator = "running"
+    burn_in: CountOrZero | None = None
+    fraction: Annotated[float, real("above 0 and at most 1", lambda value: 0 < value <= 1)] = 0.1
+    decay: Annotated[float, real("from 0 to 1", lambda value: 0 <= value <= 1)] = 0.75
     every: Count = 2
     probes: Probes = 1
-    num_data: DataCount | None = 250
+    num_data: DataCount | None = None
     num_samples: DataCount | None = 16
     num_sets: Annotated[int, between(1, 2)] = 2
-    num_steps: StepCount = 8
-    num_prior_steps: StepCount = 8
+    num_steps: StepCount = 4
+    num_prior_steps: StepCount = 10
+    max_width_change: Annotated[float, POSITIVE] = 0.3
+    width_lr: LearningRate = 2.0
+    width_lr_min: LearningRate = 0.3
     lr: LearningRate = 0.1
     lr_min: LearningRate = 0.01
     augment_lr: LearningRate | None = None
@@ -191,7 +207,7 @@ class FitConfig(Settings):
         if self.curvature != "full":
             return
         for name, probes in (("hyper.probes", self.hyper.probes), ("evaluation.probes", self.evaluation.probes)):
-            if probes != "exact" and (name == "evaluation.probes" or self.hyper.estimator == "two_pass"):
+            if probes != "exact" and (name == "evaluation.probes" or self.hyper.estimator in ("running", "two_pass")):
                 raise StructureError(
                     f"Expected '{name}' to be 'exact' with curvature 'full', got {probes}. Set it, or use 'kron'."
                 )
@@ -201,8 +217,9 @@ class FitConfig(Settings):
         """Return the settings that work well for a kind of network.
 
         Arguments:
-            name: "images" (the defaults: a network, plain or `Averaged`, of images), "layers" (relaxed layers), or
-                "layers-equivariant" (relaxed layers that start as their equivariant path).
+            name: "mlp" (the defaults: fully connected networks, plain or `Averaged`), "deep" (networks with
+                convolutions, attention or many layers), "layers" (relaxed layers), or "layers-equivariant" (relaxed
+                layers that start as their equivariant path).
 
         Example:
             >>> FitConfig.preset("layers").hyper.num_prior_steps
@@ -213,18 +230,22 @@ class FitConfig(Settings):
         return cls().replace(**_PRESETS[name])
 
 
-# The defaults, for images, on two cores: small batches, since weights learn by steps; a hyper step every other epoch,
-# with many cheap steps of the widths for each pass over all images.
+# The defaults were chosen on fully connected networks: small batches, since weights learn by steps.
+#
+# Averaged over augmentation samples, deep networks may die within an epoch at that learning rate: their first gradients
+# are small and alike for all data, and Adam makes full steps of them. A warm-up and clipping prevent it.
+_DEEP: dict[str, object] = {"weights": {"warmup_epochs": 2, "max_grad_norm": 1.0}}
 #
 # Relaxed layers learn by their priors alone: their steps cost little once a pass over all data has given the
 # eigenvalues, so many of them follow each pass. Learning rates are relative to the weights' sizes: with equal ones Adam
 # changes dense paths, of many small weights, long before the convolutions beside them have learned anything. The
 # burn-in is long for the same reason: a path that is still useless at the first hyper step becomes inactive for good.
 # Evaluations use random probes: with many classes exact ones would take longer than training.
-_LAYERS = {
+_LAYERS: dict[str, object] = {
     "epochs": 50,
     "weights": {"lr": 5e-3, "relative_lr": 0.15, "warmup_epochs": 4, "max_grad_norm": 0.5},
     "hyper": {
+        "estimator": "two_pass",
         "burn_in": 10,
         "every": 4,
         "num_samples": None,
@@ -240,4 +261,9 @@ _LAYERS = {
 # From the equivariant end, paths start small and their priors narrow: learning rates grow as the priors widen.
 # Gradients are clipped in these units, a tenth of plain ones for weights of the usual sizes.
 _EQUIVARIANT = {"weights.prior_scaled_lr": True, "weights.max_grad_norm": 0.05}
-_PRESETS: dict[str, dict[str, object]] = {"images": {}, "layers": _LAYERS, "layers-equivariant": _LAYERS | _EQUIVARIANT}
+_PRESETS: dict[str, dict[str, object]] = {
+    "mlp": {},
+    "deep": _DEEP,
+    "layers": _LAYERS,
+    "layers-equivariant": _LAYERS | _EQUIVARIANT,
+}

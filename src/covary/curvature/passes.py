@@ -5,7 +5,7 @@ As everywhere in torch, what a pass returns carries a graph unless it is compute
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -74,12 +74,16 @@ def curvature_pass(
         log_likelihoods.append(model.likelihood.log_prob(captured.outputs, batch.y).double())
         blocks = accumulate(blocks, blocks_of(captured, draw_probes(model, captured, batch, curvature.probes, seed)))
         num_data += len(batch.x)
-    return CurvatureStatistics(
-        joined(blocks, weights).map(all_sum),
-        all_sum(torch.stack(log_likelihoods).sum()),
-        {name: all_sum(value) for name, value in gradient.items()} if with_gradient else None,
-        all_sum_number(num_data),
-    )
+    found = total_statistics(joined(blocks, weights), log_likelihoods, num_data)
+    if not with_gradient:
+        return found
+    return found._replace(gradient={name: all_sum(value) for name, value in gradient.items()})
+
+
+def total_statistics(blocks: Block, log_likelihoods: Sequence[Tensor], num_data: int) -> CurvatureStatistics:
+    """The sums over all processes of what each has found on its data."""
+    log_likelihood = all_sum(torch.stack(list(log_likelihoods)).sum())
+    return CurvatureStatistics(blocks.map(all_sum), log_likelihood, None, all_sum_number(num_data))
 
 
 def captured_chunks(model: Model, batches: Batches, seed: int) -> Iterator[tuple[Captured, IndexedBatch]]:

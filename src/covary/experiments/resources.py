@@ -27,9 +27,10 @@ from ..networks import Averaged
 from ..networks.images import require_images
 from ..networks.named import outline
 from ..priors import weights_of
-from ..training.schedule import num_hyper_epochs
+from ..training.hyper import block_size, hyper_step, step_size
+from ..training.schedule import burn_in_epochs, hyper_steps_due
 from ..training.state import initial_state
-from ..training.steps import block_size, evaluate, hyper_step, weight_step
+from ..training.steps import evaluate, weight_step
 from .build import Task, model, prior_of
 
 PROBE_DATA = 100
@@ -88,8 +89,9 @@ def estimate_resources(config: ExperimentConfig, task: Task) -> ResourceEstimate
     if estimate.total_bytes > estimate.available_bytes:
         return estimate
     epoch, hyper, evaluated = _probe(config, task)
-    settings = config.fit
-    num_hyper = num_hyper_epochs(settings)
+    num_data = len(task.dataset.x_train)
+    settings = config.fit.replace(hyper={"burn_in": burn_in_epochs(config.fit, num_data)})
+    num_hyper = hyper_steps_due(settings.epochs, step_size(settings, num_data), num_data, settings)
     # a layer summary of relaxed layers costs as much as a evaluation, a pruning as two
     read_out = 1 if relaxed_layers(model(config, task)) else 0
     num_evaluated = settings.evaluation.num_evaluations + read_out + (0 if config.prune is None else 2)
@@ -253,31 +255,41 @@ def _activations(network: nn.Module, x: torch.Tensor) -> int:
 
 
 def _probe(config: ExperimentConfig, task: Task) -> tuple[float, float, float]:
-    """Seconds of an epoch, of a hyper step and of a evaluation, scaled from a few data to all.
+    """Seconds of an epoch, of a hyper step and of an evaluation, scaled from a few data to all.
 
-    Eigen-decompositions do not grow with the data, so a evaluation's and a hyper step's are taken at two sizes.
+    Eigen-decompositions do not grow with the data, so evaluations and hyper steps that read all data are timed at two
+    sizes.
     """
     network = model(config, task)
-    settings = config.fit.replace(hyper={"num_data": None})
-    state = initial_state(network, Categorical(), prior_of(config, network), settings)
     x, y = task.dataset.x_train, task.dataset.y_train
     num_data, few = len(x), min(PROBE_DATA, len(x))
+    settings = config.fit.replace(hyper={"burn_in": 0})
+    if settings.hyper.estimator == "two_pass":
+        settings = settings.replace(hyper={"num_data": None})
+    state = initial_state(network, Categorical(), prior_of(config, network), settings)
+    state.learning.begin(network, 0.0)
     half = max(few // 2, 1)
     batches = {number: as_batches((x[:number], y[:number]), few) for number in (half, few)}
     batch = next(iter(batches[few]))
     weight_step(state, batch, few, num_data, settings)  # the first one warms up
     epoch = _seconds(partial(weight_step, state, batch, few, num_data, settings)) * num_data / few
-    state.epoch = settings.hyper.burn_in + 1
-    times = {number: _seconds(partial(hyper_step, state, batches[number], settings)) for number in (half, few)}
     evaluated = {number: _seconds(partial(evaluate, state, batches[number], settings)) for number in (half, few)}
-    if settings.hyper.estimator == "stochastic":  # it reads M data, however many there are
+    if settings.hyper.estimator == "running":  # the first one fills the statistics; the others read as many data
+        hyper_step(state, as_batches((x, y), settings.weights.batch_size), settings)
+    times = {
+        number: _seconds(partial(hyper_step, state, part, settings))
+        for number, part in (
+            batches | {few: as_batches((x, y), few)} if settings.hyper.estimator == "running" else batches
+        ).items()
+    }
+    if settings.hyper.estimator in ("running", "stochastic"):  # they read M data, however many there are
         return epoch, times[few], _extrapolated(evaluated, num_data)
     if settings.hyper.estimator == "kernel":  # block after block, and steps on an augmentation, which read M data each
         growing = evaluated[few] if isinstance(network, Averaged) else times[few]
         hyper = growing * num_data / few + max(times[few] - growing, 0.0)
         return epoch, hyper, evaluated[few] * num_data / few
     second = min(config.fit.hyper.num_data or num_data, num_data)
-    # a hyper step is one pass over all data and, for each step on the augmentation, a dearer one over M
+    # a hyper step is one pass over all data and, for each step on the augmentation, a more expensive one over M
     share = (1 + 2 * config.fit.hyper.num_steps * second / num_data) / (1 + 2 * config.fit.hyper.num_steps)
     return epoch, share * _extrapolated(times, num_data), _extrapolated(evaluated, num_data)
 

@@ -18,8 +18,8 @@ from ..models import Model
 from ..priors import mean_precisions
 from ..records import Pictures, Pruning, RunRecord
 from ..training import Callback, Run, is_first, measure
+from ..training.hyper import evidence_record, hyper_network
 from ..training.schedule import EVALUATE, seed_for
-from ..training.steps import evidence_record, hyper_network
 from .begun import (
     CHECKPOINTS,
     DATA_SHA256,

@@ -7,7 +7,8 @@ evidence's terms beside it.
 
 from .direct import direct
 from .hyperparameters import HyperGradient
+from .running import RunningStatistics
 from .stochastic import stochastic
 from .two_pass import two_pass
 
-__all__ = ["HyperGradient", "direct", "stochastic", "two_pass"]
+__all__ = ["HyperGradient", "RunningStatistics", "direct", "stochastic", "two_pass"]

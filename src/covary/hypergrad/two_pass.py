@@ -16,9 +16,17 @@ import torch
 from torch import Tensor, nn
 
 from ..batches import Batches, Data, as_batches
-from ..curvature.passes import CurvatureStatistics, captured_chunks, check_model, curvature_pass, draw_probes
+from ..curvature.exact import accumulate
+from ..curvature.passes import (
+    CurvatureStatistics,
+    captured_chunks,
+    check_model,
+    curvature_pass,
+    draw_probes,
+    joined,
+    total_statistics,
+)
 from ..curvature.registry import Curvature, CurvatureName, as_curvature, check_blocks, joined_shifts
-from ..distributed import all_sum_number
 from ..evidence.terms import evidence_terms
 from ..linalg import AbstractPSD, Block
 from ..models import Model, as_model
@@ -47,6 +55,18 @@ class Cotangents(NamedTuple):
     curvature: Curvature
     tensors: Mapping[str, tuple[Tensor, ...]]
     num_data: int
+
+
+class SecondPass(NamedTuple):
+    """What the second pass returns.
+
+    Arguments:
+        gradients: The gradient of log Z, by hyperparameter name.
+        statistics: The statistics of the M data that were read, not scaled and without graph.
+    """
+
+    gradients: dict[str, Tensor]
+    statistics: CurvatureStatistics
 
 
 def two_pass(
@@ -92,7 +112,7 @@ def two_pass(
     gradient = prior_gradient(model, statistics)
     if cotangents is not None:
         second = batches if num_data is None else batches.subset(num_data, seed)
-        gradient.update(model_gradient(model, second, cotangents, share_probes=share_probes, seed=seed))
+        gradient.update(model_gradient(model, second, cotangents, share_probes=share_probes, seed=seed).gradients)
     return gradient
 
 
@@ -115,32 +135,38 @@ def curvature_cotangents(model: Model, statistics: CurvatureStatistics, curvatur
 @torch.enable_grad()
 def model_gradient(
     model: Model, batches: Batches, cotangents: Cotangents, *, share_probes: bool = False, seed: int = 0
-) -> dict[str, Tensor]:
+) -> SecondPass:
     """The second pass alone: the gradient with respect to the hyperparameters of network and likelihood.
 
     Several may follow one first pass, on different data or noise, as long as the factors are near those of the model.
 
     Arguments:
         model: The model.
-        batches: The M data that this pass reads (of each process); the result is scaled by N/M.
+        batches: The M data that this pass reads (of each process); the gradient is scaled by N/M.
         cotangents: The result of the first pass.
         share_probes: Whether the random probes are those of a first pass with this seed.
         seed: The seed of this pass.
     """
-    parameters = model_hyperparameters(model)
+    parameters, weights = model_hyperparameters(model), model.weights
     curvature, stream = cotangents.curvature, Stream.CURVATURE if share_probes else Stream.CURVATURE_SECOND
-    total, num_read = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}, 0
+    total = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
+    blocks: dict[str, AbstractPSD] = {}
+    log_likelihoods, num_read = [], 0
     for captured, batch in captured_chunks(model, batches, seed):
         part = curvature.blocks(captured, draw_probes(model, captured, batch, curvature.probes, seed, stream))
-        objective = model.likelihood.log_prob(captured.outputs, batch.y) - _inner_product(cotangents.tensors, part)
+        log_likelihood = model.likelihood.log_prob(captured.outputs, batch.y)
+        objective = log_likelihood - inner_product(cotangents.tensors, part)
         for name, gradient in gradients(objective, parameters).items():
             total[name] += gradient
+        blocks = accumulate(blocks, {name: block.map(Tensor.detach) for name, block in part.items()})
+        log_likelihoods.append(log_likelihood.detach().double())
         num_read += len(batch.x)
-    scale = cotangents.num_data / all_sum_number(num_read)
-    return {name: scale * gradient for name, gradient in summed(total).items()}
+    found = total_statistics(joined(blocks, weights), log_likelihoods, num_read)
+    scale = cotangents.num_data / found.num_data
+    return SecondPass({name: scale * gradient for name, gradient in summed(total).items()}, found)
 
 
-def _inner_product(cotangents: Mapping[str, tuple[Tensor, ...]], blocks: Mapping[str, AbstractPSD]) -> Tensor:
+def inner_product(cotangents: Mapping[str, tuple[Tensor, ...]], blocks: Mapping[str, AbstractPSD]) -> Tensor:
     r"""The sum :math:`\langle C, T \rangle` over all statistics of the blocks."""
     products = [
         (cotangent * statistic).sum()

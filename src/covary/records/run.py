@@ -304,6 +304,7 @@ class RunRecord:
         seconds: How long the run took, without the baselines.
         complete: Whether the run ended as intended.
         notes: Plain sentences that a reader must know.
+        problem: Why what was learned cannot be trusted, such as a collapse; None where there is no reason not to.
         class_names: The names of the classes, if they are known.
         pruned: The result of pruning, where that was asked for.
         model: How network, likelihood and prior are made, as plain data that `covary.load` reads.
@@ -334,6 +335,7 @@ class RunRecord:
     seconds: float = 0.0
     complete: bool = True
     notes: list[str] = field(default_factory=list)
+    problem: str | None = None
     class_names: list[str] = field(default_factory=list)
     pruned: Pruning | None = None
     model: dict[str, Any] = field(default_factory=dict)

@@ -21,12 +21,15 @@ from torch.optim import Optimizer
 
 from .._files import write_whole
 from ..errors import DataError, StructureError
+from ..hypergrad import RunningStatistics
 from ..records import Epoch, Evidence, FileCheck, from_plain
 from ..records.verify import State
 from .state import Best, FitState, restore, snapshot
+from .widths import WidthLearning
 
-VERSION = 4
+VERSION = 5
 RATES = ("first", "final", "size")  # what a group of weights keeps of the run's start
+BEST = ("epoch", "log_likelihood", "evidence")
 HEADER, CHECKSUM = "covary_checkpoint", "sha256"
 KEPT = 2
 
@@ -79,10 +82,13 @@ def write_checkpoint(state: FitState, folder: Path, fingerprint: Mapping[str, An
         "log_likelihood": state.log_likelihood,
         "num_seen": state.num_seen,
         "seconds": seconds,
-        "best": None if state.best is None else [state.best.epoch, dataclasses.asdict(state.best.evidence)],
+        "best": None if state.best is None else [getattr(state.best, name) for name in BEST],
+        "learning": dataclasses.asdict(state.learning),
+        "evidence": state.evidence,
+        "problem": state.problem,
         "history": [dataclasses.asdict(epoch) for epoch in state.history],
     }
-    text = json.dumps(header)
+    text = json.dumps(header, default=dataclasses.asdict)
     path = folder / f"checkpoint-{state.epoch:06d}-{state.step:06d}.safetensors"
     write_whole(path, save(tensors, {HEADER: text, CHECKSUM: _checksum(tensors, text)}))
     for old in checkpoint_files(folder)[KEPT:]:
@@ -138,7 +144,9 @@ def _tensors(state: FitState) -> dict[str, Tensor]:
     best = {} if state.best is None else {f"best/{name}": tensor for name, tensor in state.best.tensors.items()}
     weights = _optimizer_tensors("weight_optimizer", state.weight_optimizer)
     hyper = {} if state.hyper_optimizer is None else _optimizer_tensors("hyper_optimizer", state.hyper_optimizer)
-    return {f"now/{name}": tensor for name, tensor in snapshot(state).items()} | best | weights | hyper
+    sums = {} if state.running is None else state.running.to_tensors()
+    running = {f"running/{name}": tensor for name, tensor in sums.items()}
+    return {f"now/{name}": tensor for name, tensor in snapshot(state).items()} | best | weights | hyper | running
 
 
 def _optimizer_tensors(room: str, optimizer: Optimizer) -> dict[str, Tensor]:
@@ -207,11 +215,19 @@ def _set_state(state: FitState, header: Mapping[str, Any], tensors: Mapping[str,
         state.log_likelihood, state.num_seen = header["log_likelihood"], header["num_seen"]
         state.seconds = header["seconds"]
         state.history = [from_plain(entry, Epoch, f"{path}.history") for entry in header["history"]]
+        state.learning = from_plain(header["learning"], WidthLearning, f"{path}.learning")
+        state.evidence, state.problem = _evidence(header["evidence"], path), header["problem"]
+        if "running" in parts:
+            state.running = RunningStatistics.from_tensors(parts["running"], list(state.model.weights))
         if header["best"] is not None:
-            epoch, evidence = header["best"]
-            state.best = Best(epoch, from_plain(evidence, Evidence, f"{path}.best"), parts["best"])
+            epoch, log_likelihood, evidence = header["best"]
+            state.best = Best(epoch, log_likelihood, _evidence(evidence, path), parts["best"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise DataError(f"Checkpoint {path} does not fit this network ({error}).") from error
+
+
+def _evidence(entry: Any, path: Path) -> Evidence | None:
+    return None if entry is None else from_plain(entry, Evidence, f"{path}.evidence")
 
 
 def _set_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:

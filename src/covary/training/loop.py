@@ -1,5 +1,6 @@
 """The loop of `fit`: epochs of weight steps, a hyper step after each, evaluations, checkpoints and callbacks."""
 
+import math
 import signal
 import threading
 import time
@@ -14,7 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, read_through
+from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, outputs_of, read_through
 from ..config import FitConfig
 from ..curvature.passes import check_model
 from ..curvature.registry import Curvature, CurvatureName, check_curvature
@@ -25,18 +26,32 @@ from ..hypergrad.partition import check_per_weight
 from ..models import Model
 from ..noise import Stream, permutation
 from ..priors import Prior
-from ..records import Epoch, RunRecord
+from ..records import Epoch, Evidence, RunRecord
 from ..records.words import flat_settings
 from .callbacks import Callback, ProgressPrinter, as_callbacks
 from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkpoint
+from .constant import beats_constant, constant_log_likelihood, has_collapsed, is_constant
 from .devices import move_model, resolved_device
 from .held_out import check_test
+from .hyper import hyper_step, step_size
 from .learning_rates import follow, set_rates, start_within
 from .modes import evaluation, set_training, warn_of_modes
 from .record import described, epoch_record
-from .schedule import WEIGHTS, is_evaluated_epoch, is_hyper_epoch, seed_for, warmth
+from .schedule import (
+    EVALUATE,
+    WEIGHTS,
+    burn_in_epochs,
+    dead_epochs,
+    hyper_progress,
+    hyper_steps_due,
+    is_evaluated_epoch,
+    seed_for,
+    warmth,
+)
 from .state import Best, FitState, initial_state, restore, snapshot
-from .steps import evaluate, hyper_step, weight_step
+from .steps import evaluate, weight_step
+
+RARELY = 4  # hyper steps that are due for each one on the prior, once the widths are held
 
 
 @dataclass(frozen=True)
@@ -74,19 +89,23 @@ def train(
         check_model(model, batches)
         check_test(model, test, config.seed)
     contents = read_through(batches)
+    config = config.replace(hyper={"burn_in": burn_in_epochs(config, contents.num_data)})
     shown = as_callbacks(([ProgressPrinter()] if is_first() else []) if callbacks is None else callbacks)
     job = Job(batches, contents.num_data, config, transform, checkpoints, shown, _fingerprint(state, contents, config))
+    state.num_data = contents.num_data
+    with evaluation(network):
+        state.constant = _constant(state, batches)
     if not _resumed(state, job) and config.weights.prior_scaled_lr:
         start_within(model, prior)  # after every check: a refused fit changes no weights
     require_alike((_checksum(state), state.epoch, state.step, contents), "weights, progress and data")
     with _reported(job), _told_to_end(checkpoints) as told:
-        while state.epoch < config.epochs:
+        while state.epoch < config.epochs and state.problem is None:
             _weight_steps(state, job, told)
             record = _end_of_epoch(state, job)
             for callback in job.callbacks:
                 callback.on_epoch(record)
         _stop_if_told(state, job, told)
-    if state.best is not None:
+    if state.best is not None and (state.best.evidence is not None or state.problem is not None):
         restore(state, state.best.tensors)
     network.eval()
     return described(state, job.batches, config, test, _seconds(state, job))
@@ -95,19 +114,19 @@ def train(
 def _check(batches: Batches, prior: Prior, config: FitConfig) -> None:
     """Raise an error before the first step for what would stop the run after its burn-in."""
     own_part(batches)  # shards need data that can be read one by one
-    if config.hyper.num_data is not None or config.hyper.estimator in ("stochastic", "kernel"):
+    if config.hyper.num_data is not None or config.hyper.estimator in ("running", "stochastic", "kernel"):
         batches.at(torch.arange(1, device="cpu"))  # so does a choice of M among them
     if config.hyper.estimator == "kernel":
         check_per_weight(prior)
     if (
-        config.hyper.estimator == "two_pass"
+        config.hyper.estimator in ("running", "two_pass")
         and config.hyper.num_data is not None
         and config.hyper.num_data < place()[1]
     ):
         raise StructureError(
             f"Expected 'hyper.num_data' to be at least the number of processes, {place()[1]}. Raise it."
         )
-    if config.hyper.estimator == "two_pass" or config.evaluation.num_evaluations:
+    if config.hyper.estimator in ("running", "two_pass") or config.evaluation.num_evaluations:
         curvature = Curvature(cast(CurvatureName, config.curvature), config.evaluation.probes)
         check_curvature(curvature, prior)
 
@@ -126,10 +145,31 @@ def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:
         if config.hyper.estimator == "augerino" and state.hyper_optimizer is not None:
             set_rates(state.hyper_optimizer, progressed)
         weight_step(state, batch, size, job.num_data, config)
+        if config.hyper.estimator == "running":
+            _hyper_steps(state, job)
         for callback in job.callbacks:
             callback.on_step(config.epochs * progressed)
     _stop_if_told(state, job, told)
     state.network.eval()
+
+
+def _hyper_steps(state: FitState, job: Job) -> None:
+    """Take the hyper steps that are due now."""
+    if state.hyper_optimizer is None:
+        return
+    learning, config = state.learning, job.config
+    due = hyper_steps_due(state.progress, step_size(config, job.num_data), job.num_data, config)
+    while learning.num_steps < due:
+        last = state.history[-1].log_likelihood if state.history else -math.inf
+        if learning.begun is None and beats_constant(last, state.constant):
+            learning.begin(state.network, state.progress)
+        if learning.active and hyper_progress(state.progress, config, learning.begun) > 1:
+            learning.ended = state.progress  # the rest of the epochs is for the weights
+        if learning.ended is not None and learning.num_steps % RARELY:
+            learning.num_steps += 1  # the prior needs fewer steps than the widths did
+            continue
+        with evaluation(state.network):
+            state.evidence = hyper_step(state, job.batches, config)
 
 
 def _end_of_epoch(state: FitState, job: Job) -> Epoch:
@@ -137,18 +177,62 @@ def _end_of_epoch(state: FitState, job: Job) -> Epoch:
     config = job.config
     log_likelihood = state.log_likelihood / max(state.num_seen, 1)
     state.epoch, state.step, state.log_likelihood, state.num_seen = state.epoch + 1, 0, 0.0, 0
-    learning = state.hyper_optimizer is not None and is_hyper_epoch(state.epoch, config)
-    evidence = hyper_step(state, job.batches, config) if learning else None
+    _hyper_steps(state, job)
+    state.problem = _problem(state, job, log_likelihood)
     evaluated = evaluate(state, job.batches, config) if is_evaluated_epoch(state.epoch, config) else None
-    best = evaluated is not None and (state.best is None or evaluated.log_evidence > state.best.evidence.log_evidence)
-    if evaluated is not None and best:
-        state.best = Best(state.epoch, evaluated, snapshot(state))
-    record = epoch_record(state, log_likelihood, evidence, evaluated, best, _seconds(state, job))
+    best = _is_best(state, log_likelihood, evaluated)
+    if best:
+        state.best = Best(state.epoch, log_likelihood, evaluated, snapshot(state))
+    seconds = _seconds(state, job)
+    record = epoch_record(state, log_likelihood, state.evidence, evaluated, best and evaluated is not None, seconds)
+    state.evidence = None
     state.history.append(record)
     every = 1 if job.checkpoints is None else job.checkpoints.every
-    if state.epoch % every == 0 or state.epoch == config.epochs:
+    if state.epoch % every == 0 or state.epoch == config.epochs or state.problem is not None:
         _save(state, job)
     return record
+
+
+def _is_best(state: FitState, log_likelihood: float, evaluated: Evidence | None) -> bool:
+    """Whether the state is the best so far: by evidence, and by the log-likelihood until there is one."""
+    best = state.best
+    if evaluated is not None:
+        return best is None or best.evidence is None or evaluated.log_evidence > best.evidence.log_evidence
+    return best is None or (best.evidence is None and log_likelihood > best.log_likelihood)
+
+
+def _problem(state: FitState, job: Job, log_likelihood: float) -> str | None:
+    """Why training should end here; None where all is well. Augerino, a baseline, goes on whatever happens."""
+    if job.config.hyper.estimator == "augerino":
+        return None
+    past = [epoch.log_likelihood for epoch in state.history] + [log_likelihood]
+    dead = dead_epochs(job.config, job.num_data)
+    if has_collapsed(past, state.constant, dead) or (
+        has_collapsed(past, state.constant, 1) and state.epoch > 1 and is_constant(_some_outputs(state, job))
+    ):
+        return (
+            f"The network has collapsed: its log-likelihood per datum, {log_likelihood:.4f}, is that of a constant "
+            f"prediction, {state.constant:.4f}. Training stopped in epoch {state.epoch}. Lower weights.lr, or set "
+            "weights.warmup_epochs or weights.max_grad_norm."
+        )
+    return None
+
+
+@torch.no_grad()
+def _some_outputs(state: FitState, job: Job) -> Tensor:
+    """The outputs of one batch; equal in all processes."""
+    batch = next(iter(job.batches))
+    return outputs_of(state.network, batch, seed_for(job.config.seed, EVALUATE))
+
+
+def _constant(state: FitState, batches: Batches) -> float:
+    """The mean log-likelihood per datum of the best constant prediction."""
+    first = next(iter(batches))
+    with torch.no_grad():
+        num_outputs = outputs_of(state.network, first._replace(x=first.x[:1], identity=first.identity[:1]), 0).shape[1]
+    targets = torch.cat([batch.y for batch in batches])
+    state.likelihood.check(first.x.new_zeros(len(targets), num_outputs), targets)  # before the first step
+    return constant_log_likelihood(state.likelihood, targets, num_outputs)
 
 
 def _parts(state: FitState, job: Job) -> Iterator[tuple[IndexedBatch, int]]:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from .._types import SampleAveraging
-from ..augment import Augmentation
 from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of
 from ..config import FitConfig
 from ..curvature import coverage
@@ -26,12 +25,13 @@ from ..priors import Prior, mean_precisions
 from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry
 from ..records.settling import with_states
 from ..records.words import meaning
+from .hyper import hyper_network
 from .metrics import scores_of
 from .pictures import NUM_PICTURES, pictures_of
 from .schedule import EVALUATE, SAMPLES, TEST, seed_for
 from .state import FitState
-from .steps import hyper_network
 from .storage import model_recipe
+from .widths import augmentation_of
 
 TEST_BATCH = 500
 
@@ -78,6 +78,7 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         true_widths={},
         seconds=seconds,
         notes=[*_notes(state, config), *problems],
+        problem=_problem(state),
         model=model_recipe(state.model) | {"evaluation_modules": list(state.evaluation_modules)},
         likelihood=_likelihood(state.likelihood),
         roles=_roles(state.model),
@@ -137,12 +138,18 @@ def _tested(state: FitState, data: Data | None, seed: int) -> tuple[Metrics | No
 
 def _notes(state: FitState, config: FitConfig) -> list[str]:
     """What a reader must know, said as a warning too."""
-    unmoved = all(epoch.evidence is None for epoch in state.history) and config.hyper.estimator != "augerino"
+    learning = state.hyper_optimizer is not None and config.hyper.estimator != "augerino"
     notes = []
-    if state.hyper_optimizer is not None and unmoved:
+    if learning and state.learning.num_steps == 0:
         notes.append(
-            f"No hyper step was taken: the burn-in has {config.hyper.burn_in} epochs of {config.epochs}, with a step "
-            f"every {config.hyper.every}. Widths and prior are those at the start; lower hyper.burn_in or raise epochs."
+            f"No hyper step was taken: the burn-in has {config.hyper.burn_in} epochs of {config.epochs}. Widths and "
+            "prior are those at the start; lower hyper.burn_in or raise epochs."
+        )
+    elif learning and augmentation_of(state.network) is not None and state.learning.begun is None:
+        notes.append(
+            "No width was learned: the log-likelihood per datum never rose clearly above that of a constant "
+            f"prediction, {state.constant:.4f}, so the network has nothing to say about transforms. Raise epochs, or "
+            "change weights.lr."
         )
     if config.weights.warmup_epochs >= config.epochs:
         notes.append(
@@ -154,10 +161,18 @@ def _notes(state: FitState, config: FitConfig) -> list[str]:
     return notes
 
 
-def augmentation_of(network: nn.Module) -> Augmentation | None:
-    """The augmentation of a network; None where it has none."""
-    augment = getattr(network, "augment", None)
-    return augment if isinstance(augment, Augmentation) else None
+def _problem(state: FitState) -> str | None:
+    """Why what was learned cannot be trusted; None where there is no reason not to."""
+    evidence = None if state.best is None else state.best.evidence
+    if state.problem is not None or evidence is None or state.learning.begun is None:
+        return state.problem
+    found, constant = evidence.log_evidence / evidence.num_data, state.constant
+    if found < constant:
+        return (
+            f"The log evidence per datum, {found:.4f}, is below that of a constant prediction, {constant:.4f}: these "
+            "data do not support the widths that were learned. Use more data, more epochs or a smaller network."
+        )
+    return None
 
 
 def _symmetries(state: FitState, shape: tuple[int, ...]) -> list[Symmetry]:

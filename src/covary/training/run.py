@@ -14,6 +14,7 @@ from ..augment import Augmentation
 from ..augment import save as save_augmentation
 from ..batches import Data, as_batches, outputs_of
 from ..config import FitConfig
+from ..config.fit import Preset
 from ..curvature.registry import Curvature, CurvatureName
 from ..data.dataset import Augmented
 from ..distributed import sole_writer
@@ -23,7 +24,7 @@ from ..layer_summary.prune import PRUNED, load_pruned
 from ..likelihoods import Bernoulli, Categorical, Likelihood
 from ..models import Model, as_model
 from ..posterior import Laplace
-from ..priors import Prior, matching_patterns
+from ..priors import Prior, matching_patterns, weights_of
 from ..records import Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry, read_run, write_run
 from ..records.checksums import checksums
 from ..records.tables import run_text
@@ -31,11 +32,13 @@ from .callbacks import Callback
 from .checkpoint import Checkpoints
 from .loop import train as train_model
 from .modes import set_training
-from .record import TEST_BATCH, augmentation_of, measure
+from .record import TEST_BATCH, measure
 from .schedule import TEST, seed_for
 from .storage import MODEL, load_model, save_model
+from .widths import augmentation_of
 
 Array = Tensor | np.ndarray[Any, np.dtype[Any]]
+SHALLOW = 4  # linear layers of a network that trains without a warm-up
 
 
 @dataclass(frozen=True)
@@ -241,7 +244,7 @@ def fit(
             and in evaluation mode afterwards. Modules that are in evaluation mode before stay there throughout.
         train: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`; in
             `covary.data.Augmented` for a transform that only weight steps see.
-        config: The settings; by default the preset "layers" for a network with relaxed layers, else "images".
+        config: The settings; by default the preset that suits the kind of network, see `FitConfig.preset`.
         test: Data to evaluate the trained network on; nothing is learned or selected by them.
         checkpoints: Where and how often to write checkpoints, and whether to resume from them; also written on SIGTERM
             and Ctrl-C. None writes none.
@@ -304,10 +307,20 @@ def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module
     return Run(model, replace(record, files={}))  # those are of the folder, not of the run
 
 
+def preset_of(network: nn.Module) -> Preset:
+    """The preset for a network: "layers" with relaxed layers, "mlp" if only linear layers have weights, else "deep"."""
+    if relaxed_layers(network):
+        return "layers"
+    weights = {id(weight) for weight in weights_of(network).values()}
+    holders = [m for m in network.modules() if any(id(p) in weights for p in m.parameters(recurse=False))]
+    few = len(holders) <= SHALLOW and all(isinstance(module, nn.Linear) for module in holders)
+    return "mlp" if few else "deep"
+
+
 def _settings(network: nn.Module, config: FitConfig | None, settings: Mapping[str, Any]) -> FitConfig:
     """The settings of a fit, or an error that says where a setting of another name belongs."""
     if config is None:
-        config = FitConfig.preset("layers" if relaxed_layers(network) else "images")
+        config = FitConfig.preset(preset_of(network))
     known = config.as_dict()
     for name in settings:
         if name in ("likelihood", "prior"):

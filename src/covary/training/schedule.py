@@ -7,6 +7,9 @@ from ..noise import fold
 
 # Uses of a run's seed, kept apart.
 WEIGHTS, HYPER, EVALUATE, SAMPLES, TEST = range(5)
+BURN_IN_STEPS = 400
+DEAD_STEPS = 200  # weight steps without any gain over a constant
+HYPER_SHARE = 0.7  # of the epochs after the burn-in, over which learning rates of hyperparameters fall
 
 
 def cosine(first: float | int, final: float | int, progress: float | int) -> float:
@@ -19,29 +22,58 @@ def warmth(epochs: float | int, config: FitConfig) -> float:
     return min(1.0, epochs / config.weights.warmup_epochs) if config.weights.warmup_epochs else 1.0
 
 
-def is_hyper_epoch(epoch: int, config: FitConfig) -> bool:
-    """Whether a hyper step follows the epoch of this number, from 1."""
-    return (
-        config.hyper.estimator != "augerino"
-        and epoch > config.hyper.burn_in
-        and (epoch - config.hyper.burn_in) % config.hyper.every == 0
-    )
+def burn_in_epochs(config: FitConfig, num_data: int) -> int:
+    """The epochs before the first hyper step, where the settings leave them open."""
+    if config.hyper.burn_in is not None:
+        return config.hyper.burn_in
+    steps_per_epoch = math.ceil(num_data / config.weights.batch_size)
+    return min(math.ceil(BURN_IN_STEPS / steps_per_epoch), max(config.epochs // 4, 1))
 
 
-def num_hyper_epochs(config: FitConfig) -> int:
-    """The number of epochs that a hyper step follows."""
-    if config.hyper.estimator == "augerino":
+def dead_epochs(config: FitConfig, num_data: int) -> int:
+    """The epochs without any gain over a constant prediction after which a network counts as collapsed."""
+    steps_per_epoch = math.ceil(num_data / config.weights.batch_size)
+    return config.weights.warmup_epochs + max(math.ceil(DEAD_STEPS / steps_per_epoch), 4)
+
+
+def hyper_steps_due(epochs: float | int, step_size: int, num_data: int, config: FitConfig) -> int:
+    """The hyper steps that are due after this (fractional) number of epochs.
+
+    With "running" they are spread evenly over the weight steps, so that they read the wanted fraction of the data, and
+    at least one in two epochs; with other estimators they follow epochs.
+
+    Arguments:
+        epochs: The epochs done.
+        step_size: M, the data that a step on the augmentation reads.
+        num_data: N, the number of training data.
+        config: The settings, with the burn-in filled in.
+    """
+    assert config.hyper.burn_in is not None, "the burn-in is filled in when a fit starts"
+    since = epochs - config.hyper.burn_in
+    if config.hyper.estimator == "augerino" or since < 0:
         return 0
-    return max(config.epochs - config.hyper.burn_in, 0) // config.hyper.every
+    if config.hyper.estimator != "running":
+        return int(since) // config.hyper.every
+    rate = max(config.hyper.fraction * num_data / (config.hyper.num_steps * step_size), 1.0)
+    return math.floor(since * rate + 1e-9) + 1
 
 
-def hyper_progress(epoch: int, config: FitConfig) -> float:
-    """How far the hyperparameters' schedule has gone at this epoch: 0 at the burn-in's end, 1 at the last epoch."""
-    return (epoch - 1 - config.hyper.burn_in) / max(config.epochs - 1 - config.hyper.burn_in, 1)
+def hyper_progress(epochs: float | int, config: FitConfig, begun: float | None = None) -> float:
+    """How far the schedule of the hyperparameters has gone: 0 after the burn-in, 1 at its end.
+
+    With "running" it ends after its share of the epochs that follow the burn-in, or that follow the epoch in which the
+    widths began to be learned.
+    """
+    assert config.hyper.burn_in is not None, "the burn-in is filled in when a fit starts"
+    if config.hyper.estimator == "running":
+        first = config.hyper.burn_in if begun is None else begun
+        return (epochs - first) / max(HYPER_SHARE * (config.epochs - first), 1)
+    return (epochs - 1 - config.hyper.burn_in) / max(config.epochs - 1 - config.hyper.burn_in, 1)
 
 
 def is_evaluated_epoch(epoch: int, config: FitConfig) -> bool:
     """Whether the state after this epoch is evaluated: evenly spread after the burn-in, the last one among them."""
+    assert config.hyper.burn_in is not None, "the burn-in is filled in when a fit starts"
     span, number = config.epochs - config.hyper.burn_in, config.evaluation.num_evaluations
     if number == 0 or span < 1:
         return number > 0 and epoch == config.epochs

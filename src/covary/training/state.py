@@ -1,5 +1,6 @@
 """What a fit needs to go on: everything that a step changes, and nothing that a step can compute."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
 from ..config import FitConfig
+from ..hypergrad import RunningStatistics
 from ..hypergrad import hyperparameters as hyper
 from ..likelihoods import Likelihood
 from ..models import Model
@@ -16,6 +18,7 @@ from ..priors import Prior
 from ..records import Epoch, Evidence
 from .learning_rates import first_rate, start_size
 from .modes import evaluation_modules
+from .widths import WidthLearning
 
 # The gradient of a width is hundreds of times larger at the start than near the top: Adam's usual memory of a thousand
 # steps would leave it standing on the way.
@@ -24,10 +27,14 @@ HYPER_BETAS = (0.9, 0.95)
 
 @dataclass(frozen=True)
 class Best:
-    """The best state so far: its epoch, its evidence, and every parameter and buffer by name."""
+    """The best state so far, with every parameter and buffer by name.
+
+    By its evidence or, before the first evaluation, by the mean log-likelihood per datum of its epoch.
+    """
 
     epoch: int
-    evidence: Evidence
+    log_likelihood: float
+    evidence: Evidence | None
     tensors: Mapping[str, Tensor]
 
 
@@ -41,6 +48,12 @@ class FitState:
         prior: The prior.
         weight_optimizer: Of the weights.
         hyper_optimizer: Of the hyperparameters, with a group for each learning rate; None where nothing is to learn.
+        learning: How far the learning of the widths has come.
+        running: The statistics of the curvature that hyper steps update; None before the first.
+        evidence: The estimate of the last hyper step in the epoch under way.
+        num_data: N, the number of training data.
+        constant: The mean log-likelihood per datum of the best constant prediction.
+        problem: Why training ended early; None where it did not.
         epoch: Epochs that are complete.
         step: Weight steps done in the epoch under way.
         log_likelihood: The sum of log-likelihoods over the data seen in the epoch under way.
@@ -56,6 +69,12 @@ class FitState:
     prior: Prior
     weight_optimizer: Optimizer
     hyper_optimizer: Optimizer | None
+    learning: WidthLearning
+    running: RunningStatistics | None = None
+    evidence: Evidence | None = None
+    num_data: int = 0
+    constant: float = -math.inf
+    problem: str | None = None
     epoch: int = 0
     step: int = 0
     log_likelihood: float = 0.0
@@ -64,6 +83,11 @@ class FitState:
     evaluation_modules: tuple[str, ...] = ()
     best: Best | None = None
     history: list[Epoch] = field(default_factory=list)
+
+    @property
+    def progress(self) -> float:
+        """The epochs done so far; the epoch under way counts by its data seen."""
+        return self.epoch + self.num_seen / max(self.num_data, 1)
 
     @property
     def model(self) -> Model:
@@ -78,9 +102,9 @@ class FitState:
 def initial_state(network: nn.Module, likelihood: Likelihood, prior: Prior, config: FitConfig) -> FitState:
     """The state before the first step; modules are those that were passed, and are changed by training."""
     model = Model(network, likelihood, prior)
-    weight_optimizer, hyper_optimizer = _weight_optimizer(model, config), _hyper_optimizer(model, prior, config)
-    modes = evaluation_modules(network)
-    return FitState(network, likelihood, prior, weight_optimizer, hyper_optimizer, evaluation_modules=modes)
+    optimizers = _weight_optimizer(model, config), _hyper_optimizer(model, prior, config)
+    learning, modes = WidthLearning(config.hyper.max_width_change), evaluation_modules(network)
+    return FitState(network, likelihood, prior, *optimizers, learning, evaluation_modules=modes)
 
 
 def snapshot(state: FitState) -> dict[str, Tensor]:

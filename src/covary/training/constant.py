@@ -1,0 +1,68 @@
+r"""The best constant prediction, which a network has to beat.
+
+A constant output c has the log-likelihood :math:`\max_c \sum_n \log p(y_n | c)`; for a classification that is
+:math:`\sum_n \log f_{y_n}` with the frequencies f of the classes. A network that does no better knows nothing of its
+inputs: to it every transform leaves the labels as they are.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..likelihoods import Likelihood
+
+LEAST_GAIN = 0.1  # nats per datum by which a network must predict better than a constant
+DEAD_GAIN = 2e-3  # nats per datum that are no gain over a constant
+
+
+def constant_log_likelihood(likelihood: Likelihood, targets: Tensor, num_outputs: int) -> float:
+    """The mean log-likelihood per datum of the best constant prediction.
+
+    Arguments:
+        likelihood: The likelihood, with its parameters as they are.
+        targets: The targets of all data, (N, ...).
+        num_outputs: The number C of outputs.
+    """
+    constant = torch.zeros(1, num_outputs, dtype=torch.float64, device=targets.device, requires_grad=True)
+    labels = targets.double() if targets.is_floating_point() else targets
+    optimizer = torch.optim.LBFGS([constant], max_iter=100, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        value = -likelihood.log_prob(constant.expand(len(labels), -1), labels) / len(labels)
+        (constant.grad,) = torch.autograd.grad(value, [constant])
+        return value.detach()
+
+    with torch.enable_grad():
+        optimizer.step(loss)
+        return -float(loss())
+
+
+def beats_constant(log_likelihood: float, constant: float) -> bool:
+    """Whether a network knows something of its inputs.
+
+    Arguments:
+        log_likelihood: Its mean log-likelihood per datum, over the last epoch.
+        constant: That of the best constant.
+    """
+    return log_likelihood > constant + LEAST_GAIN
+
+
+def has_collapsed(log_likelihoods: Sequence[float], constant: float, num_epochs: int) -> bool:
+    """Whether the last epochs all ended at the level of a constant.
+
+    Arguments:
+        log_likelihoods: The mean log-likelihood per datum of each epoch.
+        constant: That of the best constant.
+        num_epochs: How many epochs.
+    """
+    recent = log_likelihoods[-num_epochs:]
+    return len(recent) == num_epochs and all(value < constant + DEAD_GAIN for value in recent)
+
+
+def is_constant(outputs: Float[Tensor, "N C"]) -> bool:
+    """Whether outputs do not depend on the input: they are equal for all data, but for rounding."""
+    spread = float((outputs - outputs.mean(0)).abs().max())
+    return spread <= 100 * torch.finfo(outputs.dtype).eps * float(outputs.abs().max())

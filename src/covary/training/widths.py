@@ -1,0 +1,220 @@
+r"""How the widths of an augmentation are learned: from when, how far at once, until when.
+
+*From when.* A network that predicts no better than a constant has no opinion on transforms: to it, wider is always
+better. So hyper steps on the augmentation begin when the network's log-likelihood and its evidence are above those of
+the best constant prediction.
+
+*How far.* One hyper step moves no width by more than a bound Δ. After it, the change of the evidence is measured on
+other data, under common noise and probes, with the log-determinant linearized at the statistics T with cotangents C:
+
+.. math:: g = \frac NM \big( \Delta \log p(D_M|\theta, \eta) - \langle C, \Delta T_M \rangle \big).
+
+The log-determinant is concave in T, so the evidence changes by at least g. Where g is below zero by more than its
+standard error, the widths are set back and Δ is halved; else Δ grows, up to its first value.
+
+*Until when.* Widths are learned in the first part of the epochs; then they are held, and the weights finish with them.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ..augment import Augmentation
+from ..batches import Batches
+from ..curvature.passes import captured_chunks, draw_probes
+from ..distributed import all_sum
+from ..hypergrad.two_pass import Cotangents, inner_product
+from ..models import Model
+from ..noise import Stream
+
+MEMORY = 0.8  # of the Fisher information, from one hyper step to the next
+GROWTH = 1.5  # of the bound after a hyper step that is kept
+
+
+def augmentation_of(network: nn.Module) -> Augmentation | None:
+    """The augmentation of a network; None where it has none."""
+    augment = getattr(network, "augment", None)
+    return augment if isinstance(augment, Augmentation) else None
+
+
+@dataclass
+class WidthLearning:
+    """How far the learning of the widths has come; part of the state of a fit.
+
+    Arguments:
+        max_change: The bound Δ of the next hyper step.
+        num_steps: The hyper steps taken so far, on whatever was to be learned.
+        begun: The epochs after which the widths began to be learned; None before.
+        ended: The epochs after which that ended; None before.
+        num_undone: Hyper steps that were undone because the evidence fell.
+        widths: The widths before the first and after each hyper step that learned them.
+    """
+
+    max_change: float
+    num_steps: int = 0
+    begun: float | None = None
+    ended: float | None = None
+    num_undone: int = 0
+    widths: list[list[float]] = field(default_factory=list)
+    fisher: list[list[float]] = field(default_factory=list)
+
+    @property
+    def active(self) -> bool:
+        """Whether hyper steps move the widths now."""
+        return self.begun is not None and self.ended is None
+
+    def begin(self, network: nn.Module, epochs: float) -> None:
+        """Let hyper steps move the widths from now on, if there are any, after this (fractional) number of epochs."""
+        augment = augmentation_of(network)
+        if augment is not None:
+            self.begun, self.widths = float(epochs), [augment.widths.tolist()]
+
+    def end_step(self, network: nn.Module) -> None:
+        """Count a hyper step, and note the widths after it."""
+        self.num_steps += 1
+        augment = augmentation_of(network)
+        if augment is not None and self.active:
+            self.widths.append(augment.widths.tolist())
+
+    @torch.no_grad()
+    def climb(self, move: "Move", gradients: Sequence[Sequence[Tensor]], fraction: float, rate: float) -> None:
+        """Move the parameters of the augmentation by a part of a natural-gradient step.
+
+        Arguments:
+            move: The move, begun at the present parameters.
+            gradients: For each of several minibatches, the gradient in each parameter, scaled to all data.
+            fraction: M/N, the fraction of the data in a minibatch.
+            rate: The part of the step.
+        """
+        stacked = [torch.stack(parts).double() for parts in zip(*gradients, strict=True)]
+        now = [fraction * part.var(0).flatten() for part in stacked]
+        before = [torch.tensor(entry, dtype=torch.float64) for entry in self.fisher] or now
+        fishers = [MEMORY * b.to(n) + (1 - MEMORY) * n for b, n in zip(before, now, strict=True)]
+        self.fisher = [entry.tolist() for entry in fishers]
+        num_read = fraction * len(gradients)  # of all data
+        for parameter, part, fisher in zip(move.parameters, stacked, fishers, strict=True):
+            mean = part.mean(0).flatten()
+            signal = mean.square() * num_read  # over the variance of the mean, which is fisher / num_read
+            step = torch.where(fisher > 0, mean / fisher * signal / (signal + fisher), 0.0)
+            parameter.add_(rate * step.nan_to_num().view_as(parameter).to(parameter))
+        move.bound()
+
+    def accept(self, kept: bool, first: float) -> None:
+        """Adapt the bound to a hyper step that was kept, or undone; `first` is its largest value."""
+        self.max_change = min(GROWTH * self.max_change, first) if kept else self.max_change / 2
+        self.num_undone += not kept
+
+
+@contextmanager
+def held_fixed(network: nn.Module, fixed: bool) -> Iterator[None]:
+    """Keep the augmentation out of what is learned while the context is open, if it is to be held fixed."""
+    parameters = _learned(augmentation_of(network))
+    for parameter in parameters if fixed else []:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+
+
+class Move:
+    """The move of an augmentation during one hyper step: bounded, and undone if need be.
+
+    Arguments:
+        network: The network, with an augmentation or without.
+        max_change: The bound Δ.
+    """
+
+    def __init__(self, network: nn.Module, max_change: float) -> None:
+        augment = augmentation_of(network)
+        learned = _learned(augment)
+        self.augment, self.max_change, self.parameters = augment, max_change, learned
+        self.before = [parameter.detach().clone() for parameter in learned]
+        self.widths = augment.widths.detach().clone() if augment is not None else torch.zeros(0)
+
+    def moves(self, parameter: nn.Parameter) -> bool:
+        """Whether a parameter is one of those that move."""
+        return any(parameter is own for own in self.parameters)
+
+    @torch.no_grad()
+    def bound(self) -> None:
+        """Shorten the move, in all parameters alike, so that no width changes by more than the bound."""
+        if not self.parameters or self.augment is None:
+            return
+        while (largest := float((self.augment.widths - self.widths).abs().max())) > self.max_change * (1 + 1e-5):
+            for parameter, before in zip(self.parameters, self.before, strict=True):
+                parameter.copy_(before + (self.max_change / largest) * (parameter - before))
+
+    @torch.no_grad()
+    def undo(self, optimizer: Optimizer) -> None:
+        """Set the parameters back, and forget the direction in which the optimizer was moving them."""
+        for parameter, before in zip(self.parameters, self.before, strict=True):
+            parameter.copy_(before)
+            if "exp_avg" in optimizer.state.get(parameter, {}):
+                optimizer.state[parameter]["exp_avg"].zero_()
+
+    @contextmanager
+    def reverted(self) -> Iterator[None]:
+        """The parameters as they were before the move, while the context is open."""
+        after = [parameter.detach().clone() for parameter in self.parameters]
+        with torch.no_grad():
+            for parameter, before in zip(self.parameters, self.before, strict=True):
+                parameter.copy_(before)
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for parameter, value in zip(self.parameters, after, strict=True):
+                    parameter.copy_(value)
+
+
+def _learned(augment: Augmentation | None) -> list[nn.Parameter]:
+    """The parameters of an augmentation that are learned."""
+    return [p for p in augment.parameters() if p.requires_grad] if isinstance(augment, nn.Module) else []
+
+
+class EvidenceChange(NamedTuple):
+    """The change g of the evidence by a move, and its standard error."""
+
+    value: float
+    error: float
+
+
+@torch.no_grad()
+def evidence_change(
+    model: Model, batches: Batches, cotangents: Cotangents, move: Move, seed: int = 0
+) -> EvidenceChange:
+    """The change of the evidence by a move, from M data under common noise and probes; a lower bound on them.
+
+    Arguments:
+        model: The model after the move.
+        batches: The M data (of each process).
+        cotangents: The cotangents before the move.
+        move: The move.
+        seed: The seed of noise and probes.
+    """
+    after = _objectives(model, batches, cotangents, seed)
+    with move.reverted():
+        change = after - _objectives(model, batches, cotangents, seed)
+    total, squares, number = all_sum(torch.stack([change.sum(), change.square().sum(), change.new_tensor(len(change))]))
+    scale = cotangents.num_data / float(number)
+    variance = max(float(squares - total**2 / number), 0.0)
+    return EvidenceChange(scale * float(total), scale * math.sqrt(variance))
+
+
+def _objectives(model: Model, batches: Batches, cotangents: Cotangents, seed: int) -> Tensor:
+    """The log-likelihood of each datum, less its part of the linearized log-determinant."""
+    found = []
+    for captured, batch in captured_chunks(model, batches, seed):
+        probes = draw_probes(model, captured, batch, cotangents.curvature.probes, seed, Stream.CURVATURE_SECOND)
+        product = inner_product(cotangents.tensors, cotangents.curvature.blocks(captured, probes))
+        each = model.likelihood.log_prob_each(captured.outputs, batch.y).double()
+        found.append(each - product.double() / len(batch.x))
+    return torch.cat(found)

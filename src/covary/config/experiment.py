@@ -1,5 +1,6 @@
 """What to learn the symmetries of, and with which network, as a frozen record."""
 
+import re
 import typing
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal
@@ -165,9 +166,9 @@ def discover_config(network: str = "mlp") -> ExperimentConfig:
         >>> discover_config("cnn").fit.weights.warmup_epochs
         2
     """
-    is_mlp = network == "mlp" or network.startswith("mlp:")
-    preset = "layers" if network.startswith(RELAXED) else "mlp" if is_mlp else "deep"
-    return ExperimentConfig(network=network, fit=FitConfig.preset(preset))
+    kinds = {"mlp": "mlp", "resnet": "resnet", RELAXED.removesuffix(":"): "layers"}
+    kind = kinds.get(re.split("[:-]", network, maxsplit=1)[0], "deep")
+    return ExperimentConfig(network=network, fit=FitConfig.preset(kind))
 
 
 def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxation: float = 1.0) -> ExperimentConfig:

@@ -9,7 +9,7 @@ from .settings import DEVICE, NON_NEGATIVE, POSITIVE, SEED, Settings, at_least, 
 
 CurvatureStructure = Literal["kron", "kron-traced", "kron-shared", "full", "diag"]
 Estimator = Literal["running", "two_pass", "kernel", "stochastic", "augerino"]
-Preset = Literal["mlp", "deep", "layers", "layers-equivariant"]
+Preset = Literal["mlp", "deep", "resnet", "layers", "layers-equivariant"]
 # Limits far above any use, below which no loop or list over them is endless.
 Count = Annotated[int, at_least(1, 1_000_000)]
 CountOrZero = Annotated[int, at_least(0, 1_000_000)]
@@ -122,9 +122,9 @@ class HyperConfig(Settings):
     num_sets: Annotated[int, between(1, 2)] = 2
     num_steps: StepCount = 4
     num_prior_steps: StepCount = 10
-    max_width_change: Annotated[float, POSITIVE] = 0.3
-    width_lr: LearningRate = 2.0
-    width_lr_min: LearningRate = 0.3
+    max_width_change: Annotated[float, POSITIVE] = 0.2
+    width_lr: LearningRate = 1.0
+    width_lr_min: LearningRate = 0.2
     lr: LearningRate = 0.1
     lr_min: LearningRate = 0.01
     augment_lr: LearningRate | None = None
@@ -218,8 +218,8 @@ class FitConfig(Settings):
 
         Arguments:
             name: "mlp" (the defaults: fully connected networks, plain or `Averaged`), "deep" (networks with
-                convolutions, attention or many layers), "layers" (relaxed layers), or "layers-equivariant" (relaxed
-                layers that start as their equivariant path).
+                convolutions, attention or many layers), "resnet" (residual networks without normalization), "layers"
+                (relaxed layers), or "layers-equivariant" (relaxed layers that start as their equivariant path).
 
         Example:
             >>> FitConfig.preset("layers").hyper.num_prior_steps
@@ -235,6 +235,8 @@ class FitConfig(Settings):
 # Averaged over augmentation samples, deep networks may die within an epoch at that learning rate: their first gradients
 # are small and alike for all data, and Adam makes full steps of them. A warm-up and clipping prevent it.
 _DEEP: dict[str, object] = {"weights": {"warmup_epochs": 2, "max_grad_norm": 1.0}}
+# Fixup networks learn faster by SGD with momentum, as their authors train them.
+_RESNET: dict[str, object] = {"weights": {"optimizer": "sgd", "lr": 0.1, "warmup_epochs": 2, "max_grad_norm": 1.0}}
 #
 # Relaxed layers learn by their priors alone: their steps cost little once a pass over all data has given the
 # eigenvalues, so many of them follow each pass. Learning rates are relative to the weights' sizes: with equal ones Adam
@@ -264,6 +266,7 @@ _EQUIVARIANT = {"weights.prior_scaled_lr": True, "weights.max_grad_norm": 0.05}
 _PRESETS: dict[str, dict[str, object]] = {
     "mlp": {},
     "deep": _DEEP,
+    "resnet": _RESNET,
     "layers": _LAYERS,
     "layers-equivariant": _LAYERS | _EQUIVARIANT,
 }

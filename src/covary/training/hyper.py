@@ -112,7 +112,7 @@ def _model_steps(
     if move.parameters:
         progress = hyper_progress(state.progress, config, state.learning.begun)
         rate = cosine(config.hyper.width_lr, config.hyper.width_lr_min, progress)
-        state.learning.climb(move, found_gradients, size / cotangents.num_data, rate)
+        state.learning.climb(move, found_gradients, (size, cotangents.num_data), rate)
         seed = seed_for(seed, config.hyper.num_steps)
         change = evidence_change(model, _chosen(batches, size, seed), cotangents, move, seed)
         kept = change.value >= -2 * change.error

@@ -23,6 +23,7 @@ from ..layer_summary import relaxed_layers
 from ..layer_summary.prune import PRUNED, load_pruned
 from ..likelihoods import Bernoulli, Categorical, Likelihood
 from ..models import Model, as_model
+from ..networks.resnet import FixupBlock
 from ..posterior import Laplace
 from ..priors import Prior, matching_patterns, weights_of
 from ..records import Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry, read_run, write_run
@@ -308,9 +309,11 @@ def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module
 
 
 def preset_of(network: nn.Module) -> Preset:
-    """The preset for a network: "layers" with relaxed layers, "mlp" if only linear layers have weights, else "deep"."""
+    """The preset for a network, by its layers: relaxed, of Fixup blocks, a few linear ones, or any others."""
     if relaxed_layers(network):
         return "layers"
+    if any(isinstance(module, FixupBlock) for module in network.modules()):
+        return "resnet"
     weights = {id(weight) for weight in weights_of(network).values()}
     holders = [m for m in network.modules() if any(id(p) in weights for p in m.parameters(recurse=False))]
     few = len(holders) <= SHALLOW and all(isinstance(module, nn.Linear) for module in holders)

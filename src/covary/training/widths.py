@@ -34,6 +34,7 @@ from ..models import Model
 from ..noise import Stream
 
 MEMORY = 0.8  # of the Fisher information, from one hyper step to the next
+LEAST_FISHER = 0.1  # per datum, of a width in its unit: below it a width has hardly any effect
 GROWTH = 1.5  # of the bound after a hyper step that is kept
 
 
@@ -83,15 +84,16 @@ class WidthLearning:
             self.widths.append(augment.widths.tolist())
 
     @torch.no_grad()
-    def climb(self, move: "Move", gradients: Sequence[Sequence[Tensor]], fraction: float, rate: float) -> None:
+    def climb(self, move: "Move", gradients: Sequence[Sequence[Tensor]], sizes: tuple[int, int], rate: float) -> None:
         """Move the parameters of the augmentation by a part of a natural-gradient step.
 
         Arguments:
             move: The move, begun at the present parameters.
             gradients: For each of several minibatches, the gradient in each parameter, scaled to all data.
-            fraction: M/N, the fraction of the data in a minibatch.
+            sizes: (M, N): the data in a minibatch, and all data.
             rate: The part of the step.
         """
+        fraction, num_data = sizes[0] / sizes[1], sizes[1]
         stacked = [torch.stack(parts).double() for parts in zip(*gradients, strict=True)]
         now = [fraction * part.var(0).flatten() for part in stacked]
         before = [torch.tensor(entry, dtype=torch.float64) for entry in self.fisher] or now
@@ -101,8 +103,9 @@ class WidthLearning:
         for parameter, part, fisher in zip(move.parameters, stacked, fishers, strict=True):
             mean = part.mean(0).flatten()
             signal = mean.square() * num_read  # over the variance of the mean, which is fisher / num_read
-            step = torch.where(fisher > 0, mean / fisher * signal / (signal + fisher), 0.0)
-            parameter.add_(rate * step.nan_to_num().view_as(parameter).to(parameter))
+            shrunk = torch.where(signal > 0, mean * signal / (signal + fisher), 0.0)
+            step = shrunk / (fisher + LEAST_FISHER * num_data)
+            parameter.add_(rate * step.view_as(parameter).to(parameter))
         move.bound()
 
     def accept(self, kept: bool, first: float) -> None:

@@ -50,7 +50,7 @@ MAY_IMPORT = {
     "reproduce": "batches distributed data augment layers networks likelihoods priors models curvature geometry "
     "evidence hypergrad posterior layer_summary training experiments records config report noise",
     "benchmarks": "batches distributed linalg data augment layers networks likelihoods priors models curvature "
-    "evidence hypergrad records report noise",
+    "evidence hypergrad training experiments records config report noise",
     "report": "records",
     "cli": "data distributed networks experiments reproduce benchmarks layer_summary training report records config",
     "__main__": "cli",

@@ -10,6 +10,7 @@ from typing import Any
 from .._types import Progress
 from .curvature import measure_curvature
 from .evidence import measure_evidence
+from .fit import measure_fit
 from .layers import measure_layers
 from .peers import measure_peers
 from .scaling import measure_scaling
@@ -19,6 +20,7 @@ __all__ = ["WORKLOADS"]
 WORKLOADS: dict[str, Callable[[int, Progress], list[dict[str, Any]]]] = {
     "curvature": measure_curvature,
     "evidence": measure_evidence,
+    "fit": measure_fit,
     "layers": measure_layers,
     "scaling": measure_scaling,
     "peers": measure_peers,

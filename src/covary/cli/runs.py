@@ -15,7 +15,7 @@ from ..config.settings import names_of
 from ..errors import CovaryError
 from ..records import RunRecord
 from .output import echo_json, print_rows
-from .terminal import echo, show
+from .terminal import echo, echo_line, show
 
 # What the registries of data, networks and experiments know, for help and completion without torch.
 DATA_NAMES = ("mnist-mini", "mnist", "fashion-mnist", "cifar-10")

@@ -22,7 +22,8 @@ STUDY_NAMES = (
     *("quadrant", "cifar-layers", "groups", "separable", "reparametrization"),
 )
 SCALE_NAMES = ("smoke", "cpu", "paper")
-WORKLOAD_NAMES = ("curvature", "evidence", "layers", "scaling", "peers")
+WORKLOAD_NAMES = ("curvature", "evidence", "fit", "layers", "scaling", "peers")
+FIT_NAMES = ("mlp-5000", "cnn-5000", "resnet-3000", "mlp-60000", "cnn-prior")
 
 
 def _name_of(names: Sequence[str]) -> Any:
@@ -80,31 +81,50 @@ def reproduce(
 
 def bench(
     name: Annotated[str, _name_of(WORKLOAD_NAMES)],
-    repeats: Annotated[int, typer.Option(min=1, help="Number of repeats of each measurement.")] = 5,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Number of repeats of each measurement; 5, of whole runs 3.")
+    ] = None,
     as_json: Json = False,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw time and memory against size to this file (scaling only).")
+        Path | None, typer.Option(help="Draw the figure to this file (scaling: time and memory; fit: accuracy).")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(help=f"Workloads of fit, joined by commas: {', '.join(FIT_NAMES)}.")
     ] = None,
 ) -> None:
-    """Measure time and memory, as ratios to a training pass over the same images.
+    """Measure time and memory, as ratios to a training pass over the same images; `fit` measures whole runs.
 
-    Run it on an idle machine: `curvature` and `peers` take about five minutes, `evidence`, `layers` and `scaling` ten.
+    Run it on an idle machine: `curvature` and `peers` take about five minutes, `evidence`, `layers` and `scaling` ten,
+    one repeat of a workload of `fit` three to thirty.
 
-    Examples: `covary bench evidence --repeats 3 --json`, `covary bench scaling --plot scaling.svg`.
+    Examples: `covary bench evidence --repeats 3 --json`, `covary bench scaling --plot scaling.svg`, `covary bench fit
+    --only mlp-5000,cnn-5000 --plot fit.svg`.
     """
+    from functools import partial
+
     from ..benchmarks import WORKLOADS
+    from ..benchmarks.fit_figure import fit_figure
     from ..benchmarks.scaling_figure import scaling_figure
 
+    figures = {"scaling": scaling_figure, "fit": fit_figure}
     check_choice("benchmark", name, WORKLOADS)
-    if plot is not None and name != "scaling":
-        raise CovaryError(f"--plot draws the benchmark 'scaling', got '{name}'. Remove --plot, or run scaling.")
+    measure: Any = WORKLOADS[name]
+    if only is not None:
+        if name != "fit":
+            raise CovaryError(f"--only selects workloads of the benchmark 'fit', got '{name}'. Remove --only.")
+        chosen = tuple(only.replace(" ", "").split(","))
+        for workload in chosen:
+            check_choice("only", workload, FIT_NAMES)
+        measure = partial(measure, names=chosen)
+    if plot is not None and name not in figures:
+        raise CovaryError(f"--plot draws the benchmarks 'scaling' and 'fit', got '{name}'. Remove --plot.")
     if plot is not None:
         check_drawable(plot)  # before the measurement
     with progress(name) as told:
-        rows = WORKLOADS[name](repeats, told)
+        rows = measure(repeats or (3 if name == "fit" else 5), told)
     if plot is not None:
-        draw(scaling_figure(rows), plot)
+        draw(figures[name](rows), plot)
     if as_json:
         echo_json(rows)
     else:
-        print_rows(rows)
+        print_rows([{key: value for key, value in row.items() if key != "curve"} for row in rows])

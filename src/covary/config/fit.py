@@ -15,7 +15,7 @@ Count = Annotated[int, at_least(1, 1_000_000)]
 CountOrZero = Annotated[int, at_least(0, 1_000_000)]
 DataCount = Annotated[int, at_least(1, 1_000_000_000)]
 StepCount = Annotated[int, at_least(1, 10_000)]
-Probes = Literal["exact"] | Count
+Probes = Literal["auto", "exact"] | Count
 LearningRate = Annotated[float, NON_NEGATIVE]
 
 
@@ -77,14 +77,15 @@ class HyperConfig(Settings):
             "kernel" (a bound from the kernels of all data in blocks, without independence between layers; `probes` is
             then not used); "stochastic" (a bound from one block of data); or "augerino" (the baseline: joint descent
             on loss − 0.01 ‖widths‖, no evidence).
-        burn_in: Epochs before the first hyper step; None for 400 weight steps, at most a quarter of all epochs.
+        burn_in: Epochs before the first hyper step; None for 400 weight steps, at most a sixth of all epochs.
         fraction: With "running": the data that hyper steps read, as a fraction of those that weight steps read.
         decay: With "running": the factor by which statistics of earlier hyper steps count less at each one.
         every: With other estimators: epochs from one hyper step to the next.
-        probes: Random probes of the curvature in the gradient, or "exact".
+        probes: Random probes of the curvature in the gradient, or "exact"; "auto" is one with at least 400 data, and
+            "exact" below, where one would bias the gradient.
         num_data: The data M that each step on the augmentation reads; None for 32 with "running", for all with
             "two_pass", for 100 with "kernel" and "stochastic", where they are a block.
-        num_samples: Augmentation samples per datum in hyper steps and evaluations; None for the network's own number.
+        num_samples: Augmentation samples per datum in hyper steps; None for the network's own number.
             The mean over few samples biases the gradient of a width, and matters little to the weights.
         num_sets: The number of independent sets that these samples are drawn in, 1 or 2. With two, Kronecker factors
             are cross products of the sets' means, which removes that bias.
@@ -116,15 +117,15 @@ class HyperConfig(Settings):
     fraction: Annotated[float, real("above 0 and at most 1", lambda value: 0 < value <= 1)] = 0.1
     decay: Annotated[float, real("from 0 to 1", lambda value: 0 <= value <= 1)] = 0.75
     every: Count = 2
-    probes: Probes = 1
+    probes: Probes = "auto"
     num_data: DataCount | None = None
     num_samples: DataCount | None = 16
     num_sets: Annotated[int, between(1, 2)] = 2
     num_steps: StepCount = 4
     num_prior_steps: StepCount = 10
-    max_width_change: Annotated[float, POSITIVE] = 0.2
-    width_lr: LearningRate = 1.0
-    width_lr_min: LearningRate = 0.2
+    max_width_change: Annotated[float, POSITIVE] = 0.3
+    width_lr: LearningRate = 4.0
+    width_lr_min: LearningRate = 0.3
     lr: LearningRate = 0.1
     lr_min: LearningRate = 0.01
     augment_lr: LearningRate | None = None
@@ -157,16 +158,19 @@ class EvalConfig(Settings):
     Arguments:
         num_evaluations: States after the burn-in to evaluate; the last one is always among them. 0 keeps the last
             state without evaluating it.
-        probes: Random probes in evaluations, in the layer summary and in `prune`, or "exact"; the same every time.
+        probes: Random probes in evaluations, in the layer summary and in `prune`, the same every time; or "exact", or
+            "auto" as in hyper steps.
+        num_samples: Augmentation samples per datum in evaluations; None for the network's own number.
 
     Example:
         >>> EvalConfig(num_evaluations=3).probes
-        'exact'
+        'auto'
     """
 
     prefix: ClassVar[str] = "evaluation."
     num_evaluations: CountOrZero = 1
-    probes: Probes = "exact"
+    probes: Probes = "auto"
+    num_samples: DataCount | None = None
 
 
 @dataclass(frozen=True)
@@ -207,7 +211,9 @@ class FitConfig(Settings):
         if self.curvature != "full":
             return
         for name, probes in (("hyper.probes", self.hyper.probes), ("evaluation.probes", self.evaluation.probes)):
-            if probes != "exact" and (name == "evaluation.probes" or self.hyper.estimator in ("running", "two_pass")):
+            if probes not in ("auto", "exact") and (
+                name == "evaluation.probes" or self.hyper.estimator in ("running", "two_pass")
+            ):
                 raise StructureError(
                     f"Expected '{name}' to be 'exact' with curvature 'full', got {probes}. Set it, or use 'kron'."
                 )

@@ -187,6 +187,11 @@ _BASELINES: dict[str, Callable[[ExperimentConfig, Task], Start]] = {
 }
 
 
+def start_of(method: str, config: ExperimentConfig, task: Task) -> Start:
+    """Network, prior and settings of a method before training: "learned", or the name of a baseline."""
+    return (_BASELINES | {"learned": _learned})[method](config, task)
+
+
 def prior_of(config: ExperimentConfig, network: nn.Module, precision: float | Mapping[str, float] = 1.0) -> Prior:
     """The prior of the settings: its structure, and the role of each parameter."""
     return Prior(network, config.prior, precision, point=config.point, hyperparameters=config.hyperparameters)

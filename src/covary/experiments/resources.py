@@ -28,7 +28,7 @@ from ..networks.images import require_images
 from ..networks.named import outline
 from ..priors import weights_of
 from ..training.hyper import block_size, hyper_step, step_size
-from ..training.schedule import burn_in_epochs, hyper_steps_due
+from ..training.schedule import filled_in, hyper_steps_due
 from ..training.state import initial_state
 from ..training.steps import evaluate, weight_step
 from .build import Task, model, prior_of
@@ -90,7 +90,7 @@ def estimate_resources(config: ExperimentConfig, task: Task) -> ResourceEstimate
         return estimate
     epoch, hyper, evaluated = _probe(config, task)
     num_data = len(task.dataset.x_train)
-    settings = config.fit.replace(hyper={"burn_in": burn_in_epochs(config.fit, num_data)})
+    settings = filled_in(config.fit, num_data)
     num_hyper = hyper_steps_due(settings.epochs, step_size(settings, num_data), num_data, settings)
     # a layer summary of relaxed layers costs as much as a evaluation, a pruning as two
     read_out = 1 if relaxed_layers(model(config, task)) else 0
@@ -263,7 +263,7 @@ def _probe(config: ExperimentConfig, task: Task) -> tuple[float, float, float]:
     network = model(config, task)
     x, y = task.dataset.x_train, task.dataset.y_train
     num_data, few = len(x), min(PROBE_DATA, len(x))
-    settings = config.fit.replace(hyper={"burn_in": 0})
+    settings = filled_in(config.fit, num_data).replace(hyper={"burn_in": 0})
     if settings.hyper.estimator == "two_pass":
         settings = settings.replace(hyper={"num_data": None})
     state = initial_state(network, Categorical(), prior_of(config, network), settings)

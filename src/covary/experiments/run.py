@@ -3,12 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from .._types import Resampling
 from ..batches import as_batches
 from ..config import ExperimentConfig
-from ..curvature.registry import Curvature, CurvatureName
 from ..data import Dataset
 from ..distributed import on_first, own_part, sole_writer
 from ..errors import StructureError
@@ -18,8 +16,8 @@ from ..models import Model
 from ..priors import mean_precisions
 from ..records import Pictures, Pruning, RunRecord
 from ..training import Callback, Run, is_first, measure
-from ..training.hyper import evidence_record, hyper_network
-from ..training.schedule import EVALUATE, seed_for
+from ..training.hyper import evaluated_curvature, evaluated_network, evidence_record
+from ..training.schedule import EVALUATE, filled_in, seed_for
 from .begun import (
     CHECKPOINTS,
     DATA_SHA256,
@@ -126,12 +124,12 @@ def _check_prune(config: ExperimentConfig, task: Task) -> None:
 
 def _pruned(threshold: float, learned: Run, config: ExperimentConfig, task: Task, out: Path) -> Pruning:
     """The record of pruning; the pruned network is written to the folder."""
-    seed, fit = seed_for(config.fit.seed, EVALUATE), config.fit
+    seed, fit = seed_for(config.fit.seed, EVALUATE), filled_in(config.fit, len(task.dataset.x_train))
     simple = prune(
-        Model(hyper_network(learned.network, fit), learned.likelihood, learned.prior),
+        Model(evaluated_network(learned.network, fit), learned.likelihood, learned.prior),
         own_part(as_batches(task.dataset.train, fit.weights.batch_size)),
         threshold,
-        Curvature(cast(CurvatureName, fit.curvature), fit.evaluation.probes),
+        evaluated_curvature(fit),
         seed=seed,
     )
     if is_first():

@@ -169,16 +169,34 @@ def climb(parameters: Mapping[str, nn.Parameter], optimizer: Optimizer, gradient
 
 
 def hyper_model(state: FitState, config: FitConfig) -> Model:
-    """The model with the network of hyper steps and evaluations."""
+    """The model with the network of hyper steps."""
     return replace(state.model, network=hyper_network(state.network, config))
 
 
 def hyper_network(network: nn.Module, config: FitConfig) -> nn.Module:
-    """The network with the number of samples that hyper steps and evaluations take; it shares all its parameters."""
-    if config.hyper.num_samples is None or not isinstance(network, Resampling):
+    """The network with the number of samples that hyper steps take; it shares all its parameters."""
+    return _resampled(network, config.hyper.num_samples, config)
+
+
+def evaluated_network(network: nn.Module, config: FitConfig) -> nn.Module:
+    """The network with the number of samples that evaluations take; it shares all its parameters."""
+    return _resampled(network, config.evaluation.num_samples, config)
+
+
+def evaluated_curvature(config: FitConfig) -> Curvature:
+    """The choice of curvature of evaluations; the settings have checked the names, and are filled in."""
+    assert config.evaluation.probes != "auto", "settings are filled in when a fit starts"
+    return Curvature(cast(CurvatureName, config.curvature), config.evaluation.probes)
+
+
+def _resampled(network: nn.Module, num_samples: int | None, config: FitConfig) -> nn.Module:
+    """The network with another number of samples, in sets as hyper steps have them where that divides it."""
+    if not isinstance(network, Resampling):
         return network
-    # independent sets serve Kronecker factors alone
-    return network.with_samples(config.hyper.num_samples, config.hyper.num_sets if config.curvature in KRON else 1)
+    number = num_samples or cast(int, getattr(network, "num_samples", 1))
+    # independent sets are used for Kronecker factors alone
+    num_sets = config.hyper.num_sets if config.curvature in KRON else 1
+    return network.with_samples(number, num_sets if number % num_sets == 0 else 1)
 
 
 def evidence_record(terms: EvidenceTerms, curvature: str, probes: int | str) -> Evidence:
@@ -263,5 +281,6 @@ def _hyper_seed(state: FitState, config: FitConfig) -> int:
 
 
 def _curvature(config: FitConfig) -> Curvature:
-    """The choice of curvature of hyper steps; the settings have checked the names."""
+    """The choice of curvature of hyper steps; the settings have checked the names, and are filled in."""
+    assert config.hyper.probes != "auto", "settings are filled in when a fit starts"
     return Curvature(cast(CurvatureName, config.curvature), config.hyper.probes)

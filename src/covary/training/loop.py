@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from types import FrameType
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from torch import Tensor
 from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, outputs_of, read_through
 from ..config import FitConfig
 from ..curvature.passes import check_model
-from ..curvature.registry import Curvature, CurvatureName, check_curvature
+from ..curvature.registry import check_curvature
 from ..data.dataset import Augmented
 from ..distributed import all_sum_number, is_first, own, own_part, place, require_alike
 from ..errors import Interrupted, StructureError
@@ -33,15 +33,15 @@ from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkp
 from .constant import beats_constant, constant_log_likelihood, has_collapsed, is_constant
 from .devices import move_model, resolved_device
 from .held_out import check_test
-from .hyper import hyper_step, step_size
+from .hyper import evaluated_curvature, hyper_step, step_size
 from .learning_rates import follow, set_rates, start_within
 from .modes import evaluation, set_training, warn_of_modes
 from .record import described, epoch_record
 from .schedule import (
     EVALUATE,
     WEIGHTS,
-    burn_in_epochs,
     dead_epochs,
+    filled_in,
     hyper_progress,
     hyper_steps_due,
     is_evaluated_epoch,
@@ -89,7 +89,7 @@ def train(
         check_model(model, batches)
         check_test(model, test, config.seed)
     contents = read_through(batches)
-    config = config.replace(hyper={"burn_in": burn_in_epochs(config, contents.num_data)})
+    config = filled_in(config, contents.num_data)
     shown = as_callbacks(([ProgressPrinter()] if is_first() else []) if callbacks is None else callbacks)
     job = Job(batches, contents.num_data, config, transform, checkpoints, shown, _fingerprint(state, contents, config))
     state.num_data = contents.num_data
@@ -127,8 +127,7 @@ def _check(batches: Batches, prior: Prior, config: FitConfig) -> None:
             f"Expected 'hyper.num_data' to be at least the number of processes, {place()[1]}. Raise it."
         )
     if config.hyper.estimator in ("running", "two_pass") or config.evaluation.num_evaluations:
-        curvature = Curvature(cast(CurvatureName, config.curvature), config.evaluation.probes)
-        check_curvature(curvature, prior)
+        check_curvature(evaluated_curvature(filled_in(config, batches.num_data)), prior)
 
 
 def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:

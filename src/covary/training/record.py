@@ -5,7 +5,6 @@ import platform
 import warnings
 from dataclasses import replace
 from importlib.metadata import version
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +13,6 @@ from .._types import SampleAveraging
 from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of
 from ..config import FitConfig
 from ..curvature import coverage
-from ..curvature.registry import Curvature, CurvatureName
 from ..data import Dataset
 from ..distributed import own_part
 from ..evidence import parametrization_of
@@ -25,7 +23,7 @@ from ..priors import Prior, mean_precisions
 from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry
 from ..records.settling import with_states
 from ..records.words import meaning
-from .hyper import hyper_network
+from .hyper import evaluated_curvature, evaluated_network
 from .metrics import scores_of
 from .pictures import NUM_PICTURES, pictures_of
 from .schedule import EVALUATE, SAMPLES, TEST, seed_for
@@ -243,8 +241,8 @@ def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]
     """
     if state.hyper_optimizer is None:
         return []
-    model = replace(state.model, network=hyper_network(state.network, config))
-    curvature = Curvature(cast(CurvatureName, config.curvature), config.evaluation.probes)
+    model = replace(state.model, network=evaluated_network(state.network, config))
+    curvature = evaluated_curvature(config)
     seed, first = seed_for(config.seed, EVALUATE), next(iter(batches))
     found = summarize_layers(model, own_part(batches), curvature, probe_batch=first, seed=seed)
     return [Layer(layer.name, layer.learned, list(layer.paths), *layer.errors) for layer in found]

@@ -1,15 +1,18 @@
 """What changes as training goes on, as functions of how far it has gone."""
 
 import math
+from typing import Any
 
 from ..config import FitConfig
+from ..curvature.registry import automatic_probes
 from ..noise import fold
 
 # Uses of a run's seed, kept apart.
 WEIGHTS, HYPER, EVALUATE, SAMPLES, TEST = range(5)
 BURN_IN_STEPS = 400
+MIN_HYPER_STEPS = 2.0  # per epoch, however few the data
 DEAD_STEPS = 200  # weight steps without any gain over a constant
-HYPER_SHARE = 0.7  # of the epochs after the burn-in, over which learning rates of hyperparameters fall
+HYPER_SHARE = 0.8  # of the epochs after the burn-in, over which learning rates of hyperparameters fall
 
 
 def cosine(first: float | int, final: float | int, progress: float | int) -> float:
@@ -22,12 +25,21 @@ def warmth(epochs: float | int, config: FitConfig) -> float:
     return min(1.0, epochs / config.weights.warmup_epochs) if config.weights.warmup_epochs else 1.0
 
 
+def filled_in(config: FitConfig, num_data: int) -> FitConfig:
+    """The settings with all that they leave to the number of data."""
+    automatic = "exact" if config.curvature == "full" else automatic_probes(num_data)
+    groups: dict[str, Any] = {"hyper": {"burn_in": burn_in_epochs(config, num_data)}, "evaluation": {}}
+    for name, group in (("hyper", config.hyper), ("evaluation", config.evaluation)):
+        groups[name]["probes"] = automatic if group.probes == "auto" else group.probes
+    return config.replace(**groups)
+
+
 def burn_in_epochs(config: FitConfig, num_data: int) -> int:
     """The epochs before the first hyper step, where the settings leave them open."""
     if config.hyper.burn_in is not None:
         return config.hyper.burn_in
     steps_per_epoch = math.ceil(num_data / config.weights.batch_size)
-    return min(math.ceil(BURN_IN_STEPS / steps_per_epoch), max(config.epochs // 4, 1))
+    return min(math.ceil(BURN_IN_STEPS / steps_per_epoch), max(config.epochs // 6, 1))
 
 
 def dead_epochs(config: FitConfig, num_data: int) -> int:
@@ -40,7 +52,7 @@ def hyper_steps_due(epochs: float | int, step_size: int, num_data: int, config: 
     """The hyper steps that are due after this (fractional) number of epochs.
 
     With "running" they are spread evenly over the weight steps, so that they read the wanted fraction of the data, and
-    at least one in two epochs; with other estimators they follow epochs.
+    at least two per epoch; with other estimators they follow epochs.
 
     Arguments:
         epochs: The epochs done.
@@ -54,7 +66,7 @@ def hyper_steps_due(epochs: float | int, step_size: int, num_data: int, config: 
         return 0
     if config.hyper.estimator != "running":
         return int(since) // config.hyper.every
-    rate = max(config.hyper.fraction * num_data / (config.hyper.num_steps * step_size), 1.0)
+    rate = max(config.hyper.fraction * num_data / (config.hyper.num_steps * step_size), MIN_HYPER_STEPS)
     return math.floor(since * rate + 1e-9) + 1
 
 

@@ -9,14 +9,13 @@ given.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import cast
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from ..batches import Batches, IndexedBatch, outputs_of
 from ..config import FitConfig
-from ..curvature.registry import Curvature, CurvatureName
 from ..distributed import all_sum, own_part, place
 from ..evidence import log_evidence
 from ..hypergrad.hyperparameters import gradients
@@ -25,7 +24,7 @@ from ..models import Model
 from ..noise import fold
 from ..records import Evidence
 from .augerino import augerino_parameters, augerino_reward
-from .hyper import bound_record, climb, evidence_record, hyper_model, partition_of
+from .hyper import bound_record, climb, evaluated_curvature, evaluated_network, evidence_record, partition_of
 from .learning_rates import clip_gradients, units
 from .schedule import EVALUATE, WEIGHTS, seed_for
 from .state import FitState
@@ -75,9 +74,9 @@ def evaluate(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
     if config.hyper.estimator == "kernel":
         model, partition = partition_of(state, batches, config, seed_for(config.seed, EVALUATE))
         return bound_record(partition_gradient(model, partition).terms, config)
-    curvature = Curvature(cast(CurvatureName, config.curvature), config.evaluation.probes)
-    model = hyper_model(state, config)
-    terms = log_evidence(model, own_part(batches), curvature, seed=seed_for(config.seed, EVALUATE))
+    model = replace(state.model, network=evaluated_network(state.network, config))
+    curvature, seed = evaluated_curvature(config), seed_for(config.seed, EVALUATE)
+    terms = log_evidence(model, own_part(batches), curvature, seed=seed)
     return evidence_record(terms, config.curvature, config.evaluation.probes)
 
 

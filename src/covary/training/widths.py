@@ -34,7 +34,8 @@ from ..models import Model
 from ..noise import Stream
 
 MEMORY = 0.8  # of the Fisher information, from one hyper step to the next
-LEAST_FISHER = 0.1  # per datum, of a width in its unit: below it a width has hardly any effect
+LEAST_FISHER = 0.1  # per datum, of a width in its unit: with less, a width has hardly any effect
+WIDE = 0.3  # from this width on
 GROWTH = 1.5  # of the bound after a hyper step that is kept
 
 
@@ -104,7 +105,9 @@ class WidthLearning:
             mean = part.mean(0).flatten()
             signal = mean.square() * num_read  # over the variance of the mean, which is fisher / num_read
             shrunk = torch.where(signal > 0, mean * signal / (signal + fisher), 0.0)
-            step = shrunk / (fisher + LEAST_FISHER * num_data)
+            # log Z is even in a width, so gradient and information vanish with it: so does the damping
+            least = LEAST_FISHER * num_data * (parameter.detach().double().flatten() / WIDE).square().clamp_max(1.0)
+            step = torch.where(signal > 0, shrunk / (fisher + least), 0.0)
             parameter.add_(rate * step.view_as(parameter).to(parameter))
         move.bound()
 

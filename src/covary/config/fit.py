@@ -83,13 +83,15 @@ class HyperConfig(Settings):
         every: With other estimators: epochs from one hyper step to the next.
         probes: Random probes of the curvature in the gradient, or "exact"; "auto" is one with at least 400 data, and
             "exact" below, where one would bias the gradient.
-        num_data: The data M that each step on the augmentation reads; None for 32 with "running", for all with
-            "two_pass", for 100 with "kernel" and "stochastic", where they are a block.
+        num_data: The data M of a minibatch of the augmentation; None for 32 with "running", for all, a part in each
+            minibatch, with "two_pass", for 100 with "kernel" and "stochastic", where they are a block. With "running"
+            and "two_pass" minibatches are disjoint, so M is at most N over their number.
         num_samples: Augmentation samples per datum in hyper steps; None for the network's own number.
             The mean over few samples biases the gradient of a width, and matters little to the weights.
         num_sets: The number of independent sets that these samples are drawn in, 1 or 2. With two, Kronecker factors
             are cross products of the sets' means, which removes that bias.
-        num_steps: Steps on augmentation and likelihood per hyper step.
+        num_steps: Steps on augmentation and likelihood per hyper step; at least 2 to learn an augmentation with
+            "running" or "two_pass", which take the scale of its step from the variance between them.
         num_prior_steps: Steps on the prior per hyper step.
         max_width_change: The largest change of a width in one hyper step, in its own unit: 1 is a radian, half of the
             image's side, or a factor of e in scale. It is halved when a hyper step lowers the evidence, which is then
@@ -143,6 +145,11 @@ class HyperConfig(Settings):
                 f"'hyper.num_sets'=2 requires an even 'hyper.num_samples', got {self.num_samples}. Set for example "
                 "num_samples=16, or num_sets=1."
             )
+
+    @property
+    def width_lr_range(self) -> tuple[float, float]:
+        """The first and the last part of a natural-gradient step; the last is at most the first."""
+        return self.width_lr, min(self.width_lr, self.width_lr_min)
 
     def lr_range(self, kind: Literal["augment", "prior", "likelihood"]) -> tuple[float, float]:
         """The first and the last learning rate of one kind of hyperparameters; the last is at most the first."""

@@ -6,7 +6,7 @@ augmentation and likelihood, from M data each. With the estimator "running" thes
 widths move at once is bounded (`training.widths`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .._types import Resampling
-from ..batches import Batches
+from ..batches import Batches, IndexedBatch
 from ..config import FitConfig
 from ..curvature.passes import CurvatureStatistics, curvature_pass
 from ..curvature.registry import KRON, Curvature, CurvatureName, joined_shifts
 from ..distributed import own, own_part, place
-from ..errors import NumericalError
+from ..errors import NumericalError, StructureError
 from ..evidence import EvidenceTerms
 from ..hypergrad import HyperGradient, RunningStatistics, stochastic
 from ..hypergrad.hyperparameters import model_hyperparameters
@@ -55,6 +55,21 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
         found = _STEPS[config.hyper.estimator](state, optimizer, batches, config)
     state.learning.end_step(state.network)
     return found
+
+
+def check_steps(batches: Batches, network: nn.Module, config: FitConfig) -> None:
+    """Raise an error if steps on the augmentation are too few for a variance, or have too few data for a share each."""
+    if config.hyper.num_steps < 2 and Move(network, config.hyper.max_width_change).parameters:
+        raise StructureError(
+            "Expected 'hyper.num_steps' to be at least 2, got 1: the variance between the steps scales that of the "
+            "augmentation. Raise it, or freeze the augmentation."
+        )
+    size = step_size(config, batches.num_data)
+    if size < place()[1] and batches.read is not None:
+        raise StructureError(
+            f"Expected steps on the augmentation to read at least one datum per process, got {size} for "
+            f"{place()[1]} processes. Raise 'hyper.num_data', or lower 'hyper.num_steps'."
+        )
 
 
 def _running_steps(state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
@@ -99,22 +114,23 @@ def _prior_steps(
 def _model_steps(
     state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig, model: Model, cotangents: Cotangents
 ) -> list[CurvatureStatistics]:
-    """Steps on augmentation and likelihood: the statistics of the data that each has read."""
-    seed, size = _hyper_seed(state, config), step_size(config, batches.num_data)
+    """Steps on augmentation and likelihood: the statistics of the data that each has read, disjoint sets of M."""
+    seed, num_data = _hyper_seed(state, config), cotangents.num_data
+    data = disjoint_sets(batches, config, num_data, seed_for(seed, 0))
     move, parts, found_gradients = Move(state.network, state.learning.max_change), [], []
     for number in range(config.hyper.num_steps):
         step_seed, parameters = seed_for(seed, number), model_hyperparameters(model)
-        found = model_gradient(model, _chosen(batches, size, step_seed), cotangents, seed=step_seed)
+        found = model_gradient(model, data[number], cotangents, seed=step_seed)
+        _check_finite(found.gradients)
         widths = [name for name, parameter in parameters.items() if move.moves(parameter)]
         climb(parameters, optimizer, {name: g for name, g in found.gradients.items() if name not in widths})
         found_gradients.append([found.gradients[name] for name in widths])
         parts.append(found.statistics)
     if move.parameters:
         progress = hyper_progress(state.progress, config, state.learning.begun)
-        rate = cosine(config.hyper.width_lr, config.hyper.width_lr_min, progress)
-        state.learning.climb(move, found_gradients, (size, cotangents.num_data), rate)
-        seed = seed_for(seed, config.hyper.num_steps)
-        change = evidence_change(model, _chosen(batches, size, seed), cotangents, move, seed)
+        rate = cosine(*config.hyper.width_lr_range, progress)
+        state.learning.climb(move, found_gradients, (step_size(config, num_data), num_data), rate)
+        change = evidence_change(model, data[-1], cotangents, move, seed_for(seed, config.hyper.num_steps))
         kept = change.value >= -2 * change.error
         if not kept:
             move.undo(optimizer)
@@ -157,15 +173,20 @@ _STEPS: dict[str, Callable[[FitState, Optimizer, Batches, FitConfig], Evidence]]
 def climb(parameters: Mapping[str, nn.Parameter], optimizer: Optimizer, gradient: Mapping[str, Tensor]) -> None:
     """One step upwards along the gradients that are given; the other parameters stay."""
     optimizer.zero_grad()
+    _check_finite(gradient)
+    for name, entry in gradient.items():
+        parameters[name].grad = -entry
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def _check_finite(gradient: Mapping[str, Tensor]) -> None:
     for name, entry in gradient.items():
         if not bool(entry.isfinite().all()):
             raise NumericalError(
                 f"The gradient of '{name}' is not finite. Lower its learning rate or that of the weights, or use "
                 "float64."
             )
-        parameters[name].grad = -entry
-    optimizer.step()
-    optimizer.zero_grad()
 
 
 def hyper_model(state: FitState, config: FitConfig) -> Model:
@@ -224,9 +245,13 @@ def block_size(config: FitConfig, num_data: int) -> int:
 
 
 def step_size(config: FitConfig, num_data: int) -> int:
-    """The number M of data that a step on the augmentation reads with "running" and "two_pass"."""
+    """The number M of data that a step on the augmentation reads with "running" and "two_pass".
+
+    The steps of a hyper step read disjoint data: the variance of their gradients is then the Fisher information for
+    every M, and with M = N/`num_steps` their mean is the gradient of all data.
+    """
     most = STEP_DATA if config.hyper.estimator == "running" else num_data
-    return min(config.hyper.num_data or most, num_data)
+    return max(min(config.hyper.num_data or most, num_data // config.hyper.num_steps), 1)
 
 
 def partition_of(state: FitState, batches: Batches, config: FitConfig, seed: int) -> tuple[Model, Partition]:
@@ -274,6 +299,40 @@ def _chosen(batches: Batches, num_data: int, seed: int) -> Batches:
         return own_part(batches)
     positions = permutation(seed, batches.num_data, stream=Stream.SUBSET)[:num_data]
     return batches.at(own(positions))
+
+
+def disjoint_sets(batches: Batches, config: FitConfig, num_data: int, seed: int) -> list[Batches]:
+    """This process's shards of the disjoint sets of M data that the steps of a hyper step read, and of one more.
+
+    The last set, on which the move is tested, is the first one again where too few data are left.
+
+    Arguments:
+        batches: All data.
+        config: The settings.
+        num_data: N, the number of all data.
+        seed: The seed of the choice, alike in all processes.
+    """
+    num_steps, size = config.hyper.num_steps, step_size(config, num_data)
+    if batches.read is None:
+        parts = [_every(batches, number, num_steps) for number in range(num_steps)]
+        return [*parts, parts[0]]
+    order = permutation(seed, num_data, stream=Stream.SUBSET)
+    starts = [number * size for number in range(num_steps + 1)]
+    fits = [start if start + size <= num_data else 0 for start in starts]
+    return [batches.at(own(order[start : start + size])) for start in fits]
+
+
+def _every(batches: Batches, first: int, step: int) -> Batches:
+    """Every `step`-th datum of an iterable of batches."""
+
+    def stream() -> Iterator[IndexedBatch]:
+        skip = first
+        for batch in batches:
+            if skip < len(batch.x):
+                yield IndexedBatch(*(part[skip::step] for part in batch))
+            skip = (skip - len(batch.x)) % step
+
+    return Batches(None, 0, batches.batch_size, stream)
 
 
 def _hyper_seed(state: FitState, config: FitConfig) -> int:

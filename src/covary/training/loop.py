@@ -20,12 +20,11 @@ from ..config import FitConfig
 from ..curvature.passes import check_model
 from ..curvature.registry import check_curvature
 from ..data.dataset import Augmented
-from ..distributed import all_sum_number, is_first, own, own_part, place, require_alike
+from ..distributed import all_sum_number, is_first, own, own_part, require_alike
 from ..errors import Interrupted, StructureError
 from ..hypergrad.partition import check_per_weight
 from ..models import Model
 from ..noise import Stream, permutation
-from ..priors import Prior
 from ..records import Epoch, Evidence, RunRecord
 from ..records.words import flat_settings
 from .callbacks import Callback, ProgressPrinter, as_callbacks
@@ -33,7 +32,7 @@ from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkp
 from .constant import beats_constant, constant_log_likelihood, has_collapsed, is_constant
 from .devices import move_model, resolved_device
 from .held_out import check_test
-from .hyper import evaluated_curvature, hyper_step, step_size
+from .hyper import check_steps, evaluated_curvature, hyper_step, step_size
 from .learning_rates import follow, set_rates, start_within
 from .modes import evaluation, set_training, warn_of_modes
 from .record import described, epoch_record
@@ -82,7 +81,7 @@ def train(
     transform, data = (data.transform, data.data) if isinstance(data, Augmented) else (None, data)
     move_model(model, resolved_device(config.device, network))
     batches = as_batches(data, config.weights.batch_size).matching(network)
-    _check(batches, prior, config)
+    _check(batches, model, config)
     state = initial_state(network, model.likelihood, prior, config)
     warn_of_modes(network)
     with evaluation(network):
@@ -111,23 +110,17 @@ def train(
     return described(state, job.batches, config, test, _seconds(state, job))
 
 
-def _check(batches: Batches, prior: Prior, config: FitConfig) -> None:
+def _check(batches: Batches, model: Model, config: FitConfig) -> None:
     """Raise an error before the first step for what would stop the run after its burn-in."""
     own_part(batches)  # shards need data that can be read one by one
     if config.hyper.num_data is not None or config.hyper.estimator in ("running", "stochastic", "kernel"):
         batches.at(torch.arange(1, device="cpu"))  # so does a choice of M among them
     if config.hyper.estimator == "kernel":
-        check_per_weight(prior)
-    if (
-        config.hyper.estimator in ("running", "two_pass")
-        and config.hyper.num_data is not None
-        and config.hyper.num_data < place()[1]
-    ):
-        raise StructureError(
-            f"Expected 'hyper.num_data' to be at least the number of processes, {place()[1]}. Raise it."
-        )
+        check_per_weight(model.prior)
+    if config.hyper.estimator in ("running", "two_pass"):
+        check_steps(batches, model.network, config)
     if config.hyper.estimator in ("running", "two_pass") or config.evaluation.num_evaluations:
-        check_curvature(evaluated_curvature(filled_in(config, batches.num_data)), prior)
+        check_curvature(evaluated_curvature(filled_in(config, batches.num_data)), model.prior)
 
 
 def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:

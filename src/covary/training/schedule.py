@@ -52,7 +52,7 @@ def hyper_steps_due(epochs: float | int, step_size: int, num_data: int, config: 
     """The hyper steps that are due after this (fractional) number of epochs.
 
     With "running" they are spread evenly over the weight steps, so that they read the wanted fraction of the data, and
-    at least two per epoch; with other estimators they follow epochs.
+    at least one in each epoch; with other estimators they follow epochs.
 
     Arguments:
         epochs: The epochs done.

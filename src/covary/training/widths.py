@@ -9,7 +9,8 @@ other data, under common noise and probes, with the log-determinant linearized a
 
 .. math:: g = \frac NM \big( \Delta \log p(D_M|\theta, \eta) - \langle C, \Delta T_M \rangle \big).
 
-The log-determinant is concave in T, so the evidence changes by at least g. Where g is below zero by more than its
+The log-determinant is concave in the curvature, so the evidence of these data changes by at least g (with Kronecker
+factors, whose product is not linear in both, up to the second order). Where g is below zero by more than its
 standard error, the widths are set back and Δ is halved; else Δ grows, up to its first value.
 
 *Until when.* Widths are learned in the first part of the epochs; then they are held, and the weights finish with them.
@@ -154,9 +155,11 @@ class Move:
         """Shorten the move, in all parameters alike, so that no width changes by more than the bound."""
         if not self.parameters or self.augment is None:
             return
+        after, scale = [parameter.detach().clone() for parameter in self.parameters], 1.0
         while (largest := float((self.augment.widths - self.widths).abs().max())) > self.max_change * (1 + 1e-5):
-            for parameter, before in zip(self.parameters, self.before, strict=True):
-                parameter.copy_(before + (self.max_change / largest) * (parameter - before))
+            scale *= self.max_change / largest  # of the whole move: shortened again and again, it could round to itself
+            for parameter, before, value in zip(self.parameters, self.before, after, strict=True):
+                parameter.copy_(before + scale * (value - before))
 
     @torch.no_grad()
     def undo(self, optimizer: Optimizer) -> None:

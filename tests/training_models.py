@@ -8,17 +8,18 @@ import torch
 import covary
 from covary.config import EvalConfig, FitConfig, HyperConfig, WeightConfig
 
-# One step of each kind after every epoch, on all data: the simplest schedule.
+# Steps of each kind after every epoch, on all data: the simplest schedule.
 PLAIN = FitConfig(
     epochs=100,
     weights=WeightConfig(lr=5e-3, batch_size=250),
     hyper=HyperConfig(
+        estimator="two_pass",
         burn_in=10,
         every=1,
         num_data=None,
         num_samples=None,
         num_sets=1,
-        num_steps=1,
+        num_steps=2,
         num_prior_steps=4,
         augment_lr=0.1,
         augment_lr_min=0.005,
@@ -30,9 +31,11 @@ PLAIN = FitConfig(
 QUICK = PLAIN.replace(
     epochs=4,
     weights={"batch_size": 8},
-    hyper={"burn_in": 1, "num_steps": 2, "num_prior_steps": 2, "num_data": 12},
+    hyper={"burn_in": 1, "num_prior_steps": 2, "num_data": 12},
     evaluation={"num_evaluations": 2},
 )
+# Hyper steps between weight steps, several in an epoch.
+RUNNING = QUICK.replace(hyper={"estimator": "running", "fraction": 1.0, "num_data": 4})
 
 
 @contextmanager
@@ -54,7 +57,13 @@ def points(num_data: int = 24, seed: int = 0) -> tuple[torch.Tensor, torch.Tenso
 
 
 def averaged(num_samples: int = 3, seed: int = 0) -> covary.Averaged:
+    """A network that knows the distance from the origin before it is trained: widths are learned from the start."""
     network = covary.networks.mlp(2, 5, 2, generator=torch.Generator().manual_seed(seed))
+    angles = torch.linspace(0, 2, 5)
+    with torch.no_grad():
+        network[1].weight.mul_(0.3).add_(torch.stack([angles.cos(), angles.sin()], 1))
+        network[3].weight.mul_(0.3).add_(torch.tensor([[-1.5], [1.5]]))
+        network[3].bias.copy_(torch.tensor([3.7, -3.7]))
     return covary.Averaged(network, covary.augment.Rotation2d(0.3), num_samples)
 
 

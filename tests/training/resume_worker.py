@@ -11,8 +11,8 @@ from torch import Tensor
 
 import covary
 from covary.curvature import passes
-from covary.training import loop, steps
-from training_models import QUICK, averaged, everything, points
+from covary.training import hyper, loop
+from training_models import RUNNING, averaged, everything, points
 
 EPOCHS = 20
 
@@ -21,10 +21,10 @@ def session(folder: Path, out: Path, log: Path) -> None:
     """Nothing; checkpoints go to the folder, draws to the log as they are made, and the trained tensors to `out`."""
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
-    config, network = QUICK.replace(epochs=EPOCHS, evaluation={"num_evaluations": 4}), averaged()
+    config, network = RUNNING.replace(epochs=EPOCHS, evaluation={"num_evaluations": 4}), averaged()
     with log.open("w") as lines:
         loop.permutation = logged(lines, "shuffle", loop.permutation)
-        steps.permutation = logged(lines, "subset", steps.permutation)
+        hyper.permutation = logged(lines, "subset", hyper.permutation)
         passes.rademacher = logged(lines, "sketch", passes.rademacher)
         network.augment.sample_noise = logged(lines, "noise", network.augment.sample_noise)
         run = covary.fit(

@@ -21,9 +21,9 @@ import covary
 from covary.errors import DataError, Interrupted, StructureError
 from covary.training.checkpoint import CHECKSUM, HEADER, VERSION, checkpoint_files
 from training.resume_worker import EPOCHS, session
-from training_models import QUICK, averaged, everything, in_float64, points
+from training_models import QUICK, RUNNING, averaged, everything, in_float64, points
 
-CONFIG = QUICK.replace(epochs=6)
+CONFIG = RUNNING.replace(epochs=6)
 
 
 def fit(folder: Path | None = None, config=CONFIG, *, train=None, resume=False, callbacks=()) -> covary.Run:
@@ -73,9 +73,10 @@ def stopped(after_four, tmp_path) -> Path:
     return shutil.copytree(after_four, tmp_path / "stopped")
 
 
+@pytest.mark.parametrize("base", [RUNNING, QUICK])
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_resumed_run_equals_the_uninterrupted_one(tmp_path, optimizer):
-    config = CONFIG.replace(weights={"optimizer": optimizer, "lr": 0.01})
+def test_resumed_run_equals_the_uninterrupted_one(tmp_path, base, optimizer):
+    config = base.replace(epochs=6, weights={"optimizer": optimizer, "lr": 0.01})
     with pytest.raises(Stop):
         fit(tmp_path, config, callbacks=[stop_after(3)])
     assert_same(fit(tmp_path, config, resume=True), fit(None, config))
@@ -190,21 +191,37 @@ def test_told_to_end_it_leaves_a_checkpoint_in_the_middle_of_an_epoch(tmp_path, 
     assert_same(fit(tmp_path, resume=True), whole)
 
 
-def test_a_step_within_an_epoch_is_resumed(tmp_path, whole):
-    """Told to end while the second batch of an epoch is made: the first is not done twice."""
+@pytest.mark.parametrize("number", [1, 2, 4, 5, 9, 11, 17])
+def test_a_step_within_an_epoch_is_resumed(tmp_path, whole, number):
+    """Told to end while a batch is made, before, between and after hyper steps: no step is done twice or left out."""
     calls = []
 
     def transform(x, index, seed):
         calls.append(seed)
-        if len(calls) == 5:  # three batches an epoch
+        if len(calls) == number:
             os.kill(os.getpid(), signal.SIGTERM)
         return x
 
     with pytest.raises(Interrupted):
         fit(tmp_path, train=covary.data.Augmented(points(), transform))
-    assert checkpoint_files(tmp_path)[0].name == "checkpoint-000001-000001.safetensors"
+    epoch, step = divmod(number - 1, 3)  # three batches an epoch
+    assert checkpoint_files(tmp_path)[0].name == f"checkpoint-{epoch:06d}-{step:06d}.safetensors"
     same = covary.data.Augmented(points(), lambda x, index, seed: x)
     assert_same(fit(tmp_path, resume=True, train=same), whole)
+
+
+def test_what_these_runs_save_is_what_they_learn_from(whole, after_four):
+    """The control of the tests above: running statistics are saved, several hyper steps an epoch move the width."""
+    tensors = load_file(checkpoint_files(after_four)[0])
+    assert {"running/log_likelihood", "running/num_data"} <= tensors.keys()
+    assert any("/Kron" in name for name in tensors)
+    with safe_open(checkpoint_files(after_four)[0], framework="pt") as file:
+        learning = json.loads(file.metadata()[HEADER])["learning"]
+    assert learning["num_steps"] == 10, "one at the end of the burn-in, then one after each weight step"
+    assert learning["begun"] is not None
+    assert len(learning["fisher"]) == 1
+    widths = [epoch.widths["rotation"] for epoch in whole.record.history]
+    assert len(set(widths[1:4])) == 3
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "header", "empty", "text"])

@@ -2,16 +2,24 @@ import math
 
 import pytest
 
+from covary.training.hyper import step_size
 from covary.training.schedule import (
+    burn_in_epochs,
     cosine,
+    dead_epochs,
     hyper_progress,
+    hyper_steps_due,
     is_evaluated_epoch,
-    is_hyper_epoch,
-    num_hyper_epochs,
     seed_for,
     warmth,
 )
-from training_models import PLAIN
+from training_models import PLAIN, RUNNING
+
+
+def hyper_epochs(config) -> list[int]:
+    """The epochs after which a hyper step is due that was not due before, with an estimator of all data."""
+    due = [hyper_steps_due(epoch, 10, 100, config) for epoch in range(config.epochs + 1)]
+    return [epoch for epoch in range(1, config.epochs + 1) if due[epoch] > due[epoch - 1]]
 
 
 def test_cosine_goes_from_first_to_final_through_their_mean():
@@ -29,10 +37,72 @@ def test_rates_rise_evenly_over_the_warm_up_and_stay():
 
 def test_hyper_epochs_begin_after_the_burn_in_and_keep_their_frequency():
     config = PLAIN.replace(epochs=10, hyper={"burn_in": 3, "every": 2})
-    assert [epoch for epoch in range(1, 11) if is_hyper_epoch(epoch, config)] == [5, 7, 9]
-    assert not any(
-        is_hyper_epoch(epoch, PLAIN.replace(epochs=10, hyper={"estimator": "augerino"})) for epoch in range(1, 11)
-    )
+    assert hyper_epochs(config) == [5, 7, 9]
+    assert hyper_epochs(config.replace(hyper={"estimator": "augerino"})) == []
+
+
+def running_config(num_steps=4, fraction=0.1, **hyper):
+    return RUNNING.replace(epochs=20, hyper={"num_data": None, "num_steps": num_steps, "fraction": fraction, **hyper})
+
+
+@pytest.mark.parametrize("num_data", [1280, 5000, 60_000])
+@pytest.mark.parametrize("fraction", [0.05, 0.1, 1.0])
+def test_running_hyper_steps_read_the_wanted_fraction_of_the_data(num_data, fraction):
+    config = running_config(fraction=fraction, burn_in=2)
+    size = step_size(config, num_data)
+    assert size == 32
+    for epochs in (2.5, 3, 4.25, 20):
+        read = hyper_steps_due(epochs, size, num_data, config) * config.hyper.num_steps * size
+        wanted = max(fraction * num_data, 4 * 32) * (epochs - 2)  # at least one hyper step in each epoch
+        assert wanted <= read + 1e-6
+        assert read - wanted <= 4 * 32 + 1e-6, "no more than the first one beyond it"
+
+
+def test_running_hyper_steps_are_spread_evenly_between_weight_steps():
+    """Of 100 weight steps in an epoch, one in each ten is followed by a hyper step; the burn-in ends with one."""
+    config = running_config(fraction=0.64, burn_in=1)
+    due = [hyper_steps_due(step / 100, 32, 2000, config) for step in range(301)]
+    assert due[:100] == [0] * 100
+    assert due[100] == 1
+    assert [step for step in range(101, 301) if due[step] > due[step - 1]] == list(range(110, 301, 10))
+
+
+def test_due_hyper_steps_are_a_function_of_the_progress_alone():
+    config = running_config(burn_in=3)
+    steps = [number / 7 for number in range(7 * 20)]
+    due = [hyper_steps_due(epochs, 32, 5000, config) for epochs in steps]
+    assert due == [hyper_steps_due(epochs, 32, 5000, config) for epochs in steps]
+    assert due == sorted(due)
+
+
+@pytest.mark.parametrize(
+    ("num_data", "batch_size", "epochs", "expected"),
+    [
+        (5000, 50, 40, 4),  # 400 weight steps
+        (60_000, 50, 40, 1),
+        (1000, 100, 40, 10),  # a quarter of the epochs is less
+        (1000, 100, 2, 1),
+        (990, 100, 400, 40),  # the last batch of an epoch is a step too
+    ],
+)
+def test_an_open_burn_in_is_400_weight_steps_and_at_most_a_quarter(num_data, batch_size, epochs, expected):
+    config = RUNNING.replace(epochs=epochs, weights={"batch_size": batch_size}, hyper={"burn_in": None})
+    assert burn_in_epochs(config, num_data) == expected
+    assert burn_in_epochs(config.replace(hyper={"burn_in": 7}), num_data) == 7
+
+
+def test_a_network_gets_200_weight_steps_and_its_warm_up_before_it_counts_as_dead():
+    config = RUNNING.replace(epochs=100, weights={"batch_size": 50, "warmup_epochs": 3})
+    assert dead_epochs(config, 1000) == 3 + 10
+    assert dead_epochs(config, 50_000) == 3 + 4, "and at least four epochs"
+
+
+def test_running_progress_ends_with_its_share_of_the_epochs():
+    config = running_config(burn_in=10)
+    assert hyper_progress(10, config) == 0.0
+    assert hyper_progress(17, config) == pytest.approx(1.0)
+    assert hyper_progress(15, config, begun=15.0) == 0.0
+    assert hyper_progress(18.5, config, begun=15.0) == pytest.approx(1.0)
 
 
 def test_hyper_progress_ends_at_one_with_the_last_epoch():
@@ -81,15 +151,17 @@ def test_evaluated_epochs_are_evenly_spread(epochs, number):
 def test_the_largest_numbers_take_no_time():
     config = PLAIN.replace(epochs=10**6, hyper={"burn_in": 3, "every": 2}, evaluation={"num_evaluations": 10**6})
     assert all(is_evaluated_epoch(epoch, config) for epoch in range(4, 1000))
-    assert num_hyper_epochs(config) == 499_998
+    assert hyper_steps_due(10**6, 10, 100, config) == 499_998
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 7])
 @pytest.mark.parametrize("burn_in", [0, 3, 12, 20])
 def test_hyper_epochs_are_counted(burn_in, every):
     config = PLAIN.replace(epochs=12, hyper={"burn_in": burn_in, "every": every})
-    assert num_hyper_epochs(config) == sum(is_hyper_epoch(epoch, config) for epoch in range(1, 13))
-    assert num_hyper_epochs(config.replace(hyper={"estimator": "augerino"})) == 0
+    expected = [epoch for epoch in range(burn_in + 1, 13) if (epoch - burn_in) % every == 0]
+    assert hyper_epochs(config) == expected
+    assert hyper_steps_due(12, 10, 100, config) == len(expected)
+    assert hyper_steps_due(12, 10, 100, config.replace(hyper={"estimator": "augerino"})) == 0
 
 
 def test_seeds_differ_by_use_and_number():

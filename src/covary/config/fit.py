@@ -90,8 +90,9 @@ class HyperConfig(Settings):
             The mean over few samples biases the gradient of a width, and matters little to the weights.
         num_sets: The number of independent sets that these samples are drawn in, 1 or 2. With two, Kronecker factors
             are cross products of the sets' means, which removes that bias.
-        num_steps: Steps on augmentation and likelihood per hyper step; at least 2 to learn an augmentation with
-            "running" or "two_pass", which take the scale of its step from the variance between them.
+        num_moves: Natural-gradient steps of the augmentation per hyper step, with "running" and "two_pass".
+        num_steps: Minibatches of each of these, whose variance scales it, at least 2; each is a step on the
+            likelihood. With "kernel" and "stochastic", steps on augmentation and likelihood per hyper step.
         num_prior_steps: Steps on the prior per hyper step.
         max_width_change: The largest change of a width in one hyper step, in its own unit: 1 is a radian, half of the
             image's side, or a factor of e in scale. It is halved when a hyper step lowers the evidence, which is then
@@ -123,11 +124,12 @@ class HyperConfig(Settings):
     num_data: DataCount | None = None
     num_samples: DataCount | None = 16
     num_sets: Annotated[int, between(1, 2)] = 2
+    num_moves: StepCount = 3
     num_steps: StepCount = 4
     num_prior_steps: StepCount = 10
     max_width_change: Annotated[float, POSITIVE] = 0.3
-    width_lr: LearningRate = 4.0
-    width_lr_min: LearningRate = 0.3
+    width_lr: LearningRate = 1.0
+    width_lr_min: LearningRate = 0.1
     lr: LearningRate = 0.1
     lr_min: LearningRate = 0.01
     augment_lr: LearningRate | None = None

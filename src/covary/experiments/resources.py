@@ -27,7 +27,7 @@ from ..networks import Averaged
 from ..networks.images import require_images
 from ..networks.named import outline
 from ..priors import weights_of
-from ..training.hyper import block_size, hyper_step, step_size
+from ..training.hyper import block_size, data_per_step, hyper_step
 from ..training.schedule import filled_in, hyper_steps_due
 from ..training.state import initial_state
 from ..training.steps import evaluate, weight_step
@@ -91,7 +91,7 @@ def estimate_resources(config: ExperimentConfig, task: Task) -> ResourceEstimate
     epoch, hyper, evaluated = _probe(config, task)
     num_data = len(task.dataset.x_train)
     settings = filled_in(config.fit, num_data)
-    num_hyper = hyper_steps_due(settings.epochs, step_size(settings, num_data), num_data, settings)
+    num_hyper = hyper_steps_due(settings.epochs, data_per_step(settings, num_data), num_data, settings)
     # a layer summary of relaxed layers costs as much as a evaluation, a pruning as two
     read_out = 1 if relaxed_layers(model(config, task)) else 0
     num_evaluated = settings.evaluation.num_evaluations + read_out + (0 if config.prune is None else 2)

@@ -26,7 +26,7 @@ from ..evidence import EvidenceTerms
 from ..hypergrad import HyperGradient, RunningStatistics, stochastic
 from ..hypergrad.hyperparameters import model_hyperparameters
 from ..hypergrad.partition import Partition, partition_gradient, partition_pass
-from ..hypergrad.two_pass import Cotangents, curvature_cotangents, model_gradient, prior_gradient
+from ..hypergrad.two_pass import Cotangents, SecondPass, curvature_cotangents, model_gradient, prior_gradient
 from ..models import Model
 from ..noise import Stream, permutation
 from ..records import Evidence
@@ -80,7 +80,7 @@ def _running_steps(state: FitState, optimizer: Optimizer, batches: Batches, conf
     statistics = state.running.scaled(batches.num_data)
     terms, cotangents = _prior_steps(state, optimizer, model, statistics, config)
     if cotangents is None:
-        size, seed = config.hyper.num_steps * step_size(config, batches.num_data), seed_for(seed, 0)
+        size, seed = data_per_step(config, batches.num_data), seed_for(seed, 0)
         parts = [_factor_pass(model, _chosen(batches, size, seed), curvature, seed)]
     else:
         parts = _model_steps(state, optimizer, batches, config, model, cotangents)
@@ -114,28 +114,36 @@ def _prior_steps(
 def _model_steps(
     state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig, model: Model, cotangents: Cotangents
 ) -> list[CurvatureStatistics]:
-    """Steps on augmentation and likelihood: the statistics of the data that each has read, disjoint sets of M."""
-    seed, num_data = _hyper_seed(state, config), cotangents.num_data
-    data = disjoint_sets(batches, config, num_data, seed_for(seed, 0))
-    move, parts, found_gradients = Move(state.network, state.learning.max_change), [], []
-    for number in range(config.hyper.num_steps):
-        step_seed, parameters = seed_for(seed, number), model_hyperparameters(model)
-        found = model_gradient(model, data[number], cotangents, seed=step_seed)
-        _check_finite(found.gradients)
-        widths = [name for name, parameter in parameters.items() if move.moves(parameter)]
-        climb(parameters, optimizer, {name: g for name, g in found.gradients.items() if name not in widths})
-        found_gradients.append([found.gradients[name] for name in widths])
-        parts.append(found.statistics)
+    """Steps on augmentation and likelihood: the statistics of the data that each has read."""
+    move, parts = Move(state.network, state.learning.max_change), []
+    for number in range(config.hyper.num_moves):
+        seed = seed_for(_hyper_seed(state, config), number)
+        data = disjoint_sets(batches, config, cotangents.num_data, seed)
+        found = [_minibatch_step(optimizer, model, part, cotangents, move, seed) for part in data[:-1]]
+        parts += [minibatch.statistics for minibatch in found]
+        if move.parameters:
+            rate = cosine(*config.hyper.width_lr_range, hyper_progress(state.progress, config, state.learning.begun))
+            gradients = [move.own(model_hyperparameters(model), minibatch.gradients) for minibatch in found]
+            sizes = step_size(config, cotangents.num_data), cotangents.num_data
+            state.learning.climb(move, gradients, sizes, rate)
     if move.parameters:
-        progress = hyper_progress(state.progress, config, state.learning.begun)
-        rate = cosine(*config.hyper.width_lr_range, progress)
-        state.learning.climb(move, found_gradients, (step_size(config, num_data), num_data), rate)
-        change = evidence_change(model, data[-1], cotangents, move, seed_for(seed, config.hyper.num_steps))
+        change = evidence_change(model, data[-1], cotangents, move, seed)
         kept = change.value >= -2 * change.error
         if not kept:
             move.undo(optimizer)
         state.learning.accept(kept, config.hyper.max_width_change)
     return parts
+
+
+def _minibatch_step(
+    optimizer: Optimizer, model: Model, data: Batches, cotangents: Cotangents, move: Move, seed: int
+) -> SecondPass:
+    """The gradient of M data, along which all but the augmentation has taken a step."""
+    found, parameters = model_gradient(model, data, cotangents, seed=seed), model_hyperparameters(model)
+    check_finite(found.gradients)
+    others = {name: entry for name, entry in found.gradients.items() if not move.moves(parameters[name])}
+    climb(parameters, optimizer, others)
+    return found
 
 
 def _kernel_steps(state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
@@ -173,14 +181,15 @@ _STEPS: dict[str, Callable[[FitState, Optimizer, Batches, FitConfig], Evidence]]
 def climb(parameters: Mapping[str, nn.Parameter], optimizer: Optimizer, gradient: Mapping[str, Tensor]) -> None:
     """One step upwards along the gradients that are given; the other parameters stay."""
     optimizer.zero_grad()
-    _check_finite(gradient)
+    check_finite(gradient)
     for name, entry in gradient.items():
         parameters[name].grad = -entry
     optimizer.step()
     optimizer.zero_grad()
 
 
-def _check_finite(gradient: Mapping[str, Tensor]) -> None:
+def check_finite(gradient: Mapping[str, Tensor]) -> None:
+    """Raise `NumericalError` for a gradient that is not finite."""
     for name, entry in gradient.items():
         if not bool(entry.isfinite().all()):
             raise NumericalError(
@@ -252,6 +261,11 @@ def step_size(config: FitConfig, num_data: int) -> int:
     """
     most = STEP_DATA if config.hyper.estimator == "running" else num_data
     return max(min(config.hyper.num_data or most, num_data // config.hyper.num_steps), 1)
+
+
+def data_per_step(config: FitConfig, num_data: int) -> int:
+    """The data that one hyper step reads with "running"."""
+    return config.hyper.num_moves * config.hyper.num_steps * step_size(config, num_data)
 
 
 def partition_of(state: FitState, batches: Batches, config: FitConfig, seed: int) -> tuple[Model, Partition]:

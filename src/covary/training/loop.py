@@ -32,7 +32,7 @@ from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkp
 from .constant import beats_constant, constant_log_likelihood, has_collapsed, is_constant
 from .devices import move_model, resolved_device
 from .held_out import check_test
-from .hyper import check_steps, evaluated_curvature, hyper_step, step_size
+from .hyper import check_steps, data_per_step, evaluated_curvature, hyper_step
 from .learning_rates import follow, set_rates, start_within
 from .modes import evaluation, set_training, warn_of_modes
 from .record import described, epoch_record
@@ -50,7 +50,7 @@ from .schedule import (
 from .state import Best, FitState, initial_state, restore, snapshot
 from .steps import evaluate, weight_step
 
-RARELY = 4  # hyper steps that are due for each one on the prior, once the widths are held
+RARELY = 3  # hyper steps that are due for each one on the prior alone
 
 
 @dataclass(frozen=True)
@@ -150,15 +150,16 @@ def _hyper_steps(state: FitState, job: Job) -> None:
     if state.hyper_optimizer is None:
         return
     learning, config = state.learning, job.config
-    due = hyper_steps_due(state.progress, step_size(config, job.num_data), job.num_data, config)
+    due = hyper_steps_due(state.progress, data_per_step(config, job.num_data), job.num_data, config)
+    rarely = config.hyper.estimator == "running"
     while learning.num_steps < due:
         last = state.history[-1].log_likelihood if state.history else -math.inf
         if learning.begun is None and beats_constant(last, state.constant):
             learning.begin(state.network, state.progress)
         if learning.active and hyper_progress(state.progress, config, learning.begun) > 1:
             learning.ended = state.progress  # the rest of the epochs is for the weights
-        if learning.ended is not None and learning.num_steps % RARELY:
-            learning.num_steps += 1  # the prior needs fewer steps than the widths did
+        if not learning.active and rarely and learning.num_steps % RARELY:
+            learning.num_steps += 1  # the prior alone needs fewer steps than widths do
             continue
         with evaluation(state.network):
             state.evidence = hyper_step(state, job.batches, config)

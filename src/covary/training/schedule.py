@@ -10,7 +10,7 @@ from ..noise import fold
 # Uses of a run's seed, kept apart.
 WEIGHTS, HYPER, EVALUATE, SAMPLES, TEST = range(5)
 BURN_IN_STEPS = 400
-MIN_HYPER_STEPS = 2.0  # per epoch, however few the data
+MIN_HYPER_STEPS = 1.0  # per epoch, however few the data
 DEAD_STEPS = 200  # weight steps without any gain over a constant
 HYPER_SHARE = 0.8  # of the epochs after the burn-in, over which learning rates of hyperparameters fall
 
@@ -48,7 +48,7 @@ def dead_epochs(config: FitConfig, num_data: int) -> int:
     return config.weights.warmup_epochs + max(math.ceil(DEAD_STEPS / steps_per_epoch), 4)
 
 
-def hyper_steps_due(epochs: float | int, step_size: int, num_data: int, config: FitConfig) -> int:
+def hyper_steps_due(epochs: float | int, data_per_step: int, num_data: int, config: FitConfig) -> int:
     """The hyper steps that are due after this (fractional) number of epochs.
 
     With "running" they are spread evenly over the weight steps, so that they read the wanted fraction of the data, and
@@ -56,7 +56,7 @@ def hyper_steps_due(epochs: float | int, step_size: int, num_data: int, config: 
 
     Arguments:
         epochs: The epochs done.
-        step_size: M, the data that a step on the augmentation reads.
+        data_per_step: The data that a hyper step reads.
         num_data: N, the number of training data.
         config: The settings, with the burn-in filled in.
     """
@@ -66,7 +66,7 @@ def hyper_steps_due(epochs: float | int, step_size: int, num_data: int, config: 
         return 0
     if config.hyper.estimator != "running":
         return int(since) // config.hyper.every
-    rate = max(config.hyper.fraction * num_data / (config.hyper.num_steps * step_size), MIN_HYPER_STEPS)
+    rate = max(config.hyper.fraction * num_data / data_per_step, MIN_HYPER_STEPS)
     return math.floor(since * rate + 1e-9) + 1
 
 

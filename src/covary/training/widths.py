@@ -17,7 +17,7 @@ standard error, the widths are set back and Δ is halved; else Δ grows, up to i
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -34,6 +34,7 @@ from ..hypergrad.two_pass import Cotangents, inner_product
 from ..models import Model
 from ..noise import Stream
 
+MOMENTUM = 0.8  # of the steps: weights follow the widths, and move their optimum further along
 MEMORY = 0.8  # of the Fisher information, from one hyper step to the next
 LEAST_FISHER = 0.1  # per datum, of a width in its unit: with less, a width has hardly any effect
 WIDE = 0.3  # from this width on
@@ -57,6 +58,8 @@ class WidthLearning:
         ended: The epochs after which that ended; None before.
         num_undone: Hyper steps that were undone because the evidence fell.
         widths: The widths before the first and after each hyper step that learned them.
+        fisher: The Fisher information in each parameter, from the variance between minibatches.
+        velocity: The last step of each parameter; empty after one that was undone.
     """
 
     max_change: float
@@ -66,6 +69,7 @@ class WidthLearning:
     num_undone: int = 0
     widths: list[list[float]] = field(default_factory=list)
     fisher: list[list[float]] = field(default_factory=list)
+    velocity: list[list[float]] = field(default_factory=list)
 
     @property
     def active(self) -> bool:
@@ -102,6 +106,9 @@ class WidthLearning:
         fishers = [MEMORY * b.to(n) + (1 - MEMORY) * n for b, n in zip(before, now, strict=True)]
         self.fisher = [entry.tolist() for entry in fishers]
         num_read = fraction * len(gradients)  # of all data
+        zeros = [torch.zeros_like(entry) for entry in now]
+        velocities = iter([torch.tensor(entry, dtype=torch.float64) for entry in self.velocity] or zeros)
+        self.velocity = []
         for parameter, part, fisher in zip(move.parameters, stacked, fishers, strict=True):
             mean = part.mean(0).flatten()
             signal = mean.square() * num_read  # over the variance of the mean, which is fisher / num_read
@@ -109,13 +116,16 @@ class WidthLearning:
             # log Z is even in a width, so gradient and information vanish with it: so does the damping
             least = LEAST_FISHER * num_data * (parameter.detach().double().flatten() / WIDE).square().clamp_max(1.0)
             step = torch.where(signal > 0, shrunk / (fisher + least), 0.0)
-            parameter.add_(rate * step.view_as(parameter).to(parameter))
+            velocity = MOMENTUM * next(velocities).to(step) + rate * step
+            self.velocity.append(velocity.tolist())
+            parameter.add_(velocity.view_as(parameter).to(parameter))
         move.bound()
 
     def accept(self, kept: bool, first: float) -> None:
         """Adapt the bound to a hyper step that was kept, or undone; `first` is its largest value."""
         self.max_change = min(GROWTH * self.max_change, first) if kept else self.max_change / 2
         self.num_undone += not kept
+        self.velocity = self.velocity if kept else []
 
 
 @contextmanager
@@ -149,6 +159,11 @@ class Move:
     def moves(self, parameter: nn.Parameter) -> bool:
         """Whether a parameter is one of those that move."""
         return any(parameter is own for own in self.parameters)
+
+    def own(self, parameters: Mapping[str, nn.Parameter], values: Mapping[str, Tensor]) -> list[Tensor]:
+        """The values by name of those parameters that move, in their order."""
+        names = {id(parameter): name for name, parameter in parameters.items()}
+        return [values[names[id(parameter)]] for parameter in self.parameters]
 
     @torch.no_grad()
     def bound(self) -> None:

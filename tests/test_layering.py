@@ -83,6 +83,7 @@ TESTED_BY = {
     "_types.py": "networks/test_averaged.py",
     "benchmarks/curvature.py": "benchmarks/test_rows.py",
     "benchmarks/evidence.py": "benchmarks/test_rows.py",
+    "benchmarks/fit_figure.py": "benchmarks/test_fit.py",
     "benchmarks/peers.py": "benchmarks/test_rows.py",
     "benchmarks/scaling.py": "benchmarks/test_rows.py",
     "benchmarks/scaling_figure.py": "benchmarks/test_rows.py",

@@ -11,6 +11,7 @@ from covary.benchmarks import scaling as scaling_file
 from covary.benchmarks.measure import Memory
 from covary.benchmarks.scaling_figure import scaling_figure
 from covary.benchmarks.workloads import mlp_workload
+from covary.errors import DataError
 
 KEYS = {"workload", "probes", "seconds", "ratio", "peak_mb"}
 
@@ -25,6 +26,7 @@ def _small_workloads(monkeypatch):
         monkeypatch.setattr(module, "peak_memory", lambda build, name: Memory(1.0, 1.0))
     monkeypatch.setattr(curvature_file, "build_workload", small)
     monkeypatch.setattr(evidence_file, "build_workload", small)
+    monkeypatch.setattr(evidence_file, "_has_photographs", lambda: True)
     monkeypatch.setattr(evidence_file, "_matmul_peak", partial(evidence_file._matmul_peak, 100))
     monkeypatch.setattr(scaling_file, "CENTER", {"N": 6, "S": 2, "C": 10, "hidden": 3})
     monkeypatch.setattr(scaling_file, "AXES", {"N": (4, 6), "C": (2, 12)})
@@ -50,9 +52,19 @@ def test_curvature_rows_and_progress_from_0_to_1():
 
 def test_evidence_rows_have_the_bias_of_one_probe():
     rows = evidence_file.measure_evidence(1, lambda message, done: None)
-    assert {row["workload"] for row in rows} == {"W1", "W2", "W2'"}
+    assert {row["workload"] for row in rows} == {"W1", "W2", "W2'", "W4"}
     assert all(row.keys() >= KEYS | {"peak_share"} for row in rows)
     assert all(("logdet_bias" in row) == (row["probes"] == 1) for row in rows)
+
+
+def test_without_photographs_a_workload_is_left_out_and_said(monkeypatch):
+    def absent(name):
+        raise DataError(f"Data set '{name}' was not found.")
+
+    monkeypatch.undo()
+    monkeypatch.setattr(evidence_file.data, "load", absent)
+    with pytest.warns(UserWarning, match="W4 is left out. Data set 'cifar-10' was not found."):
+        assert not evidence_file._has_photographs()
 
 
 def test_scaling_rows_cover_every_size_and_can_be_drawn(tmp_path):

@@ -1,20 +1,24 @@
 """A hyper step against a training pass: log Z and its gradient in six affine widths and all prior precisions.
 
 All N data in both passes. W1: MLP 784-1000-10 tanh, 1,000 MNIST images, S = 31. W2: CNN 16-32-64, 500 images, S = 11.
-W2': LeNet, the same. Rows with one probe have the bias of its log-determinant and of its gradient; `peak_share` is the
-fraction of the machine's matrix-multiply peak, measured in the same run, that a pass reaches.
+W2': LeNet, the same. W4: Fixup ResNet 8-8, the same with images of CIFAR-10, where they are found. Rows with one probe
+have the bias of its log-determinant and of its gradient; `peak_share` is the fraction of the machine's matrix-multiply
+peak, measured in the same run, that a pass reaches.
 """
 
 import math
 import time
+import warnings
 from functools import partial
 from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from .. import data
 from .._types import Probes, Progress
 from ..curvature import Curvature
+from ..errors import DataError
 from ..hypergrad import HyperGradient, two_pass
 from .measure import Pass, alternate, bench_row, peak_memory, portion
 from .workloads import Workload, build_workload, training_pass
@@ -27,8 +31,9 @@ def measure_evidence(repeats: int, progress: Progress) -> list[dict[str, Any]]:
     """Rows of the training pass and of the hyper step with one probe and with exact ones, for each workload."""
     rows = []
     peak = _matmul_peak()
-    for number, workload_name in enumerate(NAMES):
-        here = portion(progress, number, len(NAMES))
+    names = (*NAMES, "W4") if _has_photographs() else NAMES
+    for number, workload_name in enumerate(names):
+        here = portion(progress, number, len(names))
         build = partial(build_passes, workload_name)
         seconds = alternate(build(), repeats, here)
         workload = build_workload(workload_name)
@@ -38,6 +43,16 @@ def measure_evidence(repeats: int, progress: Progress) -> list[dict[str, Any]]:
             row["peak_share"] = _flops(build()[name]) / seconds[name] / peak
             rows.append(row | (probe_bias(workload) if probes == 1 else {}))
     return rows
+
+
+def _has_photographs() -> bool:
+    """Whether CIFAR-10 is found; a warning says that W4 is left out where it is not."""
+    try:
+        data.load("cifar-10")
+    except DataError as error:
+        warnings.warn(f"W4 is left out. {error}", stacklevel=2)
+        return False
+    return True
 
 
 def build_passes(name: str) -> dict[str, Pass]:

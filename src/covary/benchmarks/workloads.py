@@ -9,7 +9,7 @@ from .. import data
 from ..augment import Affine2d
 from ..batches import Batches, as_batches
 from ..models import Model
-from ..networks import Averaged, cnn, lenet, mlp
+from ..networks import Averaged, cnn, fixup_resnet, lenet, mlp
 
 
 class Workload(NamedTuple):
@@ -27,12 +27,26 @@ class Workload(NamedTuple):
 
 
 def build_workload(name: str) -> Workload:
-    """W1: the MLP of paper 1, 1,000 images, S = 31. W2, W2': its CNN and LeNet, 500 images, S = 11."""
+    """W1: the MLP of paper 1, 1,000 images, S = 31. W2, W2': its CNN and LeNet, W4: its ResNet 8-8, 500 images, S = 11.
+
+    W4 has images of CIFAR-10, the others digits.
+    """
     generator = torch.Generator().manual_seed(0)
+    if name == "W4":
+        return _resnet(generator)
     if name == "W1":
         return _averaged(mlp(784, 1000, 10, generator=generator), 1000, 31, 10)
     inner = cnn(generator=generator) if name == "W2" else lenet(generator=generator)
     return _averaged(inner, 500, 11, 10)
+
+
+def _resnet(generator: torch.Generator) -> Workload:
+    inner = fixup_resnet(8, 8, generator=generator)
+    for weight in inner.parameters():  # those that start at zero would hide most of the work
+        if not bool(weight.any()):
+            nn.init.normal_(weight, std=0.05, generator=generator)
+    images = data.load("cifar-10")
+    return _averaged(inner, 500, 11, 10, images)
 
 
 def mlp_workload(num_data: int, num_samples: int, num_outputs: int, num_hidden: int) -> Workload:
@@ -60,8 +74,10 @@ def _outputs(network: nn.Module, x: Tensor, index: Tensor) -> Tensor:
     return network.network(samples.flatten(0, 1)).unflatten(0, (-1, network.num_samples)).mean(1)
 
 
-def _averaged(inner: nn.Module, num_data: int, num_samples: int, num_outputs: int) -> Workload:
-    images = data.load("mnist-mini")
+def _averaged(
+    inner: nn.Module, num_data: int, num_samples: int, num_outputs: int, images: data.Dataset | None = None
+) -> Workload:
+    images = data.load("mnist-mini") if images is None else images
     x, y = images.x_train[:num_data], images.y_train[:num_data]
     if num_outputs != 10:
         y = torch.arange(num_data) % num_outputs

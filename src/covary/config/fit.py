@@ -38,6 +38,8 @@ class WeightConfig(Settings):
         prior_scaled_lr: Whether the prior bounds that size: weights start within the standard deviation δ^-½ of their
             prior, scaled down if they are outside it, and learning rates and gradient norms are in units of
             min(s, δ^-½), which follows δ as it is learned. Requires `relative_lr`.
+        precision: "full" computes weight steps in the type of the weights; "bf16" their matrix products in bfloat16
+            (`torch.autocast`), with weights, log-likelihood, hyper steps and evaluations as before.
 
     Example:
         >>> WeightConfig(lr=0.01, batch_size=100).optimizer
@@ -54,6 +56,7 @@ class WeightConfig(Settings):
     max_grad_norm: Annotated[float, POSITIVE] | None = None
     relative_lr: Annotated[float, POSITIVE] | None = None
     prior_scaled_lr: bool = False
+    precision: Literal["full", "bf16"] = "full"
 
     def __post_init__(self) -> None:
         """Raise `StructureError` for an impossible value, or a prior-scaled learning rate that is not relative."""

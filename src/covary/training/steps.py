@@ -43,7 +43,8 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
     model, seed = state.model, seed_for(config.seed, WEIGHTS, state.epoch)
     weights = model.trained_weights
     joint = augerino_parameters(state.network) if config.hyper.estimator == "augerino" else {}
-    with _own_noise(fold(fold(seed, state.step), place()[0]), batch.x.device):
+    reduced = torch.autocast(batch.x.device.type, torch.bfloat16, enabled=config.weights.precision == "bf16")
+    with _own_noise(fold(fold(seed, state.step), place()[0]), batch.x.device), reduced:
         log_likelihood, gradients_of = _likelihood_gradients(model, batch, {**weights, **joint}, seed)
     means = {name: all_sum(entry) / batch_size for name, entry in gradients_of.items()}
     shifts = state.prior.trained_shifts()
@@ -88,6 +89,7 @@ def _likelihood_gradients(
         zeros = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
         return torch.zeros((), dtype=torch.float64, device=batch.x.device), zeros
     outputs = outputs_of(model.network, batch, seed)
+    outputs = outputs.to(batch.x.dtype) if outputs.dtype == torch.bfloat16 else outputs  # of autocast
     model.likelihood.check(outputs, batch.y)
     log_likelihood = model.likelihood.log_prob(outputs, batch.y)
     return log_likelihood.detach().double(), gradients(log_likelihood, parameters)

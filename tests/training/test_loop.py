@@ -404,7 +404,7 @@ def groups(tmp_path_factory) -> list[dict[str, dict[str, torch.Tensor]]]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_one_and_two_processes_take_the_same_first_steps(groups, case):
-    """Nine steps of weights and three or more of everything else, unequal shards, M of N data in the second pass or a block.
+    """Nine steps of weights, three or more of all else, unequal shards, M of N data in the second pass or a block.
 
     With blocks of 40 there is one, and the second process has none.
     """

@@ -100,8 +100,9 @@ class HyperConfig(Settings):
         max_width_change: The largest change of a width in one hyper step, in its own unit: 1 is a radian, half of the
             image's side, or a factor of e in scale. It is halved when a hyper step lowers the evidence, which is then
             undone, and grows back.
-        width_lr: The part of a natural-gradient step that the augmentation takes in a hyper step with "running" and
-            "two_pass".
+        width_optimizer: Of the augmentation, with "running" and "two_pass": "natural" for natural-gradient steps that
+            are undone where the evidence falls, or "adam", as in paper 1, for a step per minibatch at `augment_lr`.
+        width_lr: The part of a natural-gradient step that the augmentation takes.
         width_lr_min: That part at the end.
         lr: Adam's learning rate of all other hyperparameters.
         lr_min: The learning rate at the end.
@@ -131,6 +132,7 @@ class HyperConfig(Settings):
     num_steps: StepCount = 4
     num_prior_steps: StepCount = 10
     max_width_change: Annotated[float, POSITIVE] = 0.3
+    width_optimizer: Literal["natural", "adam"] = "natural"
     width_lr: LearningRate = 1.0
     width_lr_min: LearningRate = 0.1
     lr: LearningRate = 0.1

@@ -59,7 +59,8 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
 
 def check_steps(batches: Batches, network: nn.Module, config: FitConfig) -> None:
     """Raise an error if steps on the augmentation are too few for a variance, or have too few data for a share each."""
-    if config.hyper.num_steps < 2 and Move(network, config.hyper.max_width_change).parameters:
+    natural = config.hyper.width_optimizer == "natural"
+    if natural and config.hyper.num_steps < 2 and Move(network, config.hyper.max_width_change).parameters:
         raise StructureError(
             "Expected 'hyper.num_steps' to be at least 2, got 1: the variance between the steps scales that of the "
             "augmentation. Raise it, or freeze the augmentation."
@@ -116,17 +117,20 @@ def _model_steps(
 ) -> list[CurvatureStatistics]:
     """Steps on augmentation and likelihood: the statistics of the data that each has read."""
     move, parts = Move(state.network, state.learning.max_change), []
+    natural = config.hyper.width_optimizer == "natural"
     for number in range(config.hyper.num_moves):
         seed = seed_for(_hyper_seed(state, config), number)
         data = disjoint_sets(batches, config, cotangents.num_data, seed)
-        found = [_minibatch_step(optimizer, model, part, cotangents, move, seed) for part in data[:-1]]
+        held = move if natural else None
+        found = [_minibatch_step(optimizer, model, part, cotangents, held, seed) for part in data[:-1]]
+        move.bound()
         parts += [minibatch.statistics for minibatch in found]
-        if move.parameters:
+        if move.parameters and natural:
             rate = cosine(*config.hyper.width_lr_range, hyper_progress(state.progress, config, state.learning.begun))
             gradients = [move.own(model_hyperparameters(model), minibatch.gradients) for minibatch in found]
             sizes = step_size(config, cotangents.num_data), cotangents.num_data
             state.learning.climb(move, gradients, sizes, rate)
-    if move.parameters:
+    if move.parameters and natural:
         change = evidence_change(model, data[-1], cotangents, move, seed)
         kept = change.value >= -2 * change.error
         if not kept:
@@ -136,12 +140,14 @@ def _model_steps(
 
 
 def _minibatch_step(
-    optimizer: Optimizer, model: Model, data: Batches, cotangents: Cotangents, move: Move, seed: int
+    optimizer: Optimizer, model: Model, data: Batches, cotangents: Cotangents, held: Move | None, seed: int
 ) -> SecondPass:
-    """The gradient of M data, along which all but the augmentation has taken a step."""
+    """The gradient of M data, along which Adam has taken a step; without those parameters whose move is held."""
     found, parameters = model_gradient(model, data, cotangents, seed=seed), model_hyperparameters(model)
     check_finite(found.gradients)
-    others = {name: entry for name, entry in found.gradients.items() if not move.moves(parameters[name])}
+    others = {
+        name: entry for name, entry in found.gradients.items() if held is None or not held.moves(parameters[name])
+    }
     climb(parameters, optimizer, others)
     return found
 

@@ -52,6 +52,10 @@ _FIT = FitConfig(
     epochs=10,
     weights=WeightConfig(lr=5e-3, batch_size=250),
     hyper=HyperConfig(
+        estimator="two_pass",
+        width_optimizer="adam",
+        num_moves=1,
+        max_width_change=100.0,
         burn_in=2,
         every=1,
         num_data=None,

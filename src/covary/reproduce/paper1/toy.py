@@ -65,6 +65,10 @@ _CPU = FitConfig(
     epochs=300,
     weights=WeightConfig(lr=0.05, lr_min=1e-3),
     hyper=HyperConfig(
+        estimator="two_pass",
+        width_optimizer="adam",
+        num_moves=1,
+        max_width_change=100.0,
         burn_in=60,
         probes="exact",
         num_data=None,
@@ -75,7 +79,7 @@ _CPU = FitConfig(
         augment_lr_min=0.002,
         prior_lr=0.1,
     ),
-    evaluation=EvalConfig(num_evaluations=0),
+    evaluation=EvalConfig(num_evaluations=0, probes="exact"),
 )
 _PAPER = _CPU.replace(
     epochs=500,

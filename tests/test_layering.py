@@ -75,6 +75,8 @@ MAX_PARAMETERS = 6
 
 # Modules without a test file of their own name -> the test files that test them.
 TESTED_BY = {
+    "training/ascent.py": "training/test_hyper.py training/test_steps.py",
+    "training/bounds.py": "training/test_hyper.py training/test_steps.py",
     "training/metrics.py": "likelihoods/test_tasks.py",
     "training/record.py": "training/test_loop.py",
     "training/storage.py": "training/test_run.py",

@@ -18,7 +18,7 @@ from covary.likelihoods import Categorical
 from covary.priors import Prior, weights_of
 from covary.records import RunRecord, read_run
 from covary.training import loop, measure
-from covary.training.steps import hyper_step
+from covary.training.hyper import hyper_step
 
 SHORT = (
     "--epochs",

@@ -11,7 +11,8 @@ from covary.batches import as_batches
 from covary.errors import NumericalError, StructureError
 from covary.hypergrad.partition import partition_pass
 from covary.training import hyper
-from covary.training.hyper import climb, disjoint_sets, hyper_step, step_size
+from covary.training.ascent import climb
+from covary.training.hyper import disjoint_sets, hyper_step, step_size
 from covary.training.schedule import EVALUATE, HYPER, seed_for
 from covary.training.state import initial_state
 from covary.training.steps import evaluate

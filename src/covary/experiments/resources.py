@@ -27,7 +27,8 @@ from ..networks import Averaged
 from ..networks.images import require_images
 from ..networks.named import outline
 from ..priors import weights_of
-from ..training.hyper import block_size, data_per_step, hyper_step
+from ..training.bounds import block_size
+from ..training.hyper import data_per_step, hyper_step
 from ..training.schedule import filled_in, hyper_steps_due
 from ..training.state import initial_state
 from ..training.steps import evaluate, weight_step

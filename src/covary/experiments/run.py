@@ -16,7 +16,7 @@ from ..models import Model
 from ..priors import mean_precisions
 from ..records import Pictures, Pruning, RunRecord
 from ..training import Callback, Run, is_first, measure
-from ..training.hyper import evaluated_curvature, evaluated_network, evidence_record
+from ..training.ascent import evaluated_curvature, evaluated_network, evidence_record
 from ..training.schedule import EVALUATE, filled_in, seed_for
 from .begun import (
     CHECKPOINTS,

@@ -6,36 +6,34 @@ augmentation and likelihood, from M data each. With the estimator "running" thes
 widths move at once is bounded (`training.widths`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
-from .._types import Resampling
 from ..batches import Batches, IndexedBatch
 from ..config import FitConfig
 from ..curvature.passes import CurvatureStatistics, curvature_pass
-from ..curvature.registry import KRON, Curvature, CurvatureName, joined_shifts
+from ..curvature.registry import Curvature, CurvatureName, joined_shifts
 from ..distributed import own, own_part, place
-from ..errors import NumericalError, StructureError
+from ..errors import StructureError
 from ..evidence import EvidenceTerms
-from ..hypergrad import HyperGradient, RunningStatistics, stochastic
+from ..hypergrad import RunningStatistics
 from ..hypergrad.hyperparameters import model_hyperparameters
-from ..hypergrad.partition import Partition, partition_gradient, partition_pass
 from ..hypergrad.two_pass import Cotangents, SecondPass, curvature_cotangents, model_gradient, prior_gradient
 from ..models import Model
 from ..noise import Stream, permutation
 from ..records import Evidence
+from .ascent import check_finite, climb, climb_prior, evidence_record, hyper_model, hyper_seed
+from .bounds import kernel_steps, stochastic_steps
 from .learning_rates import set_rates
-from .schedule import HYPER, cosine, hyper_progress, seed_for
+from .schedule import cosine, hyper_progress, seed_for
 from .state import FitState
 from .widths import Move, evidence_change, held_fixed
 
-BLOCK_DATA = 100  # M of the bounds, where none is given
 STEP_DATA = 32  # M of a step on the augmentation with running statistics
 FIRST_DATA = 1000  # data of the first running statistics
 
@@ -75,7 +73,7 @@ def check_steps(batches: Batches, network: nn.Module, config: FitConfig) -> None
 
 def _running_steps(state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
     """Steps along the estimate of the running statistics, which the data of the steps update."""
-    seed, model, curvature = _hyper_seed(state, config), hyper_model(state, config), _curvature(config)
+    seed, model, curvature = hyper_seed(state, config), hyper_model(state, config), _curvature(config)
     if state.running is None:
         state.running = RunningStatistics.of(_factor_pass(model, _chosen(batches, FIRST_DATA, seed), curvature, seed))
     statistics = state.running.scaled(batches.num_data)
@@ -94,7 +92,7 @@ def _running_steps(state: FitState, optimizer: Optimizer, batches: Batches, conf
 def _two_pass_steps(state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
     """Steps along the gradient of all data, whose statistics a pass over them computes."""
     model = hyper_model(state, config)
-    statistics = _factor_pass(model, own_part(batches), _curvature(config), _hyper_seed(state, config))
+    statistics = _factor_pass(model, own_part(batches), _curvature(config), hyper_seed(state, config))
     terms, cotangents = _prior_steps(state, optimizer, model, statistics, config)
     if cotangents is not None:
         _model_steps(state, optimizer, batches, config, model, cotangents)
@@ -108,7 +106,7 @@ def _prior_steps(
     learned = model_hyperparameters(model)
     if learned:  # cotangents will need the eigenvectors, which steps on the prior do without
         statistics.curvature.decompose(joined_shifts(statistics.curvature, model))
-    terms = _climb_prior(state, optimizer, partial(prior_gradient, model, statistics), config)
+    terms = climb_prior(state, optimizer, partial(prior_gradient, model, statistics), config)
     return terms, curvature_cotangents(model, statistics, _curvature(config)) if learned else None
 
 
@@ -119,7 +117,7 @@ def _model_steps(
     move, parts = Move(state.network, state.learning.max_change), []
     natural = config.hyper.width_optimizer == "natural"
     for number in range(config.hyper.num_moves):
-        seed = seed_for(_hyper_seed(state, config), number)
+        seed = seed_for(hyper_seed(state, config), number)
         data = disjoint_sets(batches, config, cotangents.num_data, seed)
         held = move if natural else None
         found = [_minibatch_step(optimizer, model, part, cotangents, held, seed) for part in data[:-1]]
@@ -152,111 +150,12 @@ def _minibatch_step(
     return found
 
 
-def _kernel_steps(state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
-    """Steps of the prior along the bound of a partition of all data, and of all else along that of a minibatch each."""
-    seed = _hyper_seed(state, config)
-    model, partition = partition_of(state, batches, config, seed)
-    terms = _climb_prior(state, optimizer, partial(partition_gradient, model, partition), config)
-    learned, move = model_hyperparameters(model), Move(state.network, state.learning.max_change)
-    for number in range(config.hyper.num_steps if learned else 0):
-        gradient = _minibatch_gradient(state, batches, config, seed_for(seed, number))
-        climb(learned, optimizer, {name: gradient[name] for name in learned})
-        move.bound()
-    return bound_record(terms, config)
-
-
-def _stochastic_steps(state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
-    """Steps along the bound of one minibatch each; every one moves the prior too."""
-    records, move = [], Move(state.network, state.learning.max_change)
-    for number in range(config.hyper.num_steps):
-        gradient = _minibatch_gradient(state, batches, config, seed_for(_hyper_seed(state, config), number))
-        records.append(bound_record(gradient.terms, config))
-        climb(state.hyperparameters(), optimizer, gradient)
-        move.bound()
-    return records[0]
-
-
 _STEPS: dict[str, Callable[[FitState, Optimizer, Batches, FitConfig], Evidence]] = {
     "running": _running_steps,
     "two_pass": _two_pass_steps,
-    "kernel": _kernel_steps,
-    "stochastic": _stochastic_steps,
+    "kernel": kernel_steps,
+    "stochastic": stochastic_steps,
 }
-
-
-def climb(parameters: Mapping[str, nn.Parameter], optimizer: Optimizer, gradient: Mapping[str, Tensor]) -> None:
-    """One step upwards along the gradients that are given; the other parameters stay."""
-    optimizer.zero_grad()
-    check_finite(gradient)
-    for name, entry in gradient.items():
-        parameters[name].grad = -entry
-    optimizer.step()
-    optimizer.zero_grad()
-
-
-def check_finite(gradient: Mapping[str, Tensor]) -> None:
-    """Raise `NumericalError` for a gradient that is not finite."""
-    for name, entry in gradient.items():
-        if not bool(entry.isfinite().all()):
-            raise NumericalError(
-                f"The gradient of '{name}' is not finite. Lower its learning rate or that of the weights, or use "
-                "float64."
-            )
-
-
-def hyper_model(state: FitState, config: FitConfig) -> Model:
-    """The model with the network of hyper steps."""
-    return replace(state.model, network=hyper_network(state.network, config))
-
-
-def hyper_network(network: nn.Module, config: FitConfig) -> nn.Module:
-    """The network with the number of samples that hyper steps take; it shares all its parameters."""
-    return _resampled(network, config.hyper.num_samples, config)
-
-
-def evaluated_network(network: nn.Module, config: FitConfig) -> nn.Module:
-    """The network with the number of samples that evaluations take; it shares all its parameters."""
-    return _resampled(network, config.evaluation.num_samples, config)
-
-
-def evaluated_curvature(config: FitConfig) -> Curvature:
-    """The choice of curvature of evaluations; the settings have checked the names, and are filled in."""
-    assert config.evaluation.probes != "auto", "settings are filled in when a fit starts"
-    return Curvature(cast(CurvatureName, config.curvature), config.evaluation.probes)
-
-
-def _resampled(network: nn.Module, num_samples: int | None, config: FitConfig) -> nn.Module:
-    """The network with another number of samples, in sets as hyper steps have them where that divides it."""
-    if not isinstance(network, Resampling):
-        return network
-    number = num_samples or cast(int, getattr(network, "num_samples", 1))
-    # independent sets are used for Kronecker factors alone
-    num_sets = config.hyper.num_sets if config.curvature in KRON else 1
-    return network.with_samples(number, num_sets if number % num_sets == 0 else 1)
-
-
-def evidence_record(terms: EvidenceTerms, curvature: str, probes: int | str) -> Evidence:
-    """The terms as numbers."""
-    return Evidence(
-        log_likelihood=float(terms.log_likelihood),
-        log_prior=float(terms.log_prior),
-        log_volume=float(terms.log_volume),
-        log_evidence=float(terms.log_evidence),
-        num_data=terms.num_data,
-        curvature=curvature,
-        probes=str(probes),
-        gradient_norm=None if terms.gradient_norm is None else float(terms.gradient_norm),
-    )
-
-
-def bound_record(terms: EvidenceTerms, config: FitConfig) -> Evidence:
-    """The terms of a bound as numbers; those of blocks of another size are not to be compared with it."""
-    return evidence_record(terms, "kernel", f"one output, blocks of {block_size(config, terms.num_data)}")
-
-
-def block_size(config: FitConfig, num_data: int) -> int:
-    """The number M of data in a block of the estimators "kernel" and "stochastic"."""
-    return min(config.hyper.num_data or BLOCK_DATA, num_data)
 
 
 def step_size(config: FitConfig, num_data: int) -> int:
@@ -274,43 +173,9 @@ def data_per_step(config: FitConfig, num_data: int) -> int:
     return config.hyper.num_moves * config.hyper.num_steps * step_size(config, num_data)
 
 
-def partition_of(state: FitState, batches: Batches, config: FitConfig, seed: int) -> tuple[Model, Partition]:
-    """The model, and the kernels of a random partition of all data; of its blocks each process takes its share."""
-    model = replace(state.model, network=_bound_network(state, config))
-    order = permutation(seed, batches.num_data, stream=Stream.SUBSET)
-    rank, world = place()
-    blocks = order.split(block_size(config, batches.num_data))[rank::world]
-    return model, partition_pass(model, batches, blocks, seed=seed)
-
-
-def _climb_prior(
-    state: FitState, optimizer: Optimizer, gradient_of: Callable[[], HyperGradient], config: FitConfig
-) -> EvidenceTerms:
-    """Steps on the prior for one pass over the data; the terms are those before the first of them."""
-    first: EvidenceTerms | None = None
-    for _ in range(config.hyper.num_prior_steps):
-        gradient = gradient_of()
-        first = gradient.terms if first is None else first
-        climb(state.hyperparameters(), optimizer, gradient)
-    assert first is not None, "there is at least one step on the prior"
-    return first
-
-
 @torch.no_grad()
 def _factor_pass(model: Model, batches: Batches, curvature: Curvature, seed: int) -> CurvatureStatistics:
     return curvature_pass(model, batches, curvature, seed=seed)
-
-
-def _minibatch_gradient(state: FitState, batches: Batches, config: FitConfig, seed: int) -> HyperGradient:
-    """The gradient of the bound of M data of this process's shard, with one drawn output of each."""
-    shard = own_part(batches)
-    model = replace(state.model, network=_bound_network(state, config))
-    return stochastic(model, shard, outputs="one", num_data=block_size(config, shard.num_data), seed=seed)
-
-
-def _bound_network(state: FitState, config: FitConfig) -> nn.Module:
-    """The network of hyper steps with samples in one set: two are for Kronecker factors, which the bound has not."""
-    return hyper_network(state.network, config.replace(hyper={"num_sets": 1}))
 
 
 def _chosen(batches: Batches, num_data: int, seed: int) -> Batches:
@@ -353,10 +218,6 @@ def _every(batches: Batches, first: int, step: int) -> Batches:
             skip = (skip - len(batch.x)) % step
 
     return Batches(None, 0, batches.batch_size, stream)
-
-
-def _hyper_seed(state: FitState, config: FitConfig) -> int:
-    return seed_for(config.seed, HYPER, state.learning.num_steps)
 
 
 def _curvature(config: FitConfig) -> Curvature:

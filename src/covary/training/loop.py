@@ -27,12 +27,13 @@ from ..models import Model
 from ..noise import Stream, permutation
 from ..records import Epoch, Evidence, RunRecord
 from ..records.words import flat_settings
+from .ascent import evaluated_curvature
 from .callbacks import Callback, ProgressPrinter, as_callbacks
 from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkpoint
 from .constant import beats_constant, constant_log_likelihood, has_collapsed, is_constant
 from .devices import move_model, resolved_device
 from .held_out import check_test
-from .hyper import check_steps, data_per_step, evaluated_curvature, hyper_step
+from .hyper import check_steps, data_per_step, hyper_step
 from .learning_rates import follow, set_rates, start_within
 from .modes import evaluation, set_training, warn_of_modes
 from .record import described, epoch_record

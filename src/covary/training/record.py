@@ -23,7 +23,7 @@ from ..priors import Prior, mean_precisions
 from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry
 from ..records.settling import with_states
 from ..records.words import meaning
-from .hyper import evaluated_curvature, evaluated_network
+from .ascent import evaluated_curvature, evaluated_network
 from .metrics import scores_of
 from .pictures import NUM_PICTURES, pictures_of
 from .schedule import EVALUATE, SAMPLES, TEST, seed_for

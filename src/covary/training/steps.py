@@ -23,8 +23,9 @@ from ..hypergrad.partition import partition_gradient
 from ..models import Model
 from ..noise import fold
 from ..records import Evidence
+from .ascent import climb, evaluated_curvature, evaluated_network, evidence_record
 from .augerino import augerino_parameters, augerino_reward
-from .hyper import bound_record, climb, evaluated_curvature, evaluated_network, evidence_record, partition_of
+from .bounds import bound_record, partition_of
 from .learning_rates import clip_gradients, units
 from .schedule import EVALUATE, WEIGHTS, seed_for
 from .state import FitState

@@ -112,7 +112,7 @@ def test_the_summary_speaks_of_settled_widths_alone():
     assert in_states(rotation=moving) == "Still moving: rotation (now ±87°). Train for more epochs to learn it."
     assert in_states(rotation="fixed", shear=settled).endswith("is negligible. Fixed: rotation by up to ±87°.")
     assert in_states(rotation="not learned yet", shift_x="not learned yet") == (
-        "No width was learned: they are as they started, since no hyper step was taken."
+        "No width was learned: they are as they started."
     )
 
 

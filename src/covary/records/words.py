@@ -218,7 +218,7 @@ def _ignored(run: RunRecord) -> str:
     for symmetry in sorted(run.symmetries, key=lambda symmetry: -pixels(symmetry, shape)):
         by_state.setdefault(symmetry.state, []).append(symmetry)
     if list(by_state) == ["not learned yet"]:
-        return "No width was learned: they are as they started, since no hyper step was taken."
+        return "No width was learned: they are as they started."
     settled, moving = by_state.pop("settled", []), by_state.pop("still moving", [])
     said = [_settled(settled, shape, alone=not moving)] if settled else []
     if moving:

@@ -29,7 +29,7 @@ from .pictures import NUM_PICTURES, pictures_of
 from .schedule import EVALUATE, SAMPLES, TEST, seed_for
 from .state import FitState
 from .storage import model_recipe
-from .widths import augmentation_of
+from .widths import Move, augmentation_of
 
 TEST_BATCH = 500
 
@@ -143,7 +143,7 @@ def _notes(state: FitState, config: FitConfig) -> list[str]:
             f"No hyper step was taken: the burn-in has {config.hyper.burn_in} epochs of {config.epochs}. Widths and "
             "prior are those at the start; lower hyper.burn_in or raise epochs."
         )
-    elif learning and augmentation_of(state.network) is not None and state.learning.begun is None:
+    elif learning and _waits(state):
         notes.append(
             "No width was learned: the log-likelihood per datum never rose clearly above that of a constant "
             f"prediction, {state.constant:.4f}, so the network has nothing to say about transforms. Raise epochs, or "
@@ -183,7 +183,17 @@ def _symmetries(state: FitState, shape: tuple[int, ...]) -> list[Symmetry]:
         Symmetry(name, width, unit, meaning(name, width, unit, image))
         for name, width, unit in zip(augment.names, augment.widths.tolist(), units, strict=True)
     ]
-    return with_states(found, state.history, image)
+    states = with_states(found, state.history, image)
+    # hyper steps that moved the prior alone say nothing about widths
+    never = [
+        replace(symmetry, state="not learned yet") if symmetry.state == "fixed" else symmetry for symmetry in states
+    ]
+    return never if _waits(state) else states
+
+
+def _waits(state: FitState) -> bool:
+    """Whether there are widths to learn, and the network never predicted well enough for it."""
+    return state.learning.begun is None and bool(Move(state.network, 0.0).parameters)
 
 
 def _roles(model: Model) -> dict[str, dict[str, int]]:

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from covary.records import Symmetry
+from covary.records import RunRecord, Symmetry
 from covary.records.settling import with_states
 from covary.records.words import amount, ending, layer_names, meaning, path_precision, short, strength, summary
 from report.runs import SPARSE, bare_run, full_run, layer_path, layers_run, symmetry
@@ -189,3 +189,9 @@ def test_widths_that_no_hyper_step_moved_are_not_called_learned():
     states = with_states(run.symmetries, still, (1, 28, 28))
     assert summary(dataclasses.replace(run, history=still, symmetries=states)).startswith("No width was learned")
     assert summary(run).startswith("The labels ignore")
+
+
+def test_a_problem_is_said_first():
+    run = RunRecord("digits", problem="The network has collapsed.")
+    assert summary(run).startswith("The network has collapsed. ")
+    assert not summary(RunRecord("digits")).startswith("The network")

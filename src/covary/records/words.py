@@ -152,7 +152,7 @@ def strength(symmetry: Symmetry, image_shape: Sequence[int] | None = None) -> st
 
 
 def summary(run: RunRecord) -> str:
-    """What was learned, in a plain sentence about the transforms, about the layers, or about each.
+    """What was learned, in a plain sentence about the transforms, about the layers, or about each; a problem first.
 
     Example:
         >>> from covary.records import RunRecord
@@ -160,9 +160,10 @@ def summary(run: RunRecord) -> str:
         >>> summary(RunRecord("a plain network"))
         'This run has no transforms whose width could be learned.'
     """
+    parts = [] if run.problem is None else [run.problem]
     if not run.symmetries and not run.layers:
-        return "This run has no transforms whose width could be learned."
-    parts = [_ignored(run)] if run.symmetries else []
+        return " ".join([*parts, "This run has no transforms whose width could be learned."])
+    parts += [_ignored(run)] if run.symmetries else []
     return " ".join([*parts, _became(run)] if run.layers else parts)
 
 

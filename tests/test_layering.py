@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "_files": "",
     "_text": "",
     "_lock": "",
+    "memory": "",
     "linalg": "",
     "groups": "",
     "noise": "",
@@ -52,7 +53,8 @@ MAY_IMPORT = {
     "benchmarks": "batches distributed linalg data augment layers networks likelihoods priors models curvature "
     "evidence hypergrad training experiments records config report noise",
     "report": "records",
-    "cli": "data distributed networks experiments reproduce benchmarks layer_summary training report records config",
+    "cli": "memory data distributed networks experiments reproduce benchmarks layer_summary training report records "
+    "config",
     "__main__": "cli",
 }
 MAY_IMPORT["__init__"] = " ".join(
@@ -66,7 +68,7 @@ FACING_OUT = {"report", "cli"}
 DRAWING = ("figure.py", "figures.py")  # how the names of files end that may import matplotlib and rich
 OUTSIDE = {"data": {"PIL"}, "augment": {"PIL"}, "config": {"tomli_w"}}
 # settings and saved numbers: no network, no tensor
-WITHOUT_TORCH = {"errors", "_files", "_lock", "_text", "config", "records", "report"}
+WITHOUT_TORCH = {"errors", "_files", "_lock", "_text", "memory", "config", "records", "report"}
 
 NAMELESS = {"utils", "util", "misc", "common", "core", "manager", "helpers", "helper"}
 MAX_LINES = 350

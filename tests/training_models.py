@@ -16,9 +16,11 @@ PLAIN = FitConfig(
         estimator="two_pass",
         burn_in=10,
         every=1,
+        probes=1,
         num_data=None,
         num_samples=None,
         num_sets=1,
+        num_moves=1,
         num_steps=2,
         num_prior_steps=4,
         augment_lr=0.1,
@@ -26,7 +28,7 @@ PLAIN = FitConfig(
         prior_lr=0.1,
         prior_lr_min=0.01,
     ),
-    evaluation=EvalConfig(num_evaluations=3),
+    evaluation=EvalConfig(num_evaluations=3, probes="exact"),
 )
 QUICK = PLAIN.replace(
     epochs=4,
@@ -56,15 +58,15 @@ def points(num_data: int = 24, seed: int = 0) -> tuple[torch.Tensor, torch.Tenso
     return x + 0.05 * torch.randn(num_data, 2, generator=noise), y
 
 
-def averaged(num_samples: int = 3, seed: int = 0) -> covary.Averaged:
+def averaged(num_samples: int = 3, seed: int = 0, width: float = 0.3) -> covary.Averaged:
     """A network that knows the distance from the origin before it is trained: widths are learned from the start."""
     network = covary.networks.mlp(2, 5, 2, generator=torch.Generator().manual_seed(seed))
     angles = torch.linspace(0, 2, 5)
     with torch.no_grad():
-        network[1].weight.mul_(0.3).add_(torch.stack([angles.cos(), angles.sin()], 1))
-        network[3].weight.mul_(0.3).add_(torch.tensor([[-1.5], [1.5]]))
-        network[3].bias.copy_(torch.tensor([3.7, -3.7]))
-    return covary.Averaged(network, covary.augment.Rotation2d(0.3), num_samples)
+        network[1].weight.mul_(0.1).add_(torch.stack([angles.cos(), angles.sin()], 1))
+        network[3].weight.mul_(0.1).add_(torch.tensor([[-3.0], [3.0]]))
+        network[3].bias.copy_(torch.tensor([5.0, -5.0]))
+    return covary.Averaged(network, covary.augment.Rotation2d(width), num_samples)
 
 
 def everything(run: covary.Run) -> dict[str, torch.Tensor]:

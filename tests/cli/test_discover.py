@@ -285,3 +285,18 @@ def test_what_cannot_fit_is_refused_with_numbers(run, quick, tmp_path):
 def test_a_device_that_is_missing_is_one_line(run, quick):
     assert_one_line_and_code_2(run("discover", *quick, "--device", "cuda"), "sees none", "device='cpu'")
     assert_one_line_and_code_2(run("discover", *quick, "--device", "gpu"), "'auto', 'cpu', 'cuda'", "got 'gpu'")
+
+
+def test_a_run_that_knows_nothing_ends_with_one_line_and_code_1(run, quick, tmp_path, undrawn):
+    """Images that are all alike: outputs cannot depend on them, and the run is kept."""
+    images = {f"x_{part}": np.full((20, 6, 6), 128, np.uint8) for part in ("train", "test")}
+    labels = {f"y_{part}": np.arange(20) % 2 for part in ("train", "test")}
+    np.savez(tmp_path / "gray.npz", **images, **labels)
+    code, _, err = run("discover", *quick, "--data", "gray.npz", "--out", "gray")
+    assert code == 1
+    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert line.startswith("error: The network has collapsed")
+    assert "Traceback" not in err
+    record = read_run("gray")
+    assert record.problem == line.removeprefix("error: ")
+    assert len(record.history) == 2

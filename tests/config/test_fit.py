@@ -7,8 +7,8 @@ from training_models import PLAIN
 
 def test_defaults_are_valid_and_plain():
     settings = FitConfig().as_dict()
-    assert settings["hyper"]["estimator"] == "two_pass"
-    assert settings == FitConfig.preset("images").as_dict()
+    assert settings["hyper"]["estimator"] == "running"
+    assert settings == FitConfig.preset("mlp").as_dict()
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,19 @@ def test_a_learning_rate_that_is_not_set_is_the_common_one():
     assert hyper.lr_range("likelihood") == (0.2, 0.005)
 
 
+def test_the_part_of_a_natural_step_falls_too():
+    assert HyperConfig(width_lr=1.0, width_lr_min=0.2).width_lr_range == (1.0, 0.2)
+    assert HyperConfig(width_lr=0.0).width_lr_range == (0.0, 0.0), "a last part is at most the first"
+
+
 def test_presets_differ_and_unknown_ones_are_named():
-    presets = [FitConfig.preset(name) for name in ("images", "layers", "layers-equivariant")]
-    assert len({repr(preset) for preset in presets}) == 3
-    assert presets[2].weights == WeightConfig(
+    names = ("mlp", "deep", "resnet", "layers", "layers-equivariant")
+    presets = [FitConfig.preset(name) for name in names]
+    assert len({repr(preset) for preset in presets}) == len(names)
+    assert presets[-1].weights == WeightConfig(
         lr=5e-3, relative_lr=0.15, warmup_epochs=4, max_grad_norm=0.05, prior_scaled_lr=True
     )
-    with pytest.raises(StructureError, match="images, layers, layers-equivariant, got 'texts'"):
+    with pytest.raises(StructureError, match="mlp, deep, resnet, layers, layers-equivariant, got 'texts'"):
         FitConfig.preset("texts")
 
 

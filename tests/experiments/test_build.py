@@ -84,10 +84,12 @@ def test_augerino_learns_widths_without_an_evidence(tmp_path):
 
 
 def test_learning_moves_widths_only_after_the_burn_in(tmp_path):
-    settings = config(tmp_path)
+    fit = SETTINGS.replace(epochs=6, weights={"lr": 0.05, "batch_size": 3}, hyper={"burn_in": 3})
+    settings = config(tmp_path, fit=fit)
     history = learn(settings, prepared(settings)).record.history
-    assert list(history[0].widths.values()) == pytest.approx([0.05] * 6)
-    assert any(abs(width - 0.05) > 1e-3 for width in history[2].widths.values())
+    for epoch in history[:3]:
+        assert list(epoch.widths.values()) == pytest.approx([0.05] * 6)
+    assert any(abs(width - 0.05) > 1e-3 for width in history[5].widths.values())
 
 
 def test_a_baseline_that_cannot_be_built_is_told_before_work(tmp_path):

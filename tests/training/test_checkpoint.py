@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 import covary
 from covary.errors import DataError, Interrupted, StructureError
 from covary.training.checkpoint import CHECKSUM, HEADER, VERSION, checkpoint_files
+from covary.training.constant import constant_log_likelihood
 from training.resume_worker import EPOCHS, session
 from training_models import QUICK, RUNNING, averaged, everything, in_float64, points
 
@@ -93,6 +94,41 @@ def test_rates_relative_to_sizes_are_those_of_the_runs_own_start(tmp_path, follo
         averaged(seed=1), points(), config, checkpoints=covary.Checkpoints(tmp_path, resume=True), callbacks=()
     )
     assert_same(other, fit(None, config))
+
+
+def unchanged(x, index, seed):
+    return x
+
+
+def test_a_likelihood_that_is_learned_is_resumed_with_its_constant(tmp_path):
+    """Told to end within an epoch: the constant prediction is that of the noise with which the last one ended."""
+    x, y = points()
+
+    def run(folder=None, *, transform, resume=False):
+        network = averaged()
+        network.network[3] = torch.nn.Linear(5, 1, dtype=x.dtype)
+        with torch.no_grad():
+            network.network[3].weight.fill_(1.0)
+            network.network[3].bias.fill_(-1.7)
+        checkpoints = None if folder is None else covary.Checkpoints(folder, every=1, resume=resume)
+        data = covary.data.Augmented((x, 2 * y[:, None].double()), transform)
+        model = covary.Model(network, covary.Gaussian(2.0))
+        return covary.fit(model, data, CONFIG, checkpoints=checkpoints, callbacks=())
+
+    calls = []
+
+    def tell(x, index, seed):
+        calls.append(seed)
+        if len(calls) == 8:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return x
+
+    with pytest.raises(Interrupted):
+        run(tmp_path, transform=tell)
+    with safe_open(checkpoint_files(tmp_path)[0], framework="pt") as file:
+        saved = json.loads(file.metadata()[HEADER])["constant"]
+    assert_same(run(tmp_path, transform=unchanged, resume=True), run(transform=unchanged))
+    assert saved != pytest.approx(constant_log_likelihood(covary.Gaussian(2.0), 2 * y[:, None].double(), 1), abs=1e-3)
 
 
 def test_resume_is_no_new_start(stopped):

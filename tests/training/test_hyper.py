@@ -10,7 +10,7 @@ import covary
 from covary.batches import as_batches
 from covary.errors import NumericalError, StructureError
 from covary.hypergrad.partition import partition_pass
-from covary.training import hyper
+from covary.training import bounds, hyper
 from covary.training.ascent import climb
 from covary.training.hyper import disjoint_sets, hyper_step, step_size
 from covary.training.schedule import EVALUATE, HYPER, seed_for
@@ -64,7 +64,7 @@ def test_hyper_step_moves_by_the_rate_along_the_gradient_of_the_evidence(state):
 
 
 def test_hyper_steps_and_evaluation_may_take_more_samples(state):
-    config = QUICK.replace(hyper={"num_samples": 7})
+    config = QUICK.replace(hyper={"num_samples": 7}, evaluation={"num_samples": 7})
     x, y = points()
     state.epoch = 2
     many = state.network.with_samples(7)
@@ -95,7 +95,7 @@ def test_the_bound_takes_its_copies_in_one_even_set(state, monkeypatch):
         seen.append((model.network.num_samples, model.network.num_sets))
         return covary.hypergrad.stochastic(model, *arguments, **named)
 
-    monkeypatch.setattr(hyper, "stochastic", spy)
+    monkeypatch.setattr(bounds, "stochastic", spy)
     config = QUICK.replace(hyper={"estimator": "stochastic", "num_samples": 6, "num_sets": 2, "num_steps": 1})
     hyper_step(state, as_batches(points(), 8), config)
     assert seen == [(6, 1)]
@@ -134,7 +134,7 @@ def test_the_kernel_estimator_takes_its_copies_in_one_even_set(state, monkeypatc
         seen.append((model.network.num_samples, model.network.num_sets))
         return partition_pass(model, *arguments, **named)
 
-    monkeypatch.setattr(hyper, "partition_pass", spy)
+    monkeypatch.setattr(bounds, "partition_pass", spy)
     config = QUICK.replace(hyper={"estimator": "kernel", "num_samples": 6, "num_sets": 2})
     hyper_step(state, as_batches(points(), 8), config)
     assert seen == [(6, 1)]
@@ -204,6 +204,21 @@ def test_one_step_has_no_variance_and_is_refused_where_an_augmentation_is_learne
     network = averaged()
     network.augment.requires_grad_(False)
     assert covary.fit(network, points(), config.replace(epochs=2), callbacks=()).evidence is not None
+
+
+def test_adam_takes_a_step_per_minibatch_and_undoes_none(state, monkeypatch):
+    """As in paper 1: the first step is the learning rate, whatever the size of the gradient, and bounded."""
+    monkeypatch.setattr(hyper, "evidence_change", lambda *_: EvidenceChange(-1.0, 0.1))
+    config = QUICK.replace(hyper={"width_optimizer": "adam", "num_steps": 1, "augment_lr": 0.03})
+    before = state.network.augment.raw_widths.detach().clone()
+    hyper_step(state, as_batches(points(), 8), config)
+    change = (state.network.augment.raw_widths.detach() - before).abs()
+    torch.testing.assert_close(change, torch.full_like(change, 0.03), rtol=1e-4, atol=0)
+    assert (state.learning.num_undone, state.learning.fisher) == (0, [])
+    state.learning.max_change = 1e-3
+    width = state.network.augment.widths.item()
+    hyper_step(state, as_batches(points(), 8), config)
+    assert abs(state.network.augment.widths.item() - width) <= 1e-3 * (1 + 1e-4)
 
 
 def test_a_part_of_zero_leaves_the_widths(state):

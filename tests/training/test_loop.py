@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import covary
-from covary.config import FitConfig
+from covary.config import FitConfig, discover_config
 from covary.data.tasks import rotated_arcs
 from covary.errors import DataError, StructureError
 from covary.records import read_run
@@ -43,17 +43,21 @@ def test_fit_returns_the_trained_modules_and_a_record():
 
 
 def test_the_state_that_is_left_is_the_best_evaluated_one():
-    """With a rate that drives the widths astray the first evaluation is the best, and it is the one kept."""
-    config = QUICK.replace(
-        epochs=8,
-        hyper={"burn_in": 0, "augment_lr": 3.0, "augment_lr_min": 3.0},
-        evaluation={"num_evaluations": 4},
-        weights={"lr": 1.0},
-    )
-    run = covary.fit(averaged(), points(), config, callbacks=())
+    """Outputs that change sign in the fifth of eight epochs: the evaluation before is the best, and the one kept."""
+    network = averaged()
+
+    def spoil(epoch):
+        if epoch.epoch == 5:
+            with torch.no_grad():
+                network.network[3].weight.neg_()
+                network.network[3].bias.neg_()
+
+    config = QUICK.replace(epochs=8, hyper={"burn_in": 0}, evaluation={"num_evaluations": 4})
+    run = covary.fit(network, points(), config, callbacks=[spoil])
     evaluated = [epoch for epoch in run.record.history if epoch.evaluated]
     best = max(evaluated, key=lambda epoch: epoch.evaluated.log_evidence)
     assert best.epoch < 8, "the run must have gone astray for this to test anything"
+    assert best.widths != run.record.history[-1].widths
     assert run.network.augment.widths.tolist() == list(best.widths.values())
     assert run.evidence == best.evaluated
 
@@ -115,10 +119,12 @@ def test_datasets_and_tensors_agree_bit_for_bit():
     assert all(torch.equal(a, b) for a, b in zip(everything(one).values(), everything(two).values(), strict=True))
 
 
-def test_batches_of_their_own_can_be_trained_on():
+@pytest.mark.parametrize("burn_in", [1, None])
+def test_batches_of_their_own_can_be_trained_on(burn_in):
     loader = DataLoader(TensorDataset(*points()), batch_size=8)
-    run = covary.fit(averaged(), loader, QUICK.replace(hyper={"num_data": None}), callbacks=())
+    run = covary.fit(averaged(), loader, QUICK.replace(hyper={"num_data": None, "burn_in": burn_in}), callbacks=())
     assert run.evidence.num_data == 24
+    assert run.symmetries[0].width != pytest.approx(0.3, abs=1e-6)
 
 
 def with_dropout() -> covary.Averaged:
@@ -368,6 +374,45 @@ def test_settings_are_those_of_the_config_or_of_the_kind_of_network():
     assert finished._settings(network, QUICK, {"seed": 3}) == QUICK.replace(seed=3)
     relaxed = covary.networks.build("relaxed:f-fc+conv:1", (1, 8, 8), 2, 0)
     assert finished._settings(relaxed, None, {}) == FitConfig.preset("layers")
+
+
+class Attending(torch.nn.Module):
+    """One block of a transformer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = torch.nn.Linear(4, 8), torch.nn.Linear(8, 2)
+        self.attention, self.norm = torch.nn.MultiheadAttention(8, 2, batch_first=True), torch.nn.LayerNorm(8)
+
+    def forward(self, x):
+        tokens = self.embed(x)
+        return self.head(self.norm(tokens + self.attention(tokens, tokens, tokens)[0]).mean(1))
+
+
+@pytest.mark.parametrize(
+    ("network", "preset"),
+    [
+        (covary.networks.mlp(16, 5, 3), "mlp"),
+        (covary.networks.mlp(16, [], 3), "mlp"),
+        (averaged(), "mlp"),
+        (torch.nn.Sequential(*covary.networks.mlp(4, [5] * 3, 4), torch.nn.Dropout(0.5)), "mlp"),
+        (covary.networks.mlp(4, [5] * 4, 4), "deep"),  # five linear layers
+        (torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), torch.nn.Linear(8, 2)), "deep"),
+        (Attending(), "deep"),
+        (covary.networks.build("resnet-8-8", (1, 8, 8), 2, 0), "resnet"),
+        (covary.networks.build("relaxed:f-fc+conv:1", (1, 8, 8), 2, 0), "layers"),
+    ],
+)
+def test_the_preset_is_that_of_the_kind_of_network(network, preset):
+    assert finished.preset_of(network) == preset
+    frozen = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3).requires_grad_(False), torch.nn.Flatten(), network)
+    assert finished.preset_of(frozen) == preset, "of what is trained"
+
+
+@pytest.mark.parametrize("name", ["mlp", "mlp:30", "mlp:30-30", "cnn", "lenet", "resnet-8-8", "relaxed:conv:1"])
+def test_a_network_by_name_has_the_preset_of_its_layers(name):
+    network = covary.networks.build(name, (1, 28, 28), 10, 0)
+    assert discover_config(name).fit == FitConfig.preset(finished.preset_of(network))
 
 
 def test_a_rate_of_zero_stays_zero():

@@ -2,11 +2,14 @@ import math
 
 import pytest
 
-from covary.training.hyper import step_size
+from covary.config import FitConfig
+from covary.training.hyper import data_per_step, step_size
 from covary.training.schedule import (
+    HYPER_SHARE,
     burn_in_epochs,
     cosine,
     dead_epochs,
+    filled_in,
     hyper_progress,
     hyper_steps_due,
     is_evaluated_epoch,
@@ -42,26 +45,28 @@ def test_hyper_epochs_begin_after_the_burn_in_and_keep_their_frequency():
 
 
 def running_config(num_steps=4, fraction=0.1, **hyper):
-    return RUNNING.replace(epochs=20, hyper={"num_data": None, "num_steps": num_steps, "fraction": fraction, **hyper})
+    return RUNNING.replace(
+        epochs=20, hyper={"num_data": None, "num_moves": 3, "num_steps": num_steps, "fraction": fraction, **hyper}
+    )
 
 
 @pytest.mark.parametrize("num_data", [1280, 5000, 60_000])
 @pytest.mark.parametrize("fraction", [0.05, 0.1, 1.0])
 def test_running_hyper_steps_read_the_wanted_fraction_of_the_data(num_data, fraction):
     config = running_config(fraction=fraction, burn_in=2)
-    size = step_size(config, num_data)
-    assert size == 32
+    size = data_per_step(config, num_data)
+    assert size == 3 * 4 * 32 == 12 * step_size(config, num_data)
     for epochs in (2.5, 3, 4.25, 20):
-        read = hyper_steps_due(epochs, size, num_data, config) * config.hyper.num_steps * size
-        wanted = max(fraction * num_data, 4 * 32) * (epochs - 2)  # at least one hyper step in each epoch
+        read = hyper_steps_due(epochs, size, num_data, config) * size
+        wanted = max(fraction * num_data, size) * (epochs - 2)  # at least one hyper step in each epoch
         assert wanted <= read + 1e-6
-        assert read - wanted <= 4 * 32 + 1e-6, "no more than the first one beyond it"
+        assert read - wanted <= size + 1e-6, "no more than the first one beyond it"
 
 
 def test_running_hyper_steps_are_spread_evenly_between_weight_steps():
     """Of 100 weight steps in an epoch, one in each ten is followed by a hyper step; the burn-in ends with one."""
     config = running_config(fraction=0.64, burn_in=1)
-    due = [hyper_steps_due(step / 100, 32, 2000, config) for step in range(301)]
+    due = [hyper_steps_due(step / 100, 128, 2000, config) for step in range(301)]
     assert due[:100] == [0] * 100
     assert due[100] == 1
     assert [step for step in range(101, 301) if due[step] > due[step - 1]] == list(range(110, 301, 10))
@@ -70,8 +75,8 @@ def test_running_hyper_steps_are_spread_evenly_between_weight_steps():
 def test_due_hyper_steps_are_a_function_of_the_progress_alone():
     config = running_config(burn_in=3)
     steps = [number / 7 for number in range(7 * 20)]
-    due = [hyper_steps_due(epochs, 32, 5000, config) for epochs in steps]
-    assert due == [hyper_steps_due(epochs, 32, 5000, config) for epochs in steps]
+    due = [hyper_steps_due(epochs, 384, 5000, config) for epochs in steps]
+    assert due == [hyper_steps_due(epochs, 384, 5000, config) for epochs in steps]
     assert due == sorted(due)
 
 
@@ -80,15 +85,28 @@ def test_due_hyper_steps_are_a_function_of_the_progress_alone():
     [
         (5000, 50, 40, 4),  # 400 weight steps
         (60_000, 50, 40, 1),
-        (1000, 100, 40, 10),  # a quarter of the epochs is less
+        (1000, 100, 40, 6),  # a sixth of the epochs is less
         (1000, 100, 2, 1),
         (990, 100, 400, 40),  # the last batch of an epoch is a step too
     ],
 )
-def test_an_open_burn_in_is_400_weight_steps_and_at_most_a_quarter(num_data, batch_size, epochs, expected):
+def test_an_open_burn_in_is_400_weight_steps_and_at_most_a_sixth(num_data, batch_size, epochs, expected):
     config = RUNNING.replace(epochs=epochs, weights={"batch_size": batch_size}, hyper={"burn_in": None})
     assert burn_in_epochs(config, num_data) == expected
     assert burn_in_epochs(config.replace(hyper={"burn_in": 7}), num_data) == 7
+
+
+@pytest.mark.parametrize(
+    ("num_data", "curvature", "expected"), [(399, "kron", "exact"), (400, "kron", 1), (10**6, "full", "exact")]
+)
+def test_automatic_probes_and_an_open_burn_in_are_filled_in(num_data, curvature, expected):
+    config = FitConfig(curvature=curvature)
+    assert (config.hyper.probes, config.evaluation.probes, config.hyper.burn_in) == ("auto", "auto", None)
+    found = filled_in(config, num_data)
+    assert (found.hyper.probes, found.evaluation.probes) == (expected, expected)
+    assert found.hyper.burn_in == burn_in_epochs(config, num_data)
+    given = PLAIN.replace(hyper={"probes": 3}, evaluation={"probes": 5})
+    assert filled_in(given, num_data) == given
 
 
 def test_a_network_gets_200_weight_steps_and_its_warm_up_before_it_counts_as_dead():
@@ -100,9 +118,9 @@ def test_a_network_gets_200_weight_steps_and_its_warm_up_before_it_counts_as_dea
 def test_running_progress_ends_with_its_share_of_the_epochs():
     config = running_config(burn_in=10)
     assert hyper_progress(10, config) == 0.0
-    assert hyper_progress(17, config) == pytest.approx(1.0)
+    assert hyper_progress(10 + 10 * HYPER_SHARE, config) == pytest.approx(1.0)
     assert hyper_progress(15, config, begun=15.0) == 0.0
-    assert hyper_progress(18.5, config, begun=15.0) == pytest.approx(1.0)
+    assert hyper_progress(15 + 5 * HYPER_SHARE, config, begun=15.0) == pytest.approx(1.0)
 
 
 def test_hyper_progress_ends_at_one_with_the_last_epoch():

@@ -7,7 +7,7 @@ import covary
 from covary.batches import IndexedBatch, as_batches
 from covary.errors import StructureError
 from covary.hypergrad.partition import partition_pass
-from covary.training import hyper
+from covary.training import bounds
 from covary.training.schedule import EVALUATE, WEIGHTS, seed_for
 from covary.training.state import initial_state
 from covary.training.steps import evaluate, weight_step
@@ -95,7 +95,7 @@ def test_the_kernel_estimator_reads_every_datum_once_in_blocks(state, monkeypatc
         blocks.extend(part.tolist() for part in parts)
         return partition_pass(model, batches, parts, **named)
 
-    monkeypatch.setattr(hyper, "partition_pass", spy)
+    monkeypatch.setattr(bounds, "partition_pass", spy)
     record = evaluate(
         state, as_batches(points(), 8), QUICK.replace(hyper={"estimator": "kernel", "num_data": hyper_data})
     )

@@ -143,9 +143,9 @@ def test_no_width_moves_further_than_the_bound(kind, bound, dtype, generator):
     with torch.no_grad():
         for parameter in move.parameters:
             parameter.add_(2 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64).to(dtype))
-    free = (augment.widths - before).abs().max()
+    free = (augment.widths.detach() - before).abs().max()
     move.bound()
-    moved = (augment.widths - before).abs().max()
+    moved = (augment.widths.detach() - before).abs().max()
     assert float(moved) <= bound * (1 + 1e-4)
     if dtype == torch.float64:
         assert float(moved) > 0.5 * min(bound, float(free)), "it is shortened, not undone"
@@ -209,14 +209,16 @@ def test_held_fixed_is_over_when_the_context_ends(fixed):
     assert not network.augment.raw_widths.requires_grad, "what a user froze stays frozen"
 
 
-def climbed(gradients: torch.Tensor, sizes: tuple[int, int], rate: float = 1.0, learning=None) -> torch.Tensor:
+def climbed(
+    gradients: torch.Tensor, sizes: tuple[int, int], rate: float = 1.0, learning=None, width: float = 0.5
+) -> torch.Tensor:
     """The move of the parameters by one climb along gradients (K, P) of K minibatches."""
     names = ("shift_x", "shift_y", "scale_x")[: gradients.shape[1]]
-    augment = Affine2d(names, initial_width=0.5)
+    augment = Affine2d(names, initial_width=width)
     learning = WidthLearning(1e9) if learning is None else learning
     move = Move(network_with(augment), 1e9)
     learning.climb(move, [[row] for row in gradients], sizes, rate)
-    return augment.raw_widths.detach() - 0.5
+    return augment.raw_widths.detach() - width
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.25])
@@ -224,6 +226,31 @@ def test_the_step_is_that_of_its_definition(rate, generator):
     gradients = 50 * torch.randn(4, 3, generator=generator) + 30
     expected = damped_natural_step(gradients, 8, 100, widths.LEAST_FISHER)
     torch.testing.assert_close(climbed(gradients, (8, 100), rate), rate * expected, rtol=1e-10, atol=0)
+
+
+def test_the_damping_vanishes_with_the_width(generator):
+    """As the gradient and the information do, in which log Z is even."""
+    gradients = 5 * torch.randn(4, 2, generator=generator) + 3
+    for width in (0.3, 0.15, 0.03):
+        floor = widths.LEAST_FISHER * (width / widths.WIDE) ** 2
+        expected = damped_natural_step(gradients, 8, 100, floor)
+        torch.testing.assert_close(climbed(gradients, (8, 100), width=width), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_steps_have_momentum_until_one_is_undone(generator):
+    gradients = 50 * torch.randn(4, 3, generator=generator) + 30
+    step = damped_natural_step(gradients, 8, 100, widths.LEAST_FISHER)
+    learning = WidthLearning(0.3)
+    moves = [climbed(gradients, (8, 100), learning=learning) for _ in range(3)]
+    expected = torch.zeros(3)
+    for move in moves:
+        expected = widths.MOMENTUM * expected + step
+        torch.testing.assert_close(move, expected, rtol=1e-10, atol=0)
+    learning.accept(kept=False, first=0.3)
+    torch.testing.assert_close(climbed(gradients, (8, 100), learning=learning), step, rtol=1e-10, atol=0)
+    learning.accept(kept=True, first=0.3)
+    last = climbed(gradients, (8, 100), learning=learning)
+    torch.testing.assert_close(last, (1 + widths.MOMENTUM) * step, rtol=1e-10, atol=0)
 
 
 def test_on_a_quadratic_it_is_newtons_step_shrunk_by_its_noise():

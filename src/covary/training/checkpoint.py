@@ -85,6 +85,7 @@ def write_checkpoint(state: FitState, folder: Path, fingerprint: Mapping[str, An
         "best": None if state.best is None else [getattr(state.best, name) for name in BEST],
         "learning": dataclasses.asdict(state.learning),
         "evidence": state.evidence,
+        "constant": state.constant,
         "problem": state.problem,
         "history": [dataclasses.asdict(epoch) for epoch in state.history],
     }
@@ -217,6 +218,7 @@ def _set_state(state: FitState, header: Mapping[str, Any], tensors: Mapping[str,
         state.history = [from_plain(entry, Epoch, f"{path}.history") for entry in header["history"]]
         state.learning = from_plain(header["learning"], WidthLearning, f"{path}.learning")
         state.evidence, state.problem = _evidence(header["evidence"], path), header["problem"]
+        state.constant = header["constant"]
         if "running" in parts:
             state.running = RunningStatistics.from_tensors(parts["running"], list(state.model.weights))
         if header["best"] is not None:

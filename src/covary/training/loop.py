@@ -65,6 +65,7 @@ class Job:
     checkpoints: Checkpoints | None
     callbacks: list[Callback]
     fingerprint: dict[str, Any]
+    constant: Callable[[], float]
     started: float = field(default_factory=time.monotonic)
 
 
@@ -91,10 +92,11 @@ def train(
     contents = read_through(batches)
     config = filled_in(config, contents.num_data)
     shown = as_callbacks(([ProgressPrinter()] if is_first() else []) if callbacks is None else callbacks)
-    job = Job(batches, contents.num_data, config, transform, checkpoints, shown, _fingerprint(state, contents, config))
-    state.num_data = contents.num_data
     with evaluation(network):
-        state.constant = _constant(state, batches)
+        constant = _constant_of(state, batches)
+    fingerprint = _fingerprint(state, contents, config)
+    job = Job(batches, contents.num_data, config, transform, checkpoints, shown, fingerprint, constant)
+    state.num_data, state.constant = contents.num_data, constant()
     if not _resumed(state, job) and config.weights.prior_scaled_lr:
         start_within(model, prior)  # after every check: a refused fit changes no weights
     require_alike((_checksum(state), state.epoch, state.step, contents), "weights, progress and data")
@@ -172,6 +174,8 @@ def _end_of_epoch(state: FitState, job: Job) -> Epoch:
     log_likelihood = state.log_likelihood / max(state.num_seen, 1)
     state.epoch, state.step, state.log_likelihood, state.num_seen = state.epoch + 1, 0, 0.0, 0
     _hyper_steps(state, job)
+    if state.learns_likelihood:
+        state.constant = job.constant()
     state.problem = _problem(state, job, log_likelihood)
     evaluated = evaluate(state, job.batches, config) if is_evaluated_epoch(state.epoch, config) else None
     best = _is_best(state, log_likelihood, evaluated)
@@ -201,9 +205,9 @@ def _problem(state: FitState, job: Job, log_likelihood: float) -> str | None:
         return None
     past = [epoch.log_likelihood for epoch in state.history] + [log_likelihood]
     dead = dead_epochs(job.config, job.num_data)
-    if has_collapsed(past, state.constant, dead) or (
-        has_collapsed(past, state.constant, 1) and state.epoch > 1 and is_constant(_some_outputs(state, job))
-    ):
+    # with noise that is still to be learned, a good fit may differ from a constant by hardly a nat
+    told = not state.learns_likelihood and has_collapsed(past, state.constant, dead)
+    if told or (has_collapsed(past, state.constant, 1) and state.epoch > 1 and is_constant(_some_outputs(state, job))):
         return (
             f"The network has collapsed: its log-likelihood per datum, {log_likelihood:.4f}, is that of a constant "
             f"prediction, {state.constant:.4f}. Training stopped in epoch {state.epoch}. Lower weights.lr, or set "
@@ -219,14 +223,14 @@ def _some_outputs(state: FitState, job: Job) -> Tensor:
     return outputs_of(state.network, batch, seed_for(job.config.seed, EVALUATE))
 
 
-def _constant(state: FitState, batches: Batches) -> float:
-    """The mean log-likelihood per datum of the best constant prediction."""
+def _constant_of(state: FitState, batches: Batches) -> Callable[[], float]:
+    """A function to the mean log-likelihood per datum of the best constant prediction, with the likelihood as it is."""
     first = next(iter(batches))
     with torch.no_grad():
         num_outputs = outputs_of(state.network, first._replace(x=first.x[:1], identity=first.identity[:1]), 0).shape[1]
     targets = torch.cat([batch.y for batch in batches])
     state.likelihood.check(first.x.new_zeros(len(targets), num_outputs), targets)  # before the first step
-    return constant_log_likelihood(state.likelihood, targets, num_outputs)
+    return lambda: constant_log_likelihood(state.likelihood, targets, num_outputs)
 
 
 def _parts(state: FitState, job: Job) -> Iterator[tuple[IndexedBatch, int]]:

@@ -38,7 +38,7 @@ def burn_in_epochs(config: FitConfig, num_data: int) -> int:
     """The epochs before the first hyper step, where the settings leave them open."""
     if config.hyper.burn_in is not None:
         return config.hyper.burn_in
-    steps_per_epoch = math.ceil(num_data / config.weights.batch_size)
+    steps_per_epoch = math.ceil(max(num_data, 1) / config.weights.batch_size)  # a stream has not been counted yet
     return min(math.ceil(BURN_IN_STEPS / steps_per_epoch), max(config.epochs // 6, 1))
 
 

@@ -90,6 +90,11 @@ class FitState:
         return self.epoch + self.num_seen / max(self.num_data, 1)
 
     @property
+    def learns_likelihood(self) -> bool:
+        """Whether the likelihood has parameters that are learned, such as the noise."""
+        return any(parameter.requires_grad for _, parameter in self.likelihood.named_parameters())
+
+    @property
     def model(self) -> Model:
         """Network, likelihood and prior as one value."""
         return Model(self.network, self.likelihood, self.prior)

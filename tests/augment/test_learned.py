@@ -11,13 +11,15 @@ from covary.data.tasks import rotated_arcs
 from covary.networks import mlp
 from training_models import PLAIN
 
-MADE = PLAIN.replace(
+# Adam's steps on all data, the reference: what is tested is that each augmentation can be learned at all.
+REFERENCE = PLAIN.replace(hyper={"width_optimizer": "adam", "max_width_change": 100.0})
+MADE = REFERENCE.replace(
     epochs=25,
     weights={"batch_size": 30, "lr": 0.03},
-    hyper={"burn_in": 6, "probes": "exact", "num_steps": 2, "num_prior_steps": 2, "augment_lr": 0.3},
+    hyper={"burn_in": 6, "probes": "exact", "num_moves": 2, "num_steps": 1, "num_prior_steps": 2, "augment_lr": 0.3},
     evaluation={"num_evaluations": 1},
 )
-ARCS = PLAIN.replace(
+ARCS = REFERENCE.replace(
     epochs=150,
     weights={"batch_size": 120, "lr": 0.05},
     hyper={"burn_in": 50, "every": 2, "probes": "exact", "num_prior_steps": 1, "augment_lr_min": 0.002},

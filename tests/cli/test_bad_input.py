@@ -41,10 +41,10 @@ FIXED = ("--baselines", "fixed", "--set")
         (("--config", "no.toml"), ["'no.toml' cannot be read"]),
         (
             ("--set", "hyper.estimator=guess"),
-            ["'hyper.estimator' to be one of 'two_pass', 'kernel', 'stochastic'", "got 'guess'"],
+            ["'hyper.estimator' to be one of 'running', 'two_pass', 'kernel', 'stochastic'", "got 'guess'"],
         ),
         (("--set", "curvature=flat"), ["'curvature' to be one of 'kron', 'kron-traced', 'kron-shared', 'full'"]),
-        (("--set", "curvature=full"), ["'hyper.probes' to be 'exact'"]),
+        (("--set", "curvature=full", "--set", "hyper.probes=1"), ["'hyper.probes' to be 'exact'"]),
         (("--set", "evaluation.probes=few"), ["evaluation.probes", "got 'few'"]),
         (("--set", "weights.warmup_epochs=-1"), ["weights.warmup_epochs", "got -1"]),
         (("--set", "evaluation.num_evaluations=-1"), ["evaluation.num_evaluations", "got -1"]),

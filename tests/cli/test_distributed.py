@@ -8,7 +8,17 @@ import pytest
 
 from covary.records import read_run
 
-ARGUMENTS = ("--set", "dtype=float64", "--epochs", "2", "--set", "hyper.burn_in=0", "--set", "weights.batch_size=15")
+ARGUMENTS = (
+    *("--set", "hyper.width_optimizer=adam"),
+    "--set",
+    "dtype=float64",
+    "--epochs",
+    "2",
+    "--set",
+    "hyper.burn_in=0",
+    "--set",
+    "weights.batch_size=15",
+)
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ def test_a_complete_run_is_kept_unless_it_is_overwritten(discovered, run, quick)
     assert read_run(Path("a")) == first
     second = read_run(discovered("a", "--seed", "1", "--overwrite"))
     assert (first.config["seed"], second.config["seed"]) == (0, 1)
-    assert first.symmetries != second.symmetries
+    assert first.evidence != second.evidence
     both = run("discover", *quick, "--out", "a", "--overwrite", "--resume")
     assert_one_line_and_code_2(both, "--resume continues a run and --overwrite replaces it")
 

@@ -142,7 +142,7 @@ def calls(monkeypatch) -> list[int]:
         (("nothing",), ["nothing", "one of", "fake"]),
         (("fake", "--repeats", "0"), ["--repeats", "greater than or equal to 1"]),
         (("fake", "--repeats", "many"), ["--repeats", "valid integer"]),
-        (("fake", "--plot", "time.svg"), ["--plot draws the benchmark 'scaling'", "got 'fake'"]),
+        (("fake", "--plot", "time.svg"), ["--plot draws the benchmarks 'scaling' and 'fit'", "got 'fake'"]),
         (("scaling", "--plot", "time.doc"), ["time.doc", ".svg"]),
         (("scaling", "--plot", "/dev/null/time.svg"), ["/dev/null"]),
     ],

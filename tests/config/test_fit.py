@@ -31,7 +31,7 @@ def test_defaults_are_valid_and_plain():
         ({"weights": {"prior_scaled_lr": 1}}, "true or false"),
         (
             {"hyper": {"probes": 0}},
-            "'hyper.probes' to be 'exact' or a whole number of at least 1 and at most 1,000,000",
+            "'hyper.probes' to be one of 'auto', 'exact' or a whole number of at least 1 and at most 1,000,000",
         ),
         ({"hyper": {"probes": "some"}}, "hyper.probes"),
         ({"evaluation": {"probes": 0}}, "evaluation.probes"),

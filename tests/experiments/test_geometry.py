@@ -10,7 +10,7 @@ import covary
 from covary import geometry
 from covary.errors import DataError, StructureError
 from covary.evidence import chart_evidence
-from covary.experiments import discover, saved_geometry
+from covary.experiments import Replacements, discover, saved_geometry
 from covary.experiments.geometry import _saved
 from covary.records import read_run, write_run
 from experiments.small import config
@@ -24,12 +24,12 @@ def folder(tmp_path_factory):
 
 
 def measured(folder, **changes):
-    given = {"num_images": None, "data_dir": None, "seed": 0} | changes
-    return saved_geometry(folder, **given, progress=lambda message, done: None)
+    given = {"num_images": None, "seed": 0} | changes
+    return saved_geometry(folder, Replacements(), **given, progress=lambda message, done: None)
 
 
 def test_the_network_is_the_one_that_was_saved(folder):
-    saved = _saved(read_run(folder), folder, None, None)
+    saved = _saved(read_run(folder), folder, None, Replacements())
     run = read_run(folder)
     terms = covary.log_evidence(covary.Model(saved.network, prior=saved.prior), tuple(saved.batch), seed=saved.seed)
     assert len(saved.batch.x) == run.evidence.num_data
@@ -37,7 +37,7 @@ def test_the_network_is_the_one_that_was_saved(folder):
 
 
 def test_numbers_are_those_of_dense_matrices(folder):
-    saved = _saved(read_run(folder), folder, None, None)
+    saved = _saved(read_run(folder), folder, None, Replacements())
     weights, data = saved.prior.weights(saved.network), tuple(saved.batch)
     chart = geometry.network_chart(weights, {"*.weight": geometry.polar_of})
     rows = {(row["chart"], row["kind"]): row for row in measured(folder).rows}
@@ -90,7 +90,7 @@ def test_baselines_of_the_run_are_no_matter(folder):
     """Widths without their baseline are those of a run by an earlier covary, which took them."""
     run = read_run(folder)
     for other in ({"fixed_widths": {"rotation": 1.5}}, {"baselines": ["plain"]}, {"relaxation": 0.3}):
-        saved = _saved(replace(run, config=run.config | other), folder, None, None)
+        saved = _saved(replace(run, config=run.config | other), folder, None, Replacements())
         assert len(saved.batch.x) == run.evidence.num_data
 
 

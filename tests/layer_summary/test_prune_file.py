@@ -1,5 +1,6 @@
 """Simpler networks in a file and back: the same outputs, and an error for what does not belong together."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,11 @@ from torch import nn
 import covary
 from covary.errors import DataError, StructureError
 from covary.layer_summary import prune
-from covary.layer_summary.prune import load_pruned, save_pruned
+from covary.layer_summary.prune import PRUNED, load_pruned, save_pruned
 from covary.layers import Dense
 from covary.priors import Prior, mean_precisions
 from covary.records import Evidence, Pruning, RunRecord, read_run, write_run
+from covary.records.checksums import checksums
 from layer_summary.small import noise, relaxed_pair
 from layer_summary.test_prune import OFF, sparse_pair, with_inactive_path
 
@@ -31,7 +33,7 @@ def written(folder: Path, network: nn.Module, prior: Prior) -> nn.Module:
     precisions = mean_precisions(simple.model.prior)
     done = Pruning(0.01, *paths, *counts, evidence, evidence, *changes, None, precisions)
     save_pruned(simple.model.network, folder)
-    write_run(record_of(done), folder / "run.json")
+    write_run(dataclasses.replace(record_of(done), files=checksums(folder, (PRUNED,))), folder / "run.json")
     return simple.model.network
 
 
@@ -94,7 +96,7 @@ def test_what_does_not_belong_together_is_told(tmp_path):
     with pytest.raises(StructureError, match=r"Expected nothing for '6\.bias'"):
         load_pruned(relaxed_pair().append(nn.Linear(2, 2)), tmp_path)
     (tmp_path / "pruned.safetensors").write_bytes(b"no tensors")
-    with pytest.raises(DataError, match="Expected saved weights"):
+    with pytest.raises(DataError, match="its SHA-256 is not that in run.json"):
         load_pruned(relaxed_pair(), tmp_path)
     write_run(record_of(None), tmp_path / "run.json")
     with pytest.raises(StructureError, match="Expected a pruned run"):

@@ -19,7 +19,7 @@ from covary.reproduce.paper1 import recover
 OUT = "run"
 DISCOVER = (
     *("discover", "--network", "mlp:4", "--num-samples", "2", "--epochs", "7", "--baselines", "plain"),
-    *("--set", "hyper.burn_in=1", "--set", "hyper.num_steps=1", "--set", "hyper.num_samples=2"),
+    *("--set", "hyper.burn_in=1", "--set", "hyper.num_steps=2", "--set", "hyper.num_samples=2"),
     *("--set", "weights.batch_size=20", "--set", "dtype=float64"),
 )
 LAYERS = (

@@ -20,7 +20,10 @@ NUM_DATA = 12
 CONFIG = covary.FitConfig().replace(
     epochs=2,
     weights={"batch_size": 6},
-    hyper={"burn_in": 1, "every": 1, "num_steps": 1, "num_prior_steps": 1, "num_samples": 2, "num_data": 6},
+    hyper={
+        **{"estimator": "two_pass", "burn_in": 1, "every": 1, "num_data": 6, "num_samples": 2},
+        **{"num_moves": 1, "num_steps": 2, "num_prior_steps": 1},
+    },
 )
 
 
@@ -65,7 +68,9 @@ def test_fit_changes_every_weight_and_hyperparameter(name):
     found = fitted(name)
     now = dict(found.run.model.network.named_parameters())
     still = [key for key, parameter in now.items() if torch.equal(parameter, found.before[key])]
-    assert still == []
+    # in two epochs few networks beat a constant prediction, before which widths are not learned
+    unlearned = any(note.startswith("No width was learned") for note in found.run.record.notes)
+    assert still == (["augment.raw_widths"] if unlearned else [])
     assert math.isfinite(found.run.record.evidence.log_evidence)
     assert len(set(found.run.model.prior.precision.tolist())) > 1
 

@@ -128,7 +128,9 @@ def test_a_likelihood_that_is_learned_is_resumed_with_its_constant(tmp_path):
     with safe_open(checkpoint_files(tmp_path)[0], framework="pt") as file:
         saved = json.loads(file.metadata()[HEADER])["constant"]
     assert_same(run(tmp_path, transform=unchanged, resume=True), run(transform=unchanged))
-    assert saved != pytest.approx(constant_log_likelihood(covary.Gaussian(2.0), 2 * y[:, None].double(), 1), abs=1e-3)
+    assert saved != pytest.approx(
+        constant_log_likelihood(covary.Gaussian(2.0), 2 * y[:, None].double(), (1,)), abs=1e-3
+    )
 
 
 def test_resume_is_no_new_start(stopped):

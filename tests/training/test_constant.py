@@ -15,58 +15,58 @@ from oracles.running import bernoulli_constant, categorical_constant, gaussian_c
 @pytest.mark.parametrize("labels", [[0, 1, 2, 2], [0] * 7 + [1] * 2 + [2], list(range(10)) * 3])
 def test_a_classification_has_the_class_frequencies(labels, temperature):
     num_outputs = max(labels) + 1
-    found = constant_log_likelihood(covary.Categorical(temperature), torch.tensor(labels), num_outputs)
+    found = constant_log_likelihood(covary.Categorical(temperature), torch.tensor(labels), (num_outputs,))
     assert found == pytest.approx(categorical_constant(labels), abs=1e-6)
 
 
 def test_an_absent_class_has_no_part_in_it():
     """Its probability tends to zero: approached from below, to less than any decision needs."""
     labels = [0, 0, 1] * 20
-    found = constant_log_likelihood(covary.Categorical(), torch.tensor(labels), 5)
+    found = constant_log_likelihood(covary.Categorical(), torch.tensor(labels), (5,))
     assert categorical_constant(labels) - 1e-4 < found <= categorical_constant(labels)
 
 
 def test_one_class_alone_is_certain():
-    assert -1e-4 < constant_log_likelihood(covary.Categorical(), torch.zeros(9, dtype=torch.long), 2) <= 0
+    assert -1e-4 < constant_log_likelihood(covary.Categorical(), torch.zeros(9, dtype=torch.long), (2,)) <= 0
 
 
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 4.0])
 def test_a_regression_has_the_mean(sigma, generator):
     y = 3 + torch.randn(50, 2, generator=generator)
-    found = constant_log_likelihood(covary.Gaussian(sigma), y, 2)
+    found = constant_log_likelihood(covary.Gaussian(sigma), y, (2,))
     assert found == pytest.approx(gaussian_constant(y, sigma), rel=1e-6)
 
 
 def test_several_bits_have_their_frequencies(generator):
     y = (torch.rand(60, 3, generator=generator) < torch.tensor([0.1, 0.5, 0.8])).double()
-    found = constant_log_likelihood(covary.Bernoulli(), y, 3)
+    found = constant_log_likelihood(covary.Bernoulli(), y, (3,))
     assert found == pytest.approx(bernoulli_constant(y), abs=1e-6)
 
 
 def test_counts_have_the_mean_rate():
     y = torch.tensor([[0.0], [1.0], [5.0], [2.0]])
     terms = [count * math.log(2.0) - 2.0 - math.lgamma(count + 1) for count in y.flatten().tolist()]
-    assert constant_log_likelihood(Poisson(), y, 1) == pytest.approx(sum(terms) / 4, abs=1e-6)
+    assert constant_log_likelihood(Poisson(), y, (1,)) == pytest.approx(sum(terms) / 4, abs=1e-6)
 
 
 def test_noise_that_is_an_output_is_fitted_too(generator):
     """Mean and variance of the targets: the log-density of a fitted normal distribution."""
     y = 1 + 0.5 * torch.randn(200, 1, generator=generator)
     expected = gaussian_constant(y, float(y.var(correction=0).sqrt()))
-    assert constant_log_likelihood(HeteroscedasticGaussian(), y, 2) == pytest.approx(expected, abs=1e-5)
+    assert constant_log_likelihood(HeteroscedasticGaussian(), y, (2,)) == pytest.approx(expected, abs=1e-5)
 
 
 def test_labels_that_are_ignored_do_not_count():
     y = torch.tensor([0, 1, 1, -100, -100, -100])
     kept = categorical_constant([0, 1, 1]) * 3 / 6  # per datum, as a log-likelihood of training is
-    found = constant_log_likelihood(covary.Categorical(ignore_index=-100), y, 2)
+    found = constant_log_likelihood(covary.Categorical(ignore_index=-100), y, (2,))
     assert found == pytest.approx(kept, abs=1e-6)
 
 
 def test_gradients_may_be_off_and_no_parameter_gets_one():
     likelihood = covary.Gaussian(0.5)
     with torch.no_grad():
-        assert math.isfinite(constant_log_likelihood(likelihood, torch.randn(5, 1), 1))
+        assert math.isfinite(constant_log_likelihood(likelihood, torch.randn(5, 1), (1,)))
     assert likelihood.log_sigma_noise.grad is None
 
 

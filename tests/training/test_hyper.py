@@ -209,11 +209,11 @@ def test_one_step_has_no_variance_and_is_refused_where_an_augmentation_is_learne
 def test_adam_takes_a_step_per_minibatch_and_undoes_none(state, monkeypatch):
     """As in paper 1: the first step is the learning rate, whatever the size of the gradient, and bounded."""
     monkeypatch.setattr(hyper, "evidence_change", lambda *_: EvidenceChange(-1.0, 0.1))
-    config = QUICK.replace(hyper={"width_optimizer": "adam", "num_steps": 1, "augment_lr": 0.03})
+    config = QUICK.replace(hyper={"width_optimizer": "adam", "num_steps": 1})
     before = state.network.augment.raw_widths.detach().clone()
     hyper_step(state, as_batches(points(), 8), config)
     change = (state.network.augment.raw_widths.detach() - before).abs()
-    torch.testing.assert_close(change, torch.full_like(change, 0.03), rtol=1e-4, atol=0)
+    torch.testing.assert_close(change, torch.full_like(change, 0.1), rtol=1e-4, atol=0)
     assert (state.learning.num_undone, state.learning.fisher) == (0, [])
     state.learning.max_change = 1e-3
     width = state.network.augment.widths.item()

@@ -105,7 +105,7 @@ class Measured(NamedTuple):
 
 
 class _Tested(Callback):
-    """Test accuracy after each epoch, with the time that testing takes left out."""
+    """Test accuracy after each epoch, without the time that testing takes."""
 
     def __init__(self, model: Model, dataset: Dataset, seed: int) -> None:
         self.model, self.seed = model, seed

@@ -72,7 +72,8 @@ class RunningStatistics:
 
     def to_tensors(self) -> dict[str, Tensor]:
         """The sums as tensors by name, for a checkpoint."""
-        found = {"log_likelihood": self.log_likelihood, "num_data": torch.tensor(self.num_data, dtype=torch.float64)}
+        num_data = torch.tensor(self.num_data, dtype=torch.float64, device=self.log_likelihood.device)
+        found = {"log_likelihood": self.log_likelihood, "num_data": num_data}
         for name, block in self.curvature.blocks.items():
             kind = _kind(block)
             found |= {f"{name}/{kind}/{number}": tensor for number, tensor in enumerate(block.tensors)}

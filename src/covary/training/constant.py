@@ -17,21 +17,21 @@ LEAST_GAIN = 0.1  # nats per datum by which a network must predict better than a
 DEAD_GAIN = 2e-3  # nats per datum that are no gain over a constant
 
 
-def constant_log_likelihood(likelihood: Likelihood, targets: Tensor, num_outputs: int) -> float:
+def constant_log_likelihood(likelihood: Likelihood, targets: Tensor, shape: tuple[int, ...]) -> float:
     """The mean log-likelihood per datum of the best constant prediction.
 
     Arguments:
         likelihood: The likelihood, with its parameters as they are.
         targets: The targets of all data, (N, ...).
-        num_outputs: The number C of outputs.
+        shape: The shape of the outputs of one datum: (C,), with further axes of dense outputs.
     """
-    constant = torch.zeros(1, num_outputs, dtype=torch.float64, device=targets.device, requires_grad=True)
+    constant = torch.zeros(1, *shape, dtype=torch.float64, device=targets.device, requires_grad=True)
     labels = targets.double() if targets.is_floating_point() else targets
     optimizer = torch.optim.LBFGS([constant], max_iter=100, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        value = -likelihood.log_prob(constant.expand(len(labels), -1), labels) / len(labels)
+        value = -likelihood.log_prob(constant.expand(len(labels), *shape), labels) / len(labels)
         (constant.grad,) = torch.autograd.grad(value, [constant])
         return value.detach()
 
@@ -62,7 +62,7 @@ def has_collapsed(log_likelihoods: Sequence[float], constant: float, num_epochs:
     return len(recent) == num_epochs and all(value < constant + DEAD_GAIN for value in recent)
 
 
-def is_constant(outputs: Float[Tensor, "N C"]) -> bool:
+def is_constant(outputs: Float[Tensor, "N *outputs"]) -> bool:
     """Whether outputs do not depend on the input: they are equal for all data, but for rounding."""
     spread = float((outputs - outputs.mean(0)).abs().max())
     return spread <= 100 * torch.finfo(outputs.dtype).eps * float(outputs.abs().max())

@@ -189,7 +189,7 @@ def _chosen(batches: Batches, num_data: int, seed: int) -> Batches:
 def disjoint_sets(batches: Batches, config: FitConfig, num_data: int, seed: int) -> list[Batches]:
     """This process's shards of the disjoint sets of M data that the steps of a hyper step read, and of one more.
 
-    The last set, on which the move is tested, is the first one again where too few data are left.
+    The last set, on which the move is tested, is the first one again where too few data remain.
 
     Arguments:
         batches: All data.

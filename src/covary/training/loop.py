@@ -157,7 +157,8 @@ def _hyper_steps(state: FitState, job: Job) -> None:
     rarely = config.hyper.estimator == "running"
     while learning.num_steps < due:
         last = state.history[-1].log_likelihood if state.history else -math.inf
-        if learning.begun is None and beats_constant(last, state.constant):
+        at_once = config.hyper.width_optimizer == "adam"  # as in paper 1
+        if learning.begun is None and (at_once or beats_constant(last, state.constant)):
             learning.begin(state.network, state.progress)
         if learning.active and hyper_progress(state.progress, config, learning.begun) > 1:
             learning.ended = state.progress  # the rest of the epochs is for the weights
@@ -227,10 +228,11 @@ def _constant_of(state: FitState, batches: Batches) -> Callable[[], float]:
     """A function to the mean log-likelihood per datum of the best constant prediction, with the likelihood as it is."""
     first = next(iter(batches))
     with torch.no_grad():
-        num_outputs = outputs_of(state.network, first._replace(x=first.x[:1], identity=first.identity[:1]), 0).shape[1]
+        outputs = outputs_of(state.network, first._replace(x=first.x[:1], identity=first.identity[:1]), 0)
     targets = torch.cat([batch.y for batch in batches])
-    state.likelihood.check(first.x.new_zeros(len(targets), num_outputs), targets)  # before the first step
-    return lambda: constant_log_likelihood(state.likelihood, targets, num_outputs)
+    shape = outputs.shape[1:]
+    state.likelihood.check(outputs[:1].expand(len(targets), *shape), targets)  # before the first step
+    return lambda: constant_log_likelihood(state.likelihood, targets, tuple(shape))
 
 
 def _parts(state: FitState, job: Job) -> Iterator[tuple[IndexedBatch, int]]:

@@ -32,6 +32,7 @@ from .storage import model_recipe
 from .widths import Move, augmentation_of
 
 TEST_BATCH = 500
+FEW_DATA = 400  # below which the evidence is not compared with that of a constant prediction
 
 
 def epoch_record(
@@ -162,8 +163,8 @@ def _notes(state: FitState, config: FitConfig) -> list[str]:
 def _problem(state: FitState) -> str | None:
     """Why what was learned cannot be trusted; None where there is no reason not to."""
     evidence = None if state.best is None else state.best.evidence
-    if state.problem is not None or evidence is None or state.learning.begun is None:
-        return state.problem
+    if state.problem is not None or evidence is None or state.learning.begun is None or state.num_data < FEW_DATA:
+        return state.problem  # of few data, KFAC puts too high a price on every network
     found, constant = evidence.log_evidence / evidence.num_data, state.constant
     if found < constant:
         return (
@@ -183,12 +184,17 @@ def _symmetries(state: FitState, shape: tuple[int, ...]) -> list[Symmetry]:
         Symmetry(name, width, unit, meaning(name, width, unit, image))
         for name, width, unit in zip(augment.names, augment.widths.tolist(), units, strict=True)
     ]
-    states = with_states(found, state.history, image)
-    # hyper steps that moved the prior alone say nothing about widths
-    never = [
-        replace(symmetry, state="not learned yet") if symmetry.state == "fixed" else symmetry for symmetry in states
-    ]
-    return never if _waits(state) else states
+    return [_unmoved(entry, state) for entry in with_states(found, state.history, image)]
+
+
+def _unmoved(symmetry: Symmetry, state: FitState) -> Symmetry:
+    """The symmetry; a width that no hyper step was to move is not said to be moving, however few of them there were."""
+    if any(epoch.widths[symmetry.name] != symmetry.width for epoch in state.history):
+        return symmetry
+    if _waits(state):
+        return replace(symmetry, state="not learned yet")
+    frozen = not Move(state.network, 0.0).parameters and symmetry.state == "still moving"
+    return replace(symmetry, state="fixed") if frozen else symmetry
 
 
 def _waits(state: FitState) -> bool:

@@ -10,7 +10,8 @@ from ..noise import fold
 # Uses of a run's seed, kept apart.
 WEIGHTS, HYPER, EVALUATE, SAMPLES, TEST = range(5)
 BURN_IN_STEPS = 400
-MIN_HYPER_STEPS = 1.0  # per epoch, however few the data
+MIN_HYPER_STEPS = 1.0, 2.0  # per epoch: in general, and with few data
+FEW_DATA = 2500
 DEAD_STEPS = 200  # weight steps without any gain over a constant
 HYPER_SHARE = 0.8  # of the epochs after the burn-in, over which learning rates of hyperparameters fall
 
@@ -52,7 +53,7 @@ def hyper_steps_due(epochs: float | int, data_per_step: int, num_data: int, conf
     """The hyper steps that are due after this (fractional) number of epochs.
 
     With "running" they are spread evenly over the weight steps, so that they read the wanted fraction of the data, and
-    at least one in each epoch; with other estimators they follow epochs.
+    at least one in each epoch (two with few data); with other estimators they follow epochs.
 
     Arguments:
         epochs: The epochs done.
@@ -66,7 +67,7 @@ def hyper_steps_due(epochs: float | int, data_per_step: int, num_data: int, conf
         return 0
     if config.hyper.estimator != "running":
         return int(since) // config.hyper.every
-    rate = max(config.hyper.fraction * num_data / data_per_step, MIN_HYPER_STEPS)
+    rate = max(config.hyper.fraction * num_data / data_per_step, MIN_HYPER_STEPS[num_data < FEW_DATA])
     return math.floor(since * rate + 1e-9) + 1
 
 

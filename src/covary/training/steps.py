@@ -8,7 +8,7 @@ given.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import torch
@@ -44,7 +44,8 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
     model, seed = state.model, seed_for(config.seed, WEIGHTS, state.epoch)
     weights = model.trained_weights
     joint = augerino_parameters(state.network) if config.hyper.estimator == "augerino" else {}
-    reduced = torch.autocast(batch.x.device.type, torch.bfloat16, enabled=config.weights.precision == "bf16")
+    bf16 = config.weights.precision == "bf16"
+    reduced = torch.autocast(batch.x.device.type, torch.bfloat16) if bf16 else nullcontext()
     with _own_noise(fold(fold(seed, state.step), place()[0]), batch.x.device), reduced:
         log_likelihood, gradients_of = _likelihood_gradients(model, batch, {**weights, **joint}, seed)
     means = {name: all_sum(entry) / batch_size for name, entry in gradients_of.items()}

@@ -36,7 +36,7 @@ from ..noise import Stream
 
 MOMENTUM = 0.8  # of the steps: weights follow the widths, and move their optimum further along
 MEMORY = 0.8  # of the Fisher information, from one hyper step to the next
-LEAST_FISHER = 0.1  # per datum, of a width in its unit: with less, a width has hardly any effect
+LEAST_FISHER = 0.02  # per datum, of a width in its unit: with less, a width has hardly any effect
 WIDE = 0.3  # from this width on
 GROWTH = 1.5  # of the bound after a hyper step that is kept
 
@@ -90,33 +90,32 @@ class WidthLearning:
             self.widths.append(augment.widths.tolist())
 
     @torch.no_grad()
-    def climb(self, move: "Move", gradients: Sequence[Sequence[Tensor]], sizes: tuple[int, int], rate: float) -> None:
+    def climb(self, move: "Move", gradients: Sequence[Sequence[Tensor]], sizes: tuple[int, int], part: float) -> None:
         """Move the parameters of the augmentation by a part of a natural-gradient step.
 
         Arguments:
             move: The move, begun at the present parameters.
             gradients: For each of several minibatches, the gradient in each parameter, scaled to all data.
             sizes: (M, N): the data in a minibatch, and all data.
-            rate: The part of the step.
+            part: The part of the step that is taken.
         """
         fraction, num_data = sizes[0] / sizes[1], sizes[1]
         stacked = [torch.stack(parts).double() for parts in zip(*gradients, strict=True)]
-        now = [fraction * part.var(0).flatten() for part in stacked]
-        before = [torch.tensor(entry, dtype=torch.float64) for entry in self.fisher] or now
-        fishers = [MEMORY * b.to(n) + (1 - MEMORY) * n for b, n in zip(before, now, strict=True)]
+        now = [fraction * entry.var(0).flatten() for entry in stacked]
+        before = [entry.new_tensor(past) for entry, past in zip(now, self.fisher, strict=False)] or now
+        fishers = [MEMORY * b + (1 - MEMORY) * n for b, n in zip(before, now, strict=True)]
         self.fisher = [entry.tolist() for entry in fishers]
         num_read = fraction * len(gradients)  # of all data
-        zeros = [torch.zeros_like(entry) for entry in now]
-        velocities = iter([torch.tensor(entry, dtype=torch.float64) for entry in self.velocity] or zeros)
+        past = self.velocity or [[0.0] * len(entry) for entry in now]
         self.velocity = []
-        for parameter, part, fisher in zip(move.parameters, stacked, fishers, strict=True):
-            mean = part.mean(0).flatten()
+        for parameter, entry, fisher, last in zip(move.parameters, stacked, fishers, past, strict=True):
+            mean = entry.mean(0).flatten()
             signal = mean.square() * num_read  # over the variance of the mean, which is fisher / num_read
             shrunk = torch.where(signal > 0, mean * signal / (signal + fisher), 0.0)
             # log Z is even in a width, so gradient and information vanish with it: so does the damping
             least = LEAST_FISHER * num_data * (parameter.detach().double().flatten() / WIDE).square().clamp_max(1.0)
             step = torch.where(signal > 0, shrunk / (fisher + least), 0.0)
-            velocity = MOMENTUM * next(velocities).to(step) + rate * step
+            velocity = MOMENTUM * step.new_tensor(last) + part * step
             self.velocity.append(velocity.tolist())
             parameter.add_(velocity.view_as(parameter).to(parameter))
         move.bound()
@@ -154,7 +153,7 @@ class Move:
         learned = _learned(augment)
         self.augment, self.max_change, self.parameters = augment, max_change, learned
         self.before = [parameter.detach().clone() for parameter in learned]
-        self.widths = augment.widths.detach().clone() if augment is not None else torch.zeros(0)
+        self.widths = augment.widths.detach().clone() if augment is not None else torch.zeros(0, device="cpu")
 
     def moves(self, parameter: nn.Parameter) -> bool:
         """Whether a parameter is one of those that move."""

@@ -14,7 +14,7 @@ from training_models import PLAIN
 # Adam's steps on all data, the reference: what is tested is that each augmentation can be learned at all.
 REFERENCE = PLAIN.replace(hyper={"width_optimizer": "adam", "max_width_change": 100.0})
 MADE = REFERENCE.replace(
-    epochs=25,
+    epochs=30,
     weights={"batch_size": 30, "lr": 0.03},
     hyper={"burn_in": 6, "probes": "exact", "num_moves": 2, "num_steps": 1, "num_prior_steps": 2, "augment_lr": 0.3},
     evaluation={"num_evaluations": 1},

@@ -9,15 +9,8 @@ import pytest
 from covary.records import read_run
 
 ARGUMENTS = (
-    *("--set", "hyper.width_optimizer=adam"),
-    "--set",
-    "dtype=float64",
-    "--epochs",
-    "2",
-    "--set",
-    "hyper.burn_in=0",
-    "--set",
-    "weights.batch_size=15",
+    *("--set", "dtype=float64", "--epochs", "2", "--set", "hyper.burn_in=0", "--set", "weights.batch_size=15"),
+    *("--set", "hyper.width_optimizer=adam"),  # which moves widths from the first hyper step on
 )
 
 

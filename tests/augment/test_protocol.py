@@ -92,10 +92,19 @@ def test_composes_with_affine_transforms(color_jitter, generator):
     assert gradient["augment.parts.1.raw_widths"].abs().min() > 0
 
 
+# Adam's steps on all data, the reference
 LIT = PLAIN.replace(
     epochs=22,
     weights={"batch_size": 30, "lr": 0.03},
-    hyper={"burn_in": 6, "probes": "exact", "num_steps": 2, "num_prior_steps": 2, "augment_lr": 0.3},
+    hyper={
+        "width_optimizer": "adam",
+        "max_width_change": 100.0,
+        "burn_in": 6,
+        "probes": "exact",
+        "num_steps": 2,
+        "num_prior_steps": 2,
+        "augment_lr": 0.3,
+    },
     evaluation={"num_evaluations": 1},
 )
 

@@ -61,7 +61,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@
 
-# Other libraries that some tests compare with. Without their own dependencies: those would bring in more than a test needs.
+# Other libraries that tests compare with or work inside of. Without their own dependencies: the list has them all, pinned.
 $(ORACLES): oracles.txt $(READY)
 	@$(PIP) install --no-deps -r oracles.txt \
 		|| echo "note: the libraries in oracles.txt could not be installed; the tests that compare with them are skipped. To try again: rm $@"

@@ -7,6 +7,7 @@ of (seed, index) alone.
 from .affine import Affine2d, Correlated, Rotation2d
 from .color import ColorJitter
 from .composed import Composed
+from .exchange import to_text
 from .export import load, save
 from .finite import FiniteGroup
 from .generators import LearnedGenerators
@@ -33,4 +34,5 @@ __all__ = [
     "WeightedAugmentation",
     "load",
     "save",
+    "to_text",
 ]

@@ -1,11 +1,13 @@
 """What `covary discover` and `covary layers` run: data, network, baselines and the run itself.
 
 `run.py` learns the symmetries of a data set, `build.py` makes its pieces, `resources.py` estimates memory and time. For
-a saved run, `geometry.py` measures the sharpness and `predict.py` predicts the classes of images.
+a saved run, `geometry.py` measures the sharpness, `predict.py` predicts the classes of images, and `export.py` writes
+what was learned for other programs.
 """
 
 from .augmentations import NAMES as AUGMENTATIONS
 from .build import prepared
+from .export import exported_text
 from .geometry import Replacements, saved_geometry
 from .predict import predictions
 from .resources import ResourceEstimate, estimate_resources
@@ -17,6 +19,7 @@ __all__ = [
     "ResourceEstimate",
     "discover",
     "estimate_resources",
+    "exported_text",
     "predictions",
     "prepared",
     "saved_geometry",

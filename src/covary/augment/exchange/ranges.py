@@ -1,0 +1,130 @@
+"""The ranges of an augmentation, whatever its classes: widths and probabilities by name, for other libraries."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...errors import StructureError
+from ...groups.square import DIHEDRAL_NAMES, product
+from ..affine import Affine2d, Correlated
+from ..color import ColorJitter
+from ..composed import Composed
+from ..finite import FiniteGroup
+from ..mirror import Mirror3d
+from ..protocol import Augmentation
+
+TURNS = ("identity", "quarter_turn", "half_turn", "three_quarter_turn")
+_CORRELATED = 0.05  # correlations below which two coefficients count as independent
+_APART = 0.02  # the total variation from which on drawn probabilities are said to differ from learned ones
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Ranges of images' transforms.
+
+    Arguments:
+        widths: The widths of affine transforms and colors by name.
+        elements: The probabilities of symmetries of the square by name, the identity included; empty without flips.
+        mirrors: The probabilities of mirror images along axes of volumes by name.
+        padding: The pixels outside of an image.
+        notes: What other libraries cannot express, in sentences.
+    """
+
+    widths: dict[str, float] = field(default_factory=dict)
+    elements: dict[str, float] = field(default_factory=dict)
+    mirrors: dict[str, float] = field(default_factory=dict)
+    padding: str = "zeros"
+    notes: tuple[str, ...] = ()
+
+
+def ranges_of(augment: Augmentation) -> Ranges:
+    """Ranges of a distribution; raise `StructureError` if no part of it transforms images or volumes."""
+    widths: dict[str, float] = {}
+    elements: dict[str, float] = {}
+    mirrors: dict[str, float] = {}
+    padding, notes = "zeros", []
+    for part in _parts(augment):
+        named = dict(zip(part.names, part.widths.tolist(), strict=True))
+        if isinstance(part, Affine2d | Correlated | ColorJitter):
+            widths |= named
+            padding = part.padding if isinstance(part, Affine2d) else padding
+        elif isinstance(part, FiniteGroup):
+            elements = {"identity": 1 - sum(named.values())} | named
+        elif isinstance(part, Mirror3d):
+            mirrors = named
+        else:
+            notes.append(f"{', '.join(part.names)}: of {type(part).__name__}, which has no counterpart here.")
+        if isinstance(part, Correlated):
+            padding = part.base.padding
+            notes += _correlations(part)
+    if not (widths or elements or mirrors):
+        raise StructureError(
+            f"Expected transforms of images (Affine2d, ColorJitter, FiniteGroup) or mirrors of volumes, got "
+            f"{', '.join(augment.names)} of {type(augment).__name__}. Save it with covary.augment.save instead."
+        )
+    return Ranges(widths, elements, mirrors, padding, tuple(notes))
+
+
+def _parts(augment: Augmentation) -> Iterator[Augmentation]:
+    if isinstance(augment, Composed):
+        for part in augment.parts:
+            yield from _parts(part)
+    else:
+        yield augment
+
+
+def _correlations(augment: Correlated) -> list[str]:
+    matrix, names = augment.correlation.tolist(), augment.names
+    found = [
+        f"{names[i]} and {names[j]} have a correlation of {matrix[i][j]:.2f}; here they are drawn independently."
+        for i in range(len(names))
+        for j in range(i)
+        if abs(matrix[i][j]) > _CORRELATED
+    ]
+    return found
+
+
+@dataclass(frozen=True)
+class Flips:
+    """Independent flips and quarter turns that are nearest to a distribution over the symmetries of the square.
+
+    Arguments:
+        horizontal: The probability of exchanging left and right.
+        vertical: The probability of exchanging top and bottom.
+        turned: The probability of turning by a number of quarters that is drawn evenly from 0 to 3.
+        notes: A sentence if these are not the learned distribution.
+    """
+
+    horizontal: float
+    vertical: float
+    turned: float
+    notes: tuple[str, ...] = ()
+
+
+def flips_of(elements: dict[str, float]) -> Flips:
+    """Independent flips and turns of learned probabilities; those are said in a note if they are not independent."""
+    learned = {name: elements.get(name, 0.0) for name in DIHEDRAL_NAMES}
+    if all(learned[name] == 0 for name in ("quarter_turn", "three_quarter_turn", "transpose", "anti_transpose")):
+        both = learned["half_turn"]
+        flips = Flips(learned["flip_x"] + both, learned["flip_y"] + both, 0.0)
+    else:
+        mirrored = sum(learned[product(turn, "flip_x")] for turn in TURNS)
+        unturned = learned["identity"] + learned["flip_x"]
+        flips = Flips(mirrored, 0.0, min(4 / 3 * (1 - unturned), 1.0))
+    drawn = drawn_elements(flips)
+    apart = sum(abs(drawn[name] - learned[name]) for name in DIHEDRAL_NAMES) / 2
+    if apart <= _APART:
+        return flips
+    said = ", ".join(f"{name} {share:.2f}" for name, share in learned.items() if share >= 0.005)
+    note = f"Learned probabilities: {said}. Flips and turns are drawn independently here, {100 * apart:.0f} % apart."
+    return Flips(flips.horizontal, flips.vertical, flips.turned, (note,))
+
+
+def drawn_elements(flips: Flips) -> dict[str, float]:
+    """Probabilities of the symmetries of the square under independent flips, horizontal first, then a turn."""
+    found = dict.fromkeys(DIHEDRAL_NAMES, 0.0)
+    for mirrored, first in (("identity", 1 - flips.horizontal), ("flip_x", flips.horizontal)):
+        for flipped, second in (("identity", 1 - flips.vertical), ("flip_y", flips.vertical)):
+            for turn in TURNS:
+                third = flips.turned / 4 + (1 - flips.turned if turn == "identity" else 0.0)
+                found[product(turn, product(flipped, mirrored))] += first * second * third
+    return found

@@ -112,5 +112,6 @@ def _plain(path: Path) -> Any:
 
 def _without_times(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _without_times(entry) for name, entry in value.items() if name not in ("sha256", "seconds")}
+        times = ("sha256", "seconds", "timings")
+        return {name: _without_times(entry) for name, entry in value.items() if name not in times}
     return [_without_times(entry) for entry in value] if isinstance(value, list) else value

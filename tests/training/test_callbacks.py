@@ -16,6 +16,9 @@ class Recorded(covary.Callback):
     def on_fit_start(self, config):
         self.calls.append(("start", config.epochs))
 
+    def on_phase(self, phase):
+        self.calls.append(("phase", phase))
+
     def on_step(self, epochs):
         self.calls.append(("step", round(epochs, 3)))
 
@@ -40,8 +43,16 @@ def test_callbacks_hear_of_start_steps_epochs_and_end():
     recorded, epochs = Recorded(), []
     run = covary.fit(averaged(), points(), QUICK, epochs=2, callbacks=[recorded, epochs.append, covary.Callback()])
     steps = [[("step", round(epoch + step / 3, 3)) for step in range(3)] for epoch in range(2)]
-    assert recorded.calls == [("start", 2), *steps[0], ("epoch", 1), *steps[1], ("epoch", 2), ("end",)]
+    training, evaluating = ("phase", "training"), ("phase", "evaluating")
+    first, second = [training, *steps[0], ("epoch", 1)], [training, *steps[1], evaluating, ("epoch", 2)]
+    assert recorded.calls == [("start", 2), *first, *second, evaluating, ("end",)]
     assert epochs == run.record.history
+
+
+def test_the_test_is_a_phase_of_its_own():
+    recorded = Recorded()
+    covary.fit(averaged(), points(), QUICK, test=points(), callbacks=[recorded], epochs=2)
+    assert recorded.calls[-2:] == [("phase", "testing"), ("end",)]
 
 
 def test_the_end_is_heard_of_after_an_error():
@@ -57,11 +68,11 @@ def test_the_end_is_heard_of_after_an_error():
 def test_a_log_has_about_ten_lines_with_evidence_and_time_left():
     lines = printed(io.StringIO(), epochs=25).splitlines()
     assert 10 <= len(lines) <= 14
-    assert lines[0].startswith("epoch 1 of 25, log-likelihood ")
-    assert lines[1].startswith("epoch 2 of 25, log evidence ")
+    assert lines[0].startswith("training, epoch 1 of 25, log-likelihood ")
+    assert lines[1].startswith("training, epoch 2 of 25, log evidence ")
     assert "rotation " in lines[1]
     assert lines[1].endswith(" left")
-    assert lines[-1].startswith("epoch 25 of 25")
+    assert lines[-1].startswith("training, epoch 25 of 25")
     assert "left" not in lines[-1]
 
 
@@ -69,7 +80,16 @@ def test_a_terminal_has_one_line_that_is_rewritten():
     text = printed(Terminal())
     assert text.count("\n") == 1
     assert text.endswith("\n")
-    assert "\repoch 4 of 4, log evidence " in text
+    assert "\rtraining [--" in text
+    assert "] epoch 4 of 4, log evidence " in text
+    assert "\revaluating [##" in text
+    assert max(len(part) for part in text.strip().split("\r")) < 80
+
+
+def test_a_log_has_a_line_before_an_evaluation_only_after_some_quiet(monkeypatch):
+    assert "evaluating" not in printed(io.StringIO())
+    monkeypatch.setattr("covary.training.callbacks.QUIET_SECONDS", -1.0)
+    assert "evaluating, epoch 4 of 4" in printed(io.StringIO())
 
 
 def test_without_callbacks_progress_is_printed_and_with_none_it_is_not(capsys):

@@ -21,7 +21,7 @@ from .study import Study
 
 VERSION = 3
 UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")  # control characters but for tabs and line ends
-OPTIONAL = ("complete", "notes", "pruned", "model")  # fields of a run that a file may lack
+OPTIONAL = ("complete", "notes", "pruned", "model", "timings")  # fields of a run that a file may lack
 LARGEST = sys.float_info.max
 LEAST = {(Evidence, "num_data"): 1, (Symmetry, "width"): 0}  # what a report divides by, and an amount
 DEEPEST = 16  # of lists and mappings inside one another; a setting needs a few

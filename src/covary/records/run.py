@@ -312,6 +312,7 @@ class RunRecord:
         roles: The number of entries of each parameter, by role and name: "integrated", "point", "hyperparameter" and
             "frozen".
         files: The SHA-256 of each other file of the run, by name.
+        timings: The seconds by what they were spent on: "weights", "hyper" and "evaluation" (of the evidence).
 
     Example:
         >>> from covary.records import RunRecord
@@ -342,3 +343,4 @@ class RunRecord:
     likelihood: dict[str, float] = field(default_factory=dict)
     roles: dict[str, dict[str, int]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    timings: dict[str, float] = field(default_factory=dict)

@@ -1,15 +1,18 @@
 """What a fit reports while it runs: callbacks, and the progress that is printed without one."""
 
+import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ..config import FitConfig
 from ..records import Epoch
-from ..records.words import plain_name
+from ..records.progress import Phase, Progress
 
 NUM_LINES = 10  # of progress, about, where it is a log
+QUIET_SECONDS = 5.0  # after which a log also has a line before an evaluation
 
 
 class Callback:
@@ -23,6 +26,9 @@ class Callback:
 
     def on_fit_start(self, config: FitConfig) -> None:
         """Called before the first step, with the settings."""
+
+    def on_phase(self, phase: Phase) -> None:
+        """Called when the fit goes on to something else: "training", "evaluating" (the evidence) or "testing"."""
 
     def on_step(self, epochs: float | int) -> None:
         """Called after each weight step, with the epochs done so far; a fraction of an epoch counts as such."""
@@ -49,65 +55,108 @@ def as_callbacks(callbacks: Sequence[Callback | Callable[[Epoch], None]]) -> lis
     return [callback if isinstance(callback, Callback) else _Function(callback) for callback in callbacks]
 
 
-class ProgressPrinter(Callback):
+class ProgressTracker(Callback):
+    """The state of a fit as a line of progress shows it, with a clock.
+
+    Arguments:
+        title: The name of the fit; empty for none.
+    """
+
+    def __init__(self, title: str = "") -> None:
+        self.title = title
+
+    def on_fit_start(self, config: FitConfig) -> None:
+        """Start the clock."""
+        self.progress = Progress(self.title, config.epochs)
+        self.started, self.first = time.monotonic(), -1.0
+
+    def on_phase(self, phase: Phase) -> None:
+        """Note the phase."""
+        self.progress.phase = phase
+        self.show()
+
+    def on_step(self, epochs: float | int) -> None:
+        """Note how far the epoch has come."""
+        if self.first < 0:  # a resumed fit starts later
+            self.first = float(epochs)
+        self.progress.epochs, self.progress.epoch = epochs, min(int(epochs) + 1, self.progress.num_epochs)
+        self.show()
+
+    def on_epoch(self, epoch: Epoch) -> None:
+        """Note the epoch's record."""
+        self.progress.epochs, self.progress.epoch, self.progress.last = epoch.epoch, epoch.epoch, epoch
+        self.progress.phase = "training"
+        self.show()
+
+    def show(self) -> None:
+        """Show the state, if it is shown whenever it changes."""
+
+    def now(self) -> Progress:
+        """The state at this moment, with the time elapsed and left."""
+        found = self.progress
+        done, found.elapsed = found.epochs - max(self.first, 0.0), time.monotonic() - self.started
+        found.left = found.elapsed * (found.num_epochs - found.epochs) / done if done > 0 else None
+        return found
+
+
+class ProgressPrinter(ProgressTracker):
     """Progress as plain text: on a terminal one line that is rewritten, elsewhere about ten lines in all.
 
     Arguments:
         file: An open text file to print to; standard error by default.
+        title: The name of the fit; empty for none.
     """
 
-    def __init__(self, file: Any = None) -> None:
+    def __init__(self, file: Any = None, title: str = "") -> None:
+        super().__init__(title)
         self.file = sys.stderr if file is None else file
         self.live = self.file.isatty()
-        self.length = 0
+        self.length, self.printed = 0, time.monotonic()
 
-    def on_fit_start(self, config: FitConfig) -> None:
-        """Start the clock."""
-        self.num_epochs, self.every = config.epochs, max(config.epochs // NUM_LINES, 1)
-        self.started, self.first, self.news = time.monotonic(), -1.0, ""
-
-    def on_step(self, epochs: float | int) -> None:
-        """Rewrite the line on a terminal."""
-        if self.first < 0:  # a resumed fit starts later
-            self.first = float(epochs)
-        elif self.live:
-            self._rewrite(f"epoch {min(int(epochs) + 1, self.num_epochs)} of {self.num_epochs}{self._rest(epochs)}")
+    def on_phase(self, phase: Phase) -> None:
+        """Print a line in a log: before the test, and before an evaluation if the last line is some time ago."""
+        super().on_phase(phase)
+        late = phase == "evaluating" and time.monotonic() - self.printed > QUIET_SECONDS
+        if not self.live and (late or phase == "testing"):
+            self._print_line()
 
     def on_epoch(self, epoch: Epoch) -> None:
-        """Print a line, on a terminal over the one before it."""
-        self.news = f", {epoch_news(epoch)}"
-        line = f"epoch {epoch.epoch} of {self.num_epochs}{self._rest(epoch.epoch)}"
-        if self.live:
-            self._rewrite(line)
-        elif epoch.epoch % self.every == 0 or epoch.epoch in (1, self.num_epochs):
-            print(line, file=self.file, flush=True)
+        """Print a line in a log, if it is the first epoch, the last, or one in a tenth of them."""
+        super().on_epoch(epoch)
+        total = self.progress.num_epochs
+        if not self.live and (epoch.epoch % max(total // NUM_LINES, 1) == 0 or epoch.epoch in (1, total)):
+            self._print_line()
 
     def on_fit_end(self) -> None:
         """End the line on a terminal."""
         if self.live and self.length:
             print(file=self.file, flush=True)
 
-    def _rest(self, epochs: float | int) -> str:
-        done, elapsed = epochs - max(self.first, 0.0), time.monotonic() - self.started
-        left = elapsed * (self.num_epochs - epochs) / done if done > 0 else 0.0
-        return f"{self.news}, {_clock(elapsed)} elapsed" + (f", {_clock(left)} left" if left > 0 else "")
+    def show(self) -> None:
+        """Rewrite the line on a terminal."""
+        if self.live:
+            line = self.now().bar(shutil.get_terminal_size().columns - 1)  # in the last column some would wrap
+            print(f"\r{line.ljust(self.length)}", end="", file=self.file, flush=True)
+            self.length = len(line)
 
-    def _rewrite(self, line: str) -> None:
-        print(f"\r{line.ljust(self.length)}", end="", file=self.file, flush=True)
-        self.length = len(line)
-
-
-def epoch_news(epoch: Epoch) -> str:
-    """The evidence per datum (the log-likelihood before there is one) and the two largest widths."""
-    evidence = epoch.evaluated or epoch.evidence
-    if evidence is None:
-        news = [f"log-likelihood {epoch.log_likelihood:.3f}"]
-    else:
-        news = [f"log evidence {evidence.log_evidence / max(evidence.num_data, 1):.3f}"]
-    largest = sorted(epoch.widths.items(), key=lambda item: -item[1])[:2]
-    return ", ".join([*news, *(f"{plain_name(name)} {width:.2f}" for name, width in largest)])
+    def _print_line(self) -> None:
+        print(self.now().log_line(), file=self.file, flush=True)
+        self.printed = time.monotonic()
 
 
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}"
+@contextmanager
+def reported(callbacks: Sequence[Callback], config: FitConfig) -> Iterator[None]:
+    """Call the callbacks at the start of a fit, and at its end whatever happens."""
+    for callback in callbacks:
+        callback.on_fit_start(config)
+    try:
+        yield
+    finally:
+        for callback in callbacks:
+            callback.on_fit_end()
+
+
+def enter_phase(callbacks: Sequence[Callback], phase: Phase) -> None:
+    """Tell the callbacks what the fit does from now on."""
+    for callback in callbacks:
+        callback.on_phase(phase)

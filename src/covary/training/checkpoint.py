@@ -27,7 +27,7 @@ from ..records.verify import State
 from .state import Best, FitState, restore, snapshot
 from .widths import WidthLearning
 
-VERSION = 5
+VERSION = 6
 RATES = ("first", "final", "size")  # what a group of weights keeps of the run's start
 BEST = ("epoch", "log_likelihood", "evidence")
 HEADER, CHECKSUM = "covary_checkpoint", "sha256"
@@ -82,6 +82,7 @@ def write_checkpoint(state: FitState, folder: Path, fingerprint: Mapping[str, An
         "log_likelihood": state.log_likelihood,
         "num_seen": state.num_seen,
         "seconds": seconds,
+        "timings": state.timings,
         "best": None if state.best is None else [getattr(state.best, name) for name in BEST],
         "learning": dataclasses.asdict(state.learning),
         "evidence": state.evidence,
@@ -215,6 +216,7 @@ def _set_state(state: FitState, header: Mapping[str, Any], tensors: Mapping[str,
         state.epoch, state.step = header["epoch"], header["step"]
         state.log_likelihood, state.num_seen = header["log_likelihood"], header["num_seen"]
         state.seconds = header["seconds"]
+        state.timings = from_plain(header["timings"], dict[str, float], f"{path}.timings")
         state.history = [from_plain(entry, Epoch, f"{path}.history") for entry in header["history"]]
         state.learning = from_plain(header["learning"], WidthLearning, f"{path}.learning")
         state.evidence, state.problem = _evidence(header["evidence"], path), header["problem"]

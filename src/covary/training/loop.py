@@ -28,7 +28,7 @@ from ..noise import Stream, permutation
 from ..records import Epoch, Evidence, RunRecord
 from ..records.words import flat_settings
 from .ascent import evaluated_curvature
-from .callbacks import Callback, ProgressPrinter, as_callbacks
+from .callbacks import Callback, ProgressPrinter, as_callbacks, enter_phase, reported
 from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkpoint
 from .constant import beats_constant, constant_log_likelihood, has_collapsed, is_constant
 from .devices import move_model, resolved_device
@@ -50,6 +50,7 @@ from .schedule import (
 )
 from .state import Best, FitState, initial_state, restore, snapshot
 from .steps import evaluate, weight_step
+from .timing import timed, timed_items
 
 RARELY = 3  # hyper steps that are due for each one on the prior alone
 
@@ -100,17 +101,19 @@ def train(
     if not _resumed(state, job) and config.weights.prior_scaled_lr:
         start_within(model, prior)  # after every check: a refused fit changes no weights
     require_alike((_checksum(state), state.epoch, state.step, contents), "weights, progress and data")
-    with _reported(job), _told_to_end(checkpoints) as told:
-        while state.epoch < config.epochs and state.problem is None:
-            _weight_steps(state, job, told)
-            record = _end_of_epoch(state, job)
-            for callback in job.callbacks:
-                callback.on_epoch(record)
-        _stop_if_told(state, job, told)
-    if state.best is not None and (state.best.evidence is not None or state.problem is not None):
-        restore(state, state.best.tensors)
-    network.eval()
-    return described(state, job.batches, config, test, _seconds(state, job))
+    with reported(job.callbacks, config):
+        with _told_to_end(checkpoints) as told:
+            while state.epoch < config.epochs and state.problem is None:
+                _weight_steps(state, job, told)
+                record = _end_of_epoch(state, job)
+                for callback in job.callbacks:
+                    callback.on_epoch(record)
+            _stop_if_told(state, job, told)
+        if state.best is not None and (state.best.evidence is not None or state.problem is not None):
+            restore(state, state.best.tensors)
+        network.eval()
+        enter_phase(job.callbacks, "evaluating" if test is None else "testing")
+        return described(state, job.batches, config, test, _seconds(state, job))
 
 
 def _check(batches: Batches, model: Model, config: FitConfig) -> None:
@@ -130,7 +133,8 @@ def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:
     """Take the remaining weight steps of the current epoch; end the fit, with a checkpoint, on a signal."""
     config = job.config
     set_training(state.network, state.evaluation_modules)
-    for batch, size in _parts(state, job):
+    enter_phase(job.callbacks, "training")
+    for batch, size in timed_items(state.timings, "weights", _parts(state, job)):
         _stop_if_told(state, job, told)
         progressed = (state.epoch + state.num_seen / job.num_data) / config.epochs
         after = state.epoch + (state.num_seen + size) / job.num_data
@@ -139,7 +143,8 @@ def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:
             follow(state.weight_optimizer, state.prior)
         if config.hyper.estimator == "augerino" and state.hyper_optimizer is not None:
             set_rates(state.hyper_optimizer, progressed)
-        weight_step(state, batch, size, job.num_data, config)
+        with timed(state.timings, "weights"):
+            weight_step(state, batch, size, job.num_data, config)
         if config.hyper.estimator == "running":
             _hyper_steps(state, job)
         for callback in job.callbacks:
@@ -165,7 +170,7 @@ def _hyper_steps(state: FitState, job: Job) -> None:
         if not learning.active and rarely and learning.num_steps % RARELY:
             learning.num_steps += 1  # the prior alone needs fewer steps than widths do
             continue
-        with evaluation(state.network):
+        with evaluation(state.network), timed(state.timings, "hyper"):
             state.evidence = hyper_step(state, job.batches, config)
 
 
@@ -178,7 +183,11 @@ def _end_of_epoch(state: FitState, job: Job) -> Epoch:
     if state.learns_likelihood:
         state.constant = job.constant()
     state.problem = _problem(state, job, log_likelihood)
-    evaluated = evaluate(state, job.batches, config) if is_evaluated_epoch(state.epoch, config) else None
+    evaluated = None
+    if is_evaluated_epoch(state.epoch, config):
+        enter_phase(job.callbacks, "evaluating")
+        with timed(state.timings, "evaluation"):
+            evaluated = evaluate(state, job.batches, config)
     best = _is_best(state, log_likelihood, evaluated)
     if best:
         state.best = Best(state.epoch, log_likelihood, evaluated, snapshot(state))
@@ -271,18 +280,6 @@ def _resumed(state: FitState, job: Job) -> bool:
 def _save(state: FitState, job: Job) -> None:
     if job.checkpoints is not None and is_first():
         write_checkpoint(state, job.checkpoints.path, job.fingerprint, _seconds(state, job))
-
-
-@contextmanager
-def _reported(job: Job) -> Iterator[None]:
-    """Call the callbacks at the start, and at the end whatever happens."""
-    for callback in job.callbacks:
-        callback.on_fit_start(job.config)
-    try:
-        yield
-    finally:
-        for callback in job.callbacks:
-            callback.on_fit_end()
 
 
 def _stop_if_told(state: FitState, job: Job, told: list[int]) -> None:

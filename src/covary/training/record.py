@@ -76,6 +76,7 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         correlation=_correlation(state.network),
         true_widths={},
         seconds=seconds,
+        timings=dict(state.timings),
         notes=[*_notes(state, config), *problems],
         problem=_problem(state),
         model=model_recipe(state.model) | {"evaluation_modules": list(state.evaluation_modules)},

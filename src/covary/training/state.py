@@ -59,6 +59,7 @@ class FitState:
         log_likelihood: The sum of log-likelihoods over the data seen in the epoch under way.
         num_seen: How many data that were.
         seconds: The time that earlier sessions took.
+        timings: Seconds of weight steps, hyper steps and evaluations, by "weights", "hyper", "evaluation".
         evaluation_modules: Names of the modules that were in evaluation mode before the fit, and stay there.
         best: The best evaluated state.
         history: One record per complete epoch.
@@ -80,6 +81,7 @@ class FitState:
     log_likelihood: float = 0.0
     num_seen: int = 0
     seconds: float = 0.0
+    timings: dict[str, float] = field(default_factory=dict)
     evaluation_modules: tuple[str, ...] = ()
     best: Best | None = None
     history: list[Epoch] = field(default_factory=list)

@@ -1,0 +1,93 @@
+"""How far a fit has come, in one line that fits the terminal."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .run import Epoch
+from .words import plain_name
+
+Phase = Literal["training", "evaluating", "testing"]
+SHORTEST_BAR, LONGEST_BAR = 5, 20  # characters, without the brackets
+
+
+@dataclass
+class Progress:
+    """The state of a fit that a line of progress shows.
+
+    Arguments:
+        title: The name of the fit; empty for none.
+        num_epochs: All epochs of the fit.
+        phase: What it does now.
+        epoch: The epoch under way, or the one that has just ended, from 1.
+        epochs: The epochs that are done; a part of an epoch counts as such.
+        last: The record of the last complete epoch.
+        elapsed: Seconds since the start.
+        left: The estimate of the seconds to the end of training, or None.
+    """
+
+    title: str
+    num_epochs: int
+    phase: Phase = "training"
+    epoch: int = 1
+    epochs: float | int = 0
+    last: Epoch | None = None
+    elapsed: float = 0.0
+    left: float | None = None
+
+    def bar(self, width: int) -> str:
+        """A line of at most `width` characters: phase, bar, epoch of all, evidence per datum, time left.
+
+        A wide line also has the two largest widths and the time elapsed. A narrow one has shorter words, then no bar.
+        """
+        name = f"{self.title}: {self.phase}" if self.title else self.phase
+        number, short_number = f"epoch {self.epoch} of {self.num_epochs}", f"epoch {self.epoch}/{self.num_epochs}"
+        left = self._left()
+        choices = [
+            (name, [number, *self._news(), *self._widths(), f"{clock(self.elapsed)} elapsed", *left]),
+            (name, [number, *self._news(), *left]),
+            (name, [short_number, *self._news(short=True), *left]),
+            (self.phase, [number, *self._news(), *left]),
+            (self.phase, [short_number, *self._news(short=True), *left]),
+        ]
+        for first, parts in choices:
+            rest = ", ".join(parts)
+            space = width - len(first) - len(rest) - 4  # without two spaces and two brackets
+            if space >= SHORTEST_BAR:
+                return f"{first} [{self._filled(min(space, LONGEST_BAR))}] {rest}"
+        return ", ".join([self.phase, *choices[-1][1]])[: max(width, 0)]
+
+    def log_line(self) -> str:
+        """A line of a log: phase, epoch of all, evidence per datum, the two largest widths, time elapsed and left."""
+        name = f"{self.title}: {self.phase}" if self.title else self.phase
+        times = [f"{clock(self.elapsed)} elapsed", *self._left()]
+        number = f"epoch {self.epoch} of {self.num_epochs}"
+        return ", ".join([name, number, *self._news(), *self._widths(), *times])
+
+    def _filled(self, size: int) -> str:
+        full = round(size * min(self.epochs / max(self.num_epochs, 1), 1.0))
+        return "#" * full + "-" * (size - full)
+
+    def _news(self, *, short: bool = False) -> list[str]:
+        """The evidence per datum; the log-likelihood before there is one."""
+        if self.last is None:
+            return []
+        evidence = self.last.evaluated or self.last.evidence
+        if evidence is None:
+            return [f"{'loglik' if short else 'log-likelihood'} {self.last.log_likelihood:.3f}"]
+        return [f"{'' if short else 'log '}evidence {evidence.log_evidence / max(evidence.num_data, 1):.3f}"]
+
+    def _widths(self) -> list[str]:
+        """The two largest widths."""
+        widths = {} if self.last is None else self.last.widths
+        largest = sorted(widths.items(), key=lambda item: -item[1])[:2]
+        return [f"{plain_name(name)} {width:.2f}" for name, width in largest]
+
+    def _left(self) -> list[str]:
+        return [] if not self.left else [f"{clock(self.left)} left"]
+
+
+def clock(seconds: float | int) -> str:
+    """A time as minutes and seconds, from an hour on with the hours."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, over = divmod(minutes, 60)
+    return f"{hours}:{over:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

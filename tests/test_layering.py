@@ -115,7 +115,7 @@ TESTED_BY = {
     "reproduce/paper3/coordinates.py": "reproduce/paper3/test_reparametrization.py",
     "reproduce/paper3/invariant_evidence.py": "reproduce/paper3/test_reparametrization.py",
     "reproduce/paper3/optimizer_bias.py": "reproduce/paper3/test_reparametrization.py",
-    "training/augerino.py": "reproduce/paper1/test_table1.py",
+    "training/augerino.py": "reproduce/paper1/test_comparison.py",
     "training/run.py": "training/test_loop.py",
     "training/state.py": "training/test_steps.py training/test_learning_rates.py",
 }

@@ -25,7 +25,8 @@ def test_every_study_runs_at_the_smallest_scale(run, tmp_path, name):
     code, out, err = run("reproduce", name, "--scale", "smoke")
     folder = tmp_path / "runs" / f"{name}-smoke"
     assert (code, err) == (0, "")
-    assert {path.name for path in folder.iterdir()} == {"study.json", "figure.svg", "figure.png"}
+    figures = {f"{stem}.{kind}" for stem in STUDY_FIGURES[name] for kind in ("svg", "png")}
+    assert {path.name for path in folder.iterdir()} - {"cells"} == {"study.json", *figures}
     study = json.loads((folder / "study.json").read_text())
     assert (study["name"], study["scale"]) == (name, "smoke")
     assert study["rows"]
@@ -40,8 +41,8 @@ def studied(monkeypatch) -> list[tuple]:
     calls: list[tuple] = []
 
     def study(request):
-        scale, seed, data_dir, progress, folder = request
-        calls.append((scale, seed, data_dir))
+        scale, seed, data_dir, progress, folder, options = request
+        calls.append((scale, seed, data_dir, options.num_train))
         progress("studying", 0.5)
         compute_cells([CellSpec("moon", {"scale": scale}, Claim, lambda: Claim("a", "b", "c", True))], folder, progress)
         if data_dir is not None and data_dir.name == "nowhere":
@@ -49,17 +50,18 @@ def studied(monkeypatch) -> list[tuple]:
         claim = Claim("the moon is near", "< 1 km", "384,400 km", False)
         return Study("recover", scale, "The moon", {}, {}, [{"moon": "far"}], {"found": [1.5]}, [claim], 1.0)
 
-    monkeypatch.setitem(STUDIES, "recover", study)
+    monkeypatch.setitem(STUDIES, "recover", STUDIES["recover"]._replace(run=study))
     monkeypatch.setattr("covary.cli.studies.drawn", lambda figure, kind: b"drawn")
-    monkeypatch.setitem(STUDY_FIGURES, "recover", lambda study: study.title)
+    monkeypatch.setitem(STUDY_FIGURES, "recover", {"figure": lambda study: study.title})
     return calls
 
 
 def test_claims_are_shown_with_their_bars(run, studied):
-    code, out, _ = run("reproduce", "recover", "--scale", "paper", "--seed", "3", "--data-dir", "here", "--out", "a")
+    options = ("--scale", "paper", "--seed", "3", "--data-dir", "here", "--num-train", "70", "--out", "a")
+    code, out, _ = run("reproduce", "recover", *options)
     assert code == 0
     assert all(text in out for text in ("The moon", "the moon is near", "< 1 km", "384,400 km", "NO", "far"))
-    assert [(scale, seed, str(place)) for scale, seed, place in studied] == [("paper", 3, "here")]
+    assert [(scale, seed, str(place), number) for scale, seed, place, number in studied] == [("paper", 3, "here", 70)]
 
 
 def test_json_is_all_that_is_printed(run, studied):
@@ -70,14 +72,15 @@ def test_json_is_all_that_is_printed(run, studied):
     assert printed["claims"][0]["holds"] is False
 
 
-def test_a_killed_study_is_resumed_and_leaves_nothing_unfinished(run, studied, tmp_path):
+def test_a_killed_study_is_resumed_and_can_be_extended(run, studied, tmp_path):
     cells = tmp_path / "a" / "cells"
     assert run("reproduce", "recover", "--out", "a", "--data-dir", "nowhere")[0] == 2
     assert len(list(cells.iterdir())) == 1
     assert_one_line_and_code_2(run("reproduce", "recover", "--out", "a"), "unfinished", "--resume")
     assert_one_line_and_code_2(run("reproduce", "recover", "--out", "a", "--resume", "--scale", "paper"), "scale")
-    assert run("reproduce", "recover", "--out", "a", "--resume")[0] == 0
-    assert not cells.exists()
+    for _ in range(2):  # a complete study can be extended
+        assert run("reproduce", "recover", "--out", "a", "--resume")[0] == 0
+        assert len(list(cells.iterdir())) == 1
     with locked(tmp_path / "a"):
         assert_one_line_and_code_2(run("reproduce", "recover", "--out", "a"), "has been writing to 'a' since")
     assert run("verify", "a")[0] == 0
@@ -96,8 +99,12 @@ def test_a_place_that_cannot_be_a_folder_is_told_before_the_study(run, studied, 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("nothing",), ["'nothing'", "toy", "recover", "mnist-mlp", "sampling"]),
-        (("recover", "--scale", "huge"), ["'huge'", "'smoke', 'cpu', 'paper'"]),
+        (("nothing",), ["'nothing'", "toy", "recover", "table1", "sampling"]),
+        (("recover", "--scale", "huge"), ["'huge'", "'smoke', 'cpu', 'full', 'paper'"]),
+        (("recover", "--scale", "full"), ["'full'", "'smoke', 'cpu', 'paper'"]),
+        (("recover", "--versions", "scaled"), ["'recover'", "--num-train", "got --versions", "Leave it out"]),
+        (("toy", "--network", "cnn"), ["'toy'", "none of them", "got --network"]),
+        (("recover", "--num-train", "0"), ["--num-train", "greater than or equal to 1"]),
         (("recover", "--seed", "99999999999999999999"), ["seed", "2^63", "got 99999999999999999999"]),
         ((), ["NAME"]),
     ],

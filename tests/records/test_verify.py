@@ -80,3 +80,14 @@ def test_what_is_no_record_is_damaged(tmp_path, content):
 def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"without run\.json"):
         verify(tmp_path)
+
+
+def test_cells_of_a_study_are_checked_by_their_own_checksums(tmp_path):
+    write_study(Study("table1", "smoke", "a", {}, {}, [], {}, [], 1.0), tmp_path / "study.json")
+    (tmp_path / "cells").mkdir()
+    for name in ("good", "bad"):
+        (tmp_path / "cells" / f"{name}.json").write_text(json.dumps(sealed({"record": {"accuracy": 0.5}})))
+    path = tmp_path / "cells" / "bad.json"
+    path.write_text(path.read_text().replace("0.5", "0.6"))
+    states = {check.name: check.state for check in verify(tmp_path)}
+    assert states == {"study.json": "ok", "cells/bad.json": "damaged", "cells/good.json": "ok"}

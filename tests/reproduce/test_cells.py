@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from covary.errors import DataError, StructureError
-from covary.reproduce.cells import STUDY, CellSpec, compute_cells, discard, require_fresh, wall_time
+from covary.reproduce.cells import STUDY, CellSpec, compute_cells, require_fresh, wall_time
 
 WORKER = Path(__file__).parent / "sleeping_study.py"
 SETTINGS = {"epochs": 3, "widths": (1, 2), "data_dir": "here"}
@@ -135,7 +135,6 @@ def test_an_unfinished_study_is_refused_unless_it_is_resumed_or_replaced(tmp_pat
     require_fresh(cells, False, True)
     assert not cells.exists()
     require_fresh(cells, False, False)
-    discard(cells)
     with pytest.raises(StructureError, match="Pass one of them"):
         require_fresh(cells, True, True)
 
@@ -144,8 +143,12 @@ def test_a_complete_study_is_kept_unless_it_is_replaced(tmp_path):
     (tmp_path / STUDY).write_text("{}")
     with pytest.raises(StructureError, match="has a complete study. Pass --overwrite to replace it"):
         require_fresh(tmp_path / "cells", False, False)
-    with pytest.raises(StructureError, match="unfinished study to resume"):
+    with pytest.raises(StructureError, match="a complete one without cells"):
         require_fresh(tmp_path / "cells", True, False)
+    a_cell(tmp_path / "cells")
+    with pytest.raises(StructureError, match="has a complete study. Pass --resume to extend it, --overwrite"):
+        require_fresh(tmp_path / "cells", False, False)
+    require_fresh(tmp_path / "cells", True, False)
     require_fresh(tmp_path / "cells", False, True)
     assert (tmp_path / STUDY).exists(), "until the new one is complete"
 

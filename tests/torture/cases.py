@@ -63,7 +63,7 @@ def prepare(work: Path) -> dict[str, Case]:
     np.savez(work / "digits.npz", **{name: tensor.numpy() for name, tensor in parts.items()})
     settings = FitConfig().replace(epochs=2, hyper={"burn_in": 1, "every": 1, "num_data": 10, "num_samples": 2})
     recover.SCALES["smoke"] = recover.Scale(str(work / "digits.npz"), None, "mlp:4", 2, settings)
-    STUDY_FIGURES["recover"] = _drawn
+    STUDY_FIGURES["recover"] = {"figure": _drawn}
     page.__globals__["_figures"] = lambda run: defaultdict(Blank)  # the figures of a report touch no file
     bars = ("--data", str(work / "bars.npz"))
     commands = {"discover": (*DISCOVER, *bars), "layers": (*LAYERS, *bars), "study": STUDY}
@@ -94,7 +94,7 @@ def _write_bars(path: Path) -> None:
 
 def difference(folder: Path, reference: Path) -> str:
     """How a finished run or study differs from the undisturbed one; empty if only times do."""
-    names, expected = ({path.name for path in place.iterdir()} for place in (folder, reference))
+    names, expected = (_files(place) for place in (folder, reference))
     if names != expected:
         return f"files {sorted(names ^ expected)}"
     for name in sorted(names - {"report.html"}):  # which states times; its checksum is verified below
@@ -104,6 +104,11 @@ def difference(folder: Path, reference: Path) -> str:
             return f"content of {name}"
     wrong = [check.name for check in verify(folder) if check.state != "ok"]
     return f"checksums of {wrong}" if wrong else ""
+
+
+def _files(folder: Path) -> set[str]:
+    """The files of a folder and of those below it, such as the cells of a study."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def _plain(path: Path) -> Any:

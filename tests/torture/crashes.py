@@ -12,10 +12,6 @@ from torture.processes import Outcome, full_from, kill_at, one_line, run
 
 def resumed(case: Case, folder: Path) -> str:
     """Resume a disturbed command and compare its result; empty if it is the undisturbed one."""
-    if case.name == "study" and (folder / OUT / "study.json").exists() and not (folder / OUT / "cells").exists():
-        shutil.rmtree(folder / OUT / ".cells-done", ignore_errors=True)  # which the next study there would remove
-        (folder / OUT / ".lock").unlink(missing_ok=True)
-        return difference(folder / OUT, case.reference)  # it was complete: there is nothing to resume
     done = run([*case.command, "--resume"], folder)
     if done.code != 0:
         return f"--resume ended with {done.code}: {done.err[-300:]}"

@@ -15,13 +15,12 @@ from ..errors import CovaryError
 from .output import Json, check_drawable, draw, drawn, echo_json, print_rows, progress
 from .terminal import echo, show
 
-CELLS = "cells"  # below the folder of a study
 # The names in `reproduce.STUDIES`, `reproduce.SCALES` and `benchmarks.WORKLOADS`, for a help without torch.
 STUDY_NAMES = (
-    *("toy", "recover", "mnist-mlp", "sampling"),
+    *("toy", "recover", "table1", "sampling"),
     *("quadrant", "cifar-layers", "groups", "separable", "reparametrization"),
 )
-SCALE_NAMES = ("smoke", "cpu", "paper")
+SCALE_NAMES = ("smoke", "cpu", "full", "paper")
 WORKLOAD_NAMES = ("curvature", "evidence", "fit", "layers", "scaling", "peers")
 FIT_NAMES = ("mlp-5000", "cnn-5000", "resnet-3000", "mlp-60000", "cnn-prior")
 
@@ -33,44 +32,61 @@ def _name_of(names: Sequence[str]) -> Any:
 def reproduce(
     name: Annotated[str, _name_of(STUDY_NAMES)],
     scale: Annotated[
-        str, typer.Option(help="smoke (seconds), cpu (two cores) or paper.", autocompletion=lambda: list(SCALE_NAMES))
+        str,
+        typer.Option(
+            help="smoke (seconds), cpu (two cores), full (two cores for hours) or paper.",
+            autocompletion=lambda: list(SCALE_NAMES),
+        ),
     ] = "cpu",
+    data: Annotated[str | None, typer.Option(help="The data set, of studies with several.")] = None,
+    network: Annotated[str | None, typer.Option(help="The network, of studies with several.")] = None,
+    num_train: Annotated[int | None, typer.Option(min=1, help="The number of training images.")] = None,
+    num_seeds: Annotated[int | None, typer.Option(min=1, help="The number of seeds, from the first one on.")] = None,
+    versions: Annotated[str, typer.Option(help="Versions of the data, joined by commas; all by default.")] = "",
+    processes: Annotated[int | None, typer.Option(min=1, help="How many networks are trained at once.")] = None,
     seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     data_dir: Annotated[Path | None, typer.Option(help="The folder that is searched first for data sets.")] = None,
     out: Annotated[Path | None, typer.Option(help="The folder for study.json and the figure.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a study that was interrupted.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue or extend the study in that folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the study in that folder.")] = False,
     as_json: Json = False,
 ) -> None:
     """Reproduce one table or figure of the papers, with its numbers as JSON and the claims that it tests.
 
-    Writes `study.json`, `figure.svg` and `figure.png`. A study of several networks keeps each finished one in the
-    folder until it is complete, so that it can be interrupted and resumed.
+    Writes `study.json`, `figure.svg` and `figure.png`. A study of several networks keeps a record of each in the folder
+    `cells`, so that it can be interrupted, resumed, and extended by more versions or seeds.
 
     Examples: `covary reproduce toy`, `covary reproduce recover --scale cpu --data-dir ~/data`, `covary reproduce
-    quadrant --resume`, `covary reproduce mnist-mlp --scale smoke --json`.
+    quadrant --resume`, `covary reproduce table1 --data fashion-mnist --network cnn
+    --num-seeds 1 --versions original,scaled`.
     """
     from ..records import write_study
     from ..records.checksums import checksums
-    from ..reproduce import SCALES, STUDIES, Request
-    from ..reproduce.cells import STUDY, discard, require_fresh
+    from ..records.verify import CELLS
+    from ..reproduce import SCALES, STUDIES, Options, Request
+    from ..reproduce.cells import STUDY, require_fresh
     from ..reproduce.figures import STUDY_FIGURES, study_table
 
     check_choice("study", name, STUDIES)
     check_choice("scale", scale, SCALES)
     check_seed(seed)
-    folder = out or Path("runs") / f"{name}-{scale}"
+    chosen = tuple(version.strip().replace("-", " ") for version in versions.split(",") if version.strip())
+    options = Options(data, network, num_train, num_seeds, chosen, processes)
+    request = Request(scale, seed, data_dir, options=options)
+    STUDIES[name].check(name, request)
+    folder = out or Path("runs") / f"{name}-{request.name}"
     cells = folder / CELLS
     with locked(folder):
         require_fresh(cells, resume, overwrite)
         require_writable(folder / STUDY)  # before the study, which an impossible path would lose
         with progress(name) as told:
-            study = STUDIES[name](Request(scale, seed, data_dir, told, cells))
-        figures = [f"figure.{kind}" for kind in ("svg", "png")]
-        for figure in figures:
-            write_whole(folder / figure, drawn(STUDY_FIGURES[name](study), Path(figure).suffix))
-        write_study(replace(study, files=checksums(folder, figures)), folder / STUDY)
-        discard(cells)
+            study = STUDIES[name].run(request._replace(progress=told, folder=cells))
+        figures = {
+            f"{stem}.{kind}": figure_of for stem, figure_of in STUDY_FIGURES[name].items() for kind in ("svg", "png")
+        }
+        for figure, figure_of in figures.items():
+            write_whole(folder / figure, drawn(figure_of(study), Path(figure).suffix))
+        write_study(replace(study, files=checksums(folder, list(figures))), folder / STUDY)
     if as_json:
         echo_json(asdict(study))
         return

@@ -109,6 +109,11 @@ def learn(config: ExperimentConfig, task: Task, session: Session = ALONE) -> Run
     return _fitted("learn", _learned(config, task), config, task, session)
 
 
+def trained(method: str, config: ExperimentConfig, task: Task) -> Run:
+    """The run of a method: "learned", or the name of a baseline."""
+    return _fitted(method, start_of(method, config, task), config, task, ALONE)
+
+
 def run_baseline(name: str, config: ExperimentConfig, task: Task, session: Session = ALONE) -> Baseline:
     """Another way to train the same network: same draw of initial weights, data, epochs and test samples."""
     run = _fitted(name, _BASELINES[name](config, task), config, task, session)

@@ -9,6 +9,7 @@ from ..errors import DataError
 from .checksums import check_seal, page_state, sha256
 
 RUN, GEOMETRY, PAGE = "run.json", "geometry.json", "report.html"
+CELLS = "cells"  # the folder of a study's cells
 RECORDS = (RUN, "study.json", GEOMETRY)  # each has its own checksum, and those of other files
 MODEL = "model.safetensors"  # of which a geometry is
 State = Literal["ok", "damaged", "missing", "of another run", "not in the record"]
@@ -36,8 +37,8 @@ class FileCheck:
 def verify(folder: Path) -> list[FileCheck]:
     """Every file of a run or a study with the result of its checksum; raise `DataError` for a folder that has neither.
 
-    `run.json`, `study.json`, `geometry.json` and `report.html` state their own checksums, and the records those of the
-    files beside them. Hidden files and folders are left out.
+    `run.json`, `study.json`, `geometry.json`, `report.html` and the cells of a study state their own checksums, and the
+    records those of the files beside them. Hidden files and other folders are left out.
 
     Example:
         >>> import tempfile
@@ -63,6 +64,8 @@ def verify(folder: Path) -> list[FileCheck]:
         found |= {other: _state(folder, other, expected) for other, expected in files.items()}
     if (folder / PAGE).is_file():
         found[PAGE] = page_state((folder / PAGE).read_bytes(), run)
+    cells = sorted((folder / CELLS).glob("[!.]*.json"))
+    found |= {f"{CELLS}/{cell.name}": "damaged" if _sealed(cell) is None else "ok" for cell in cells}
     others = [path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
     found |= {name: "not in the record" for name in sorted(others) if name not in found}
     return [FileCheck(name, state) for name, state in found.items()]
@@ -70,9 +73,15 @@ def verify(folder: Path) -> list[FileCheck]:
 
 def _content(path: Path) -> dict[str, Any] | None:
     """The content of a record; None if it is damaged."""
+    content = _sealed(path)
+    return content if content is not None and isinstance(content.get("files"), dict) else None
+
+
+def _sealed(path: Path) -> dict[str, Any] | None:
+    """The content of a file that states its own checksum; None if it is damaged."""
     try:
         content = json.loads(path.read_bytes())
-        if not isinstance(content, dict) or not isinstance(content.get("files"), dict):
+        if not isinstance(content, dict):
             return None
         check_seal(content, path)
     except (DataError, ValueError, RecursionError):

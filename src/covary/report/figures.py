@@ -99,7 +99,7 @@ def pictures_figure(run: RunRecord) -> Figure:
     """
     if run.samples is None:
         return empty_figure("No images were kept.")
-    images = _images(run.samples)[:MOST_IMAGES, : 1 + MOST_VERSIONS]
+    images = as_images(run.samples)[:MOST_IMAGES, : 1 + MOST_VERSIONS]
     num_images, num_columns, height, width = images.shape[:4]
     ratio, gap = height / width, 0.15  # the first column stands a little apart
     with style():
@@ -124,7 +124,7 @@ def pictures_figure(run: RunRecord) -> Figure:
     return figure
 
 
-def _images(samples: Pictures) -> np.ndarray:
+def as_images(samples: Pictures) -> np.ndarray:
     """Bytes (n, 1 + s, height, width), with a last axis of 3 for color."""
     values = np.frombuffer(samples.values(), dtype=np.uint8).reshape(samples.shape)
     return values[:, :, 0] if samples.shape[2] == 1 else np.moveaxis(values, 2, -1)
@@ -145,7 +145,7 @@ def flow_figure(run: RunRecord) -> Figure:
     if run.samples is None or not run.samples.matrices:
         return empty_figure("Not all transforms are known to be affine: no flow.")
     matrices = run.samples.matrices[:MOST_FLOWS]
-    image = _images(run.samples)[0, 0]
+    image = as_images(run.samples)[0, 0]
     half = np.array(image.shape[1::-1]) / max(image.shape[:2])  # of width and height: a turn looks like one
     num_columns = min(3, len(matrices))
     num_rows = -(-len(matrices) // num_columns)

@@ -1,33 +1,31 @@
 """The tables and figures of the three papers: one folder per paper, each study beside the figure that draws it.
 
-A study is a function of a `Request` that returns a `Study` record.
+A study is a function of a `Request` that returns a `Study` record; its `Entry` says which options and scales it has.
 """
 
-from collections.abc import Callable
-
-from ..records import Study
 from .paper1.recover import recover
 from .paper1.sampling import sampling
-from .paper1.table1 import mnist_mlp
+from .paper1.table1 import table1
 from .paper1.toy import toy
 from .paper2.cifar_layers import cifar_layers
 from .paper2.groups import several_groups
 from .paper2.quadrant import quadrant
 from .paper2.separable import separable
 from .paper3.reparametrization import reparametrization
-from .study import Request
+from .study import Entry, Options, Request
 
-__all__ = ["SCALES", "STUDIES", "Request"]
+__all__ = ["SCALES", "STUDIES", "Entry", "Options", "Request"]
 
-SCALES = ("smoke", "cpu", "paper")
-STUDIES: dict[str, Callable[[Request], Study]] = {
-    "toy": toy,
-    "recover": recover,
-    "mnist-mlp": mnist_mlp,
-    "sampling": sampling,
-    "quadrant": quadrant,
-    "cifar-layers": cifar_layers,
-    "groups": several_groups,
-    "separable": separable,
-    "reparametrization": reparametrization,
+SCALES = ("smoke", "cpu", "full", "paper")
+_ROWS = ("num_train", "num_seeds", "versions", "processes")
+STUDIES: dict[str, Entry] = {
+    "toy": Entry(toy),
+    "recover": Entry(recover, ("num_train",)),
+    "table1": Entry(table1, ("data", "network", *_ROWS), SCALES),
+    "sampling": Entry(sampling),
+    "quadrant": Entry(quadrant),
+    "cifar-layers": Entry(cifar_layers),
+    "groups": Entry(several_groups),
+    "separable": Entry(separable),
+    "reparametrization": Entry(reparametrization),
 }

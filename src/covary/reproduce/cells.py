@@ -130,21 +130,24 @@ def require_fresh(folder: Path, resume: bool, overwrite: bool) -> None:
     remove_leftovers(folder)
     shutil.rmtree(_done(folder), ignore_errors=True)
     if overwrite:
-        discard(folder)
+        _remove(folder)
         return
     complete = (folder.parent / STUDY).exists()
     if not resume and (folder.exists() or complete):
-        state = "an unfinished study. Pass --resume to continue it," if folder.exists() else "a complete study. Pass"
-        raise StructureError(f"{folder.parent} has {state} --overwrite to replace it, or name another folder.")
+        state = "a complete" if complete else "an unfinished"
+        advice = f"Pass --resume to {'extend' if complete else 'continue'} it, " if folder.exists() else "Pass "
+        raise StructureError(
+            f"{folder.parent} has {state} study. {advice}--overwrite to replace it, or name another folder."
+        )
     if resume and not folder.exists() and complete:
         raise StructureError(
-            f"Expected an unfinished study to resume, got a complete one in {folder.parent}. Pass --overwrite to run "
-            "it again, or name another folder."
+            f"Expected a study to resume, got a complete one without cells in {folder.parent}. Pass --overwrite to "
+            "run it again, or name another folder."
         )
 
 
-def discard(folder: Path) -> None:
-    """Remove the cells of a complete study."""
+def _remove(folder: Path) -> None:
+    """Remove the cells of a study that is replaced."""
     # moved away in one step: a kill in between must not leave a few cells that look like an unfinished study
     if folder.exists():
         folder.replace(_done(folder))

@@ -1,26 +1,30 @@
-"""The table of a study's claims, and the figure of each study."""
+"""The table of a study's claims, and the figures of each study."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from matplotlib.figure import Figure
 from rich.table import Table
 from rich.text import Text
 
 from ..records import Study
-from .paper1.figures import recover_figure, sampling_figure, table_figure, toy_figure
+from .paper1.comparison_figures import invariances_figure, table_figure
+from .paper1.figures import recover_figure, sampling_figure, toy_figure
 from .paper2.figures import cifar_layers_figure, groups_figure, quadrant_figure, separable_figure
 from .paper3.figures import reparametrization_figure
 
-STUDY_FIGURES: dict[str, Callable[[Study], Figure]] = {
-    "toy": toy_figure,
-    "recover": recover_figure,
-    "mnist-mlp": table_figure,
-    "sampling": sampling_figure,
-    "quadrant": quadrant_figure,
-    "cifar-layers": cifar_layers_figure,
-    "groups": groups_figure,
-    "separable": separable_figure,
-    "reparametrization": reparametrization_figure,
+Draw = Callable[[Study], Figure]
+
+# Study -> name of the file, without its ending -> figure; "figure" is the first of each.
+STUDY_FIGURES: dict[str, Mapping[str, Draw]] = {
+    "toy": {"figure": toy_figure},
+    "recover": {"figure": recover_figure},
+    "table1": {"figure": table_figure, "invariances": invariances_figure},
+    "sampling": {"figure": sampling_figure},
+    "quadrant": {"figure": quadrant_figure},
+    "cifar-layers": {"figure": cifar_layers_figure},
+    "groups": {"figure": groups_figure},
+    "separable": {"figure": separable_figure},
+    "reparametrization": {"figure": reparametrization_figure},
 }
 
 

@@ -1,25 +1,54 @@
 """The arguments that every study has, and claims that several studies make."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from .._types import Progress
-from ..records import Claim
+from ..config.settings import check_choice
+from ..errors import StructureError
+from ..records import Claim, Study
 
 
 def _silent(message: str, done: float) -> None:
     del message, done
 
 
+class Options(NamedTuple):
+    """What some studies let one choose; None, or no versions, leaves it to the scale.
+
+    Arguments:
+        data: The data set, by name.
+        network: The network, by name.
+        num_train: The number of training images.
+        num_seeds: The number of seeds, from the first one on.
+        versions: The versions of the data, by name.
+        processes: How many networks are trained at once, with one thread each if there are several.
+    """
+
+    data: str | None = None
+    network: str | None = None
+    num_train: int | None = None
+    num_seeds: int | None = None
+    versions: tuple[str, ...] = ()
+    processes: int | None = None
+
+    @property
+    def given(self) -> list[str]:
+        """The names of the options that were chosen."""
+        return [name for name, value in self._asdict().items() if value not in (None, ())]
+
+
 class Request(NamedTuple):
     """The arguments of a study.
 
     Arguments:
-        scale: "smoke" (seconds), "cpu" (two cores) or "paper".
+        scale: "smoke" (seconds), "cpu" (two cores), "full" (two cores for hours) or "paper".
         seed: The seed of data, initial weights and training; the first one if a study has several.
         data_dir: The folder that is searched first for data sets.
         progress: Called with the current step and the fraction of the study that is done.
         folder: The folder of finished cells, from which an interrupted study is resumed; None to keep none.
+        options: What this study lets one choose.
     """
 
     scale: str = "cpu"
@@ -27,10 +56,53 @@ class Request(NamedTuple):
     data_dir: Path | None = None
     progress: Progress = _silent
     folder: Path | None = None
+    options: Options = Options()
+
+    @property
+    def name(self) -> str:
+        """The options and the scale, as a part of the name of a folder."""
+        chosen = self.options
+        words = [chosen.data, chosen.network, chosen.num_train, self.scale]
+        return "-".join(str(word).replace(":", "-") for word in words if word is not None)
+
+    def seeds(self, otherwise: int) -> range:
+        """The seeds of the study: as many as were asked for, or as the scale has."""
+        return range(self.seed, self.seed + (self.options.num_seeds or otherwise))
+
+    def chosen_versions(self, known: Iterable[str]) -> tuple[str, ...]:
+        """The versions that were asked for, in the order of the study; all by default."""
+        for name in self.options.versions:
+            check_choice("versions", name, known)
+        return tuple(name for name in known if not self.options.versions or name in self.options.versions)
 
     def within(self, start: float, end: float) -> "Request":
         """The request of a part of the study, whose progress runs from `start` to `end` of the whole."""
         return self._replace(progress=lambda message, done: self.progress(message, start + (end - start) * done))
+
+
+class Entry(NamedTuple):
+    """A study as a command knows it.
+
+    Arguments:
+        run: The study itself.
+        options: The names of `Options` that it takes.
+        scales: The scales that it has.
+    """
+
+    run: Callable[[Request], Study]
+    options: tuple[str, ...] = ()
+    scales: tuple[str, ...] = ("smoke", "cpu", "paper")
+
+    def check(self, name: str, request: Request) -> None:
+        """Raise `StructureError` for a scale that the study does not have, or an option that it does not take."""
+        check_choice("scale", request.scale, self.scales)
+        for option in request.options.given:
+            if option not in self.options:
+                known = ", ".join(f"--{known.replace('_', '-')}" for known in self.options) or "none of them"
+                raise StructureError(
+                    f"Expected options that the study '{name}' takes ({known}), got --{option.replace('_', '-')}. "
+                    "Leave it out."
+                )
 
 
 def above(sentence: str, value: float, bar: float) -> Claim:

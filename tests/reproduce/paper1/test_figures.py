@@ -11,7 +11,7 @@ import pytest
 from covary.records import Study, from_plain
 from covary.report.figures import flow
 from covary.report.svg import svg
-from covary.reproduce.paper1.figures import SHADES, recover_figure, sampling_figure, table_figure, toy_figure
+from covary.reproduce.paper1.figures import SHADES, recover_figure, sampling_figure, toy_figure
 from covary.reproduce.paper1.sampling import sampling
 from covary.reproduce.paper1.toy import toy
 from covary.reproduce.study import Request
@@ -24,8 +24,6 @@ TRUE = {
     "original": {},
 }
 TURN = [math.cos(1), -math.sin(1), 0.0, math.sin(1), math.cos(1), 0.0, 0.0, 0.0, 1.0]
-VERSIONS, METHODS = ("fully rotated", "scaled"), ("plain", "augerino", "learned")
-LEVELS = {"plain": 0.8, "augerino": 0.9, "learned": 0.95}
 
 
 def as_read(study: Study) -> Study:
@@ -139,54 +137,3 @@ def test_recover_with_one_version_and_one_epoch_can_be_drawn():
     alone = recover_study(rows=recover_study().rows[:1])
     alone.series["fully rotated"] |= {"epochs": [1], "widths": {name: [0.1] for name in NAMES}}
     assert "fully rotated" in texts(recover_figure(alone))
-
-
-def table_study(num_seeds: int = 3) -> Study:
-    cells = [
-        {
-            "version": version,
-            "method": method,
-            "seed": seed,
-            "accuracy": LEVELS[method] + 0.01 * seed**2,
-            "nll": 0.1,
-            "log_evidence": None if method == "augerino" else -100.0 * (2 - LEVELS[method]) - seed,
-            "num_data": None if method == "augerino" else 50,
-            "seconds": 1.0,
-        }
-        for seed in range(num_seeds)
-        for version in VERSIONS
-        for method in METHODS
-    ]
-    return Study("mnist-mlp", "smoke", "Table 1", {}, {}, [], {"cells": cells}, [], 1.0)
-
-
-def test_dots_are_means_and_lines_reach_from_minimum_to_maximum():
-    accuracy, evidence = table_figure(table_study()).axes
-    for line, method in zip(accuracy.lines, METHODS, strict=True):
-        assert list(line.get_ydata()) == pytest.approx([100 * (LEVELS[method] + 0.05 / 3)] * 2)
-    for spread, method in zip(accuracy.collections, METHODS, strict=True):
-        low, high = spread.get_segments()[0][:, 1]
-        assert (low, high) == pytest.approx((100 * LEVELS[method], 100 * LEVELS[method] + 4))
-    assert list(evidence.lines[0].get_ydata()) == pytest.approx([(-120.0 - 1) / 50] * 2)
-
-
-def test_a_method_without_an_evidence_has_no_dot_there():
-    accuracy, evidence = table_figure(table_study()).axes
-    assert [len(line.get_ydata()) for line in accuracy.lines] == [2, 2, 2]
-    assert [len(line.get_ydata()) for line in evidence.lines] == [2, 0, 2]
-
-
-def test_methods_are_side_by_side():
-    places = [list(line.get_xdata()) for line in table_figure(table_study()).axes[0].lines]
-    assert places[0] < places[1] < places[2]
-    assert [round(place) for place in places[0]] == [0, 1]
-
-
-@pytest.mark.parametrize(("num_seeds", "title"), [(3, "mean and range over 3 seeds"), (1, "one seed")])
-def test_the_table_has_its_words(num_seeds, title):
-    assert {title, *VERSIONS, *METHODS} <= set(texts(table_figure(table_study(num_seeds))))
-
-
-def test_one_cell_can_be_drawn():
-    alone = replace(table_study(), series={"cells": table_study().series["cells"][:1]})
-    assert "plain" in texts(table_figure(alone))

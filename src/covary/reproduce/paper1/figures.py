@@ -1,4 +1,4 @@
-"""The figures of paper 1: `toy`, `recover`, `mnist-mlp` and `sampling`, each drawn from the record of its study."""
+"""The figures of paper 1: `toy`, `recover` and `sampling`, each drawn from the record of its study."""
 
 from collections.abc import Mapping, Sequence
 from textwrap import fill
@@ -17,8 +17,6 @@ from ...report.svg import COLORS, INK, MUTED, style
 
 SHADES = ("#1b1f24", "#7d8793", "#c3ccd5")  # of samples, which have no colors of their own
 MIN_REACH = 0.6  # of every axis: noise on data without a symmetry should look like noise
-QUANTITIES = {"accuracy": "test accuracy in %", "evidence": "log evidence per datum in nats"}
-OFFSET = 0.2  # between methods
 SAMPLERS = {"sobol": "Sobol", "two sets": "Sobol, two sets", "random": "independent"}
 ERRORS = ("outputs", "hyper-gradient")
 
@@ -98,14 +96,14 @@ def recover_figure(study: Study) -> Figure:
     Widths are in their own units: radians, halves of the image, log-scale.
     """
     versions = {row["version"]: _version(row, study) for row in study.rows if row["version"] in study.series}
-    colors = _colors(versions)
+    colors = width_colors(versions)
     with style():
         figure = Figure(figsize=(0.6 + 2.4 * len(versions), 7.0), layout="constrained")
         panels = figure.subplots(3, len(versions), squeeze=False)
         for column, (version, found) in zip(panels.T, versions.items(), strict=True):
-            _trajectories(column[0], found, colors)
+            trajectories(column[0], found, colors)
             _flows(column[1], found["matrices"][: len(SHADES)])
-            _width_bars(column[2], found, colors)
+            width_bars(column[2], found, colors)
             column[0].set_title(version)
         for panel in panels[2, 1:]:
             panel.set_yticklabels([])
@@ -125,12 +123,14 @@ def _version(row: Mapping[str, Any], study: Study) -> dict[str, Any]:
     return found | {"learned": {name: row[name] for name in found["widths"]}}
 
 
-def _colors(versions: Mapping[str, Any]) -> dict[str, str]:
+def width_colors(versions: Mapping[str, Any]) -> dict[str, str]:
+    """A color for each width."""
     names = dict.fromkeys(name for found in versions.values() for name in found["widths"])
     return {name: COLORS[number % len(COLORS)] for number, name in enumerate(names)}
 
 
-def _trajectories(panel: Axes, found: Mapping[str, Any], colors: Mapping[str, str]) -> None:
+def trajectories(panel: Axes, found: Mapping[str, Any], colors: Mapping[str, str]) -> None:
+    """Draw widths over epochs, with the true amounts dotted."""
     for name, widths in found["widths"].items():
         panel.plot(found["epochs"], widths, color=colors[name])
     for number, (name, true) in enumerate(found["true_widths"].items()):
@@ -156,7 +156,8 @@ def _flows(panel: Axes, matrices: list[list[float]]) -> None:
     panel.spines[:].set_visible(False)
 
 
-def _width_bars(panel: Axes, found: Mapping[str, Any], colors: Mapping[str, str]) -> None:
+def width_bars(panel: Axes, found: Mapping[str, Any], colors: Mapping[str, str]) -> None:
+    """Draw a bar for each learned width, with the true amounts dotted."""
     learned = found["learned"]
     reach = max([MIN_REACH, *learned.values(), *found["true_widths"].values()])
     for place, (name, width) in enumerate(learned.items()):
@@ -171,50 +172,6 @@ def _width_bars(panel: Axes, found: Mapping[str, Any], colors: Mapping[str, str]
     panel.tick_params(axis="y", length=0)
     panel.grid(False, axis="y")
     panel.xaxis.set_major_locator(MaxNLocator(4))
-
-
-def table_figure(study: Study) -> Figure:
-    """Test accuracy above, log evidence per datum below: a dot for the mean over seeds, a line from minimum to maximum.
-
-    A method without an evidence has no dot below.
-    """
-    cells: Sequence[Mapping[str, Any]] = study.series["cells"]
-    versions, methods = (list(dict.fromkeys(cell[key] for cell in cells)) for key in ("version", "method"))
-    with style():
-        figure = Figure(figsize=(1.2 + 1.25 * len(versions), 5.2), layout="constrained")
-        panels = figure.subplots(len(QUANTITIES), sharex=True)
-        for panel, (quantity, label) in zip(panels, QUANTITIES.items(), strict=True):
-            for number, method in enumerate(methods):
-                shift = OFFSET * (number - (len(methods) - 1) / 2)
-                chosen = [cell for cell in cells if cell["method"] == method]
-                _spread(panel, [_values(chosen, version, quantity) for version in versions], shift, number, method)
-            panel.set_ylabel(label)
-            panel.grid(False, axis="x")
-        panels[-1].set_xticks(range(len(versions)), versions)
-        panels[-1].tick_params(axis="x", length=0)
-        panels[-1].set_xlim(-0.5, len(versions) - 0.5)
-        num_seeds = len({cell["seed"] for cell in cells})
-        panels[0].set_title(f"mean and range over {num_seeds} seeds" if num_seeds > 1 else "one seed")
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=len(methods))
-    return figure
-
-
-def _values(cells: Sequence[Mapping[str, Any]], version: str, quantity: str) -> list[float]:
-    """One number per seed; none for a method without it."""
-    chosen = [cell for cell in cells if cell["version"] == version]
-    if quantity == "accuracy":
-        return [100 * cell["accuracy"] for cell in chosen]
-    return [cell["log_evidence"] / cell["num_data"] for cell in chosen if cell["log_evidence"] is not None]
-
-
-def _spread(panel: Axes, values: Sequence[Sequence[float]], shift: float, number: int, method: str) -> None:
-    """A dot and a line for each version, beside those of the other methods."""
-    known = [(place + shift, found) for place, found in enumerate(values) if found]
-    places = [place for place, _ in known]
-    means = [sum(found) / len(found) for _, found in known]
-    color = COLORS[number % len(COLORS)]
-    panel.plot(places, means, "o", color=color, markersize=6, label=method)
-    panel.vlines(places, [min(found) for _, found in known], [max(found) for _, found in known], color=color)
 
 
 def sampling_figure(study: Study) -> Figure:

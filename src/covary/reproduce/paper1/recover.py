@@ -107,7 +107,10 @@ def recover(request: Request) -> Study:
         versions=versions(),
         rows=rows,
         series={version: _series(run) for version, run in runs.items()},
-        claims=[*_claims(runs, fixed), *([_speed(runs)] if request.scale == "cpu" else [])],
+        claims=[
+            *_claims(runs, fixed),
+            *([_speed(runs)] if request.scale == "cpu" and not request.options.given else []),
+        ],
         seconds=sum(run.seconds for run in runs.values()) + sum(baseline.seconds for baseline in fixed.values()),
     )
 
@@ -119,7 +122,7 @@ def settings(version: str, request: Request) -> ExperimentConfig:
         data=chosen.data,
         data_dir=None if request.data_dir is None else str(request.data_dir),
         symmetrize=VERSIONS[version],
-        num_train=chosen.num_train,
+        num_train=request.options.num_train or chosen.num_train,
         network=chosen.network,
         augment="correlated" if version == "scaled" else "affine",
         num_samples=chosen.num_samples,

@@ -45,6 +45,16 @@ class IndependentSets(SampleAveraging, Protocol):
 
 
 @runtime_checkable
+class MovingOutputs(SampleAveraging, Protocol):
+    """A sample-averaging network whose outputs may move with the input: the mean is over outputs moved back."""
+
+    @property
+    def moves_outputs(self) -> bool:
+        """Whether outputs of different samples are moved back differently."""
+        ...
+
+
+@runtime_checkable
 class Resampling(Protocol):
     """A network that can average over another number of samples, with the same parameters."""
 

@@ -12,6 +12,7 @@ from .export import load, save
 from .finite import FiniteGroup
 from .generators import LearnedGenerators
 from .mirror import Mirror3d
+from .outputs import MovedBoxes, MovedMasks, MovedPoints, OutputAction, PermutedOutputs
 from .pipeline import RandomTransform
 from .protocol import Augmentation, WeightedAugmentation
 from .signals import Signal1d
@@ -26,6 +27,11 @@ __all__ = [
     "FiniteGroup",
     "LearnedGenerators",
     "Mirror3d",
+    "MovedBoxes",
+    "MovedMasks",
+    "MovedPoints",
+    "OutputAction",
+    "PermutedOutputs",
     "Points3d",
     "RandomTransform",
     "Rotation2d",

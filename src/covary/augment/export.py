@@ -20,6 +20,7 @@ from .composed import Composed
 from .finite import FiniteGroup
 from .generators import LearnedGenerators
 from .mirror import MIRROR_NAMES, Mirror3d
+from .outputs import MovedBoxes, MovedMasks, MovedPoints, OutputAction, PermutedOutputs
 from .protocol import Augmentation
 from .sampling import SAMPLERS
 from .signals import SIGNAL_NAMES, Signal1d
@@ -39,6 +40,10 @@ KINDS: dict[type[UniformWidths], str] = {
     Rotation2d: "rotation2d",
     Signal1d: "signal1d",
     Volume3d: "volume3d",
+}
+ACTION_KINDS: dict[type[MovedPoints] | type[MovedBoxes], str] = {
+    MovedPoints: "moved_points",
+    MovedBoxes: "moved_boxes",
 }
 ANGLES = ("rotation", "rotation_x", "rotation_y", "rotation_z", "hue")
 
@@ -78,6 +83,36 @@ def from_json(record: Any) -> Augmentation:
         return _made(record)
     except RecursionError as error:
         raise DataError("The record is nested too deeply. Pass a record that `to_json` made.") from error
+
+
+def action_to_json(action: OutputAction) -> Record:
+    """Record of an output action: kind and argument; one of another class is of kind "custom" and cannot be loaded."""
+    if isinstance(action, PermutedOutputs):
+        return {"kind": "permuted_outputs", "permutations": {n: list(p) for n, p in action.permutations.items()}}
+    if isinstance(action, MovedPoints | MovedBoxes):
+        return {"kind": ACTION_KINDS[type(action)], "coordinates": action.coordinates}
+    return {"kind": "moved_masks", "padding": action.padding} if isinstance(action, MovedMasks) else {"kind": "custom"}
+
+
+def action_from_json(record: Any) -> OutputAction:
+    """Output action of a record of `action_to_json`; raise `DataError` that names a wrong field."""
+    _require(isinstance(record, dict), "output action", "an object of fields", record)
+    kind = _field(record, "kind")
+    if kind == "custom":
+        raise DataError(
+            "The record has an output action of a class that covary does not know. Pass the averaged network with it, "
+            "as in covary.load(folder, network)."
+        )
+    if kind == "permuted_outputs":
+        permutations = _field(record, "permutations")
+        good = isinstance(permutations, dict) and all(_are_whole(entries) for entries in permutations.values())
+        _require(good, "permutations", "lists of whole numbers by name", permutations)
+        return PermutedOutputs(permutations)
+    if kind == "moved_masks":
+        return MovedMasks(_choice(record, "padding", PADDINGS))
+    makers = {name: make for make, name in ACTION_KINDS.items()}
+    _require(isinstance(kind, str) and kind in makers, "kind", "that of an output action", kind)
+    return makers[kind](_choice(record, "coordinates", ("pixels", "normalized")))
 
 
 def save(augment: Augmentation, path: str | Path) -> None:
@@ -247,6 +282,10 @@ def _choice(record: Record, name: str, allowed: Collection[str]) -> str:
 
 def _are_lists(values: object, size: int) -> bool:
     return isinstance(values, list) and all(isinstance(entry, list) and len(entry) == size for entry in values)
+
+
+def _are_whole(values: object) -> bool:
+    return isinstance(values, list) and 0 < len(values) <= LARGEST_DIM and all(type(v) is int for v in values)
 
 
 def _are_numbers(values: object, size: int) -> bool:

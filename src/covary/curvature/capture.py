@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .._types import IndependentSets, SampleAveraging, SampleWeighting
+from .._types import IndependentSets, MovingOutputs, SampleAveraging, SampleWeighting
 from ..errors import CaptureError, ShapeError
 from ..priors import hyperparameters_of
 from .coverage import Structure, Use, find_uses, is_by_autograd, structure_of
@@ -69,6 +69,7 @@ class Captured:
         folds: The number of rows of the inner batch per datum and sample, for each call.
         differentiable: Whether gradients have a graph.
         per_datum: The pass of the weights without a rule, whose products follow those of the calls; or None.
+        moving: Whether outputs move with the input, so that gradients of different samples are not alike.
     """
 
     outputs: Float[Tensor, "N C"]
@@ -83,6 +84,7 @@ class Captured:
     folds: list[int]
     differentiable: bool
     per_datum: PerDatumPass | None = None
+    moving: bool = False
 
     def pull_all(self, probes: Iterable[Float[Tensor, "N C"]]) -> Iterator[list[Tensor]]:
         """The gradients of `pull` for one probe after the other; the last one frees the graph of the pass."""
@@ -173,7 +175,8 @@ def capture(
     structures = {name: structure_of(weights[name], found) for name, found in uses.items()}
     edges, shapes = [call.edge for call in calls], [call.shape for call in calls]
     samples = num_samples, num_sets, sample_weights
-    return Captured(outputs, *samples, weights, structures, factors, edges, shapes, folds, differentiable, per_datum)
+    found = Captured(outputs, *samples, weights, structures, factors, edges, shapes, folds, differentiable, per_datum)
+    return replace(found, moving=isinstance(network, MovingOutputs) and network.moves_outputs)
 
 
 def row_slices(num_data: int, num_params: int) -> Iterator[slice]:

@@ -128,6 +128,18 @@ class OuterFactors:
         arrange = self.merged.arrange if self.merged is not None and merge else self.arrange
         return _join_fold(arrange(total), self.fold).squeeze(1)
 
+    def sample_inputs(self, *, merge: bool = True) -> Float[Tensor, "N S R Q D"]:
+        """The rows ``a`` of every sample; with `merge` their mean over group elements, for a layer that has them."""
+        unfold = self.merged.unfold if self.merged is not None and merge else self.unfold
+        return _join_fold(unfold(self.inputs), self.fold)
+
+    def sample_gradients(
+        self, gradient: Float[Tensor, "NF S *outputs"], *, merge: bool = True
+    ) -> Float[Tensor, "N S R Q G"]:
+        """The rows ``g`` of every sample; with `merge` their sum over group elements."""
+        arrange = self.merged.arrange if self.merged is not None and merge else self.arrange
+        return _join_fold(arrange(gradient), self.fold)
+
     def vjp(self, gradient: Float[Tensor, "NF S *outputs"], rows: slice = ALL) -> Float[Tensor, "n P"]:
         r"""The vector–Jacobian products :math:`\hat J_n^\top v` of the data in `rows`."""
         rows = _fold_rows(rows, self.fold)
@@ -164,9 +176,7 @@ class LookupFactors:
         self, weights: Float[Tensor, "N S"] | None = None, *, samples: slice = ALL
     ) -> Float[Tensor, "N R 1 V"]:
         r"""The mean over samples of the one-hot vectors, dense; arguments as in `OuterFactors`."""
-        one_hot = torch.nn.functional.one_hot(self.index.clamp(min=0), self.num_rows)
-        one_hot = one_hot * (self.index >= 0).unsqueeze(-1)
-        average = _sample_mean(one_hot.to(self.dtype), weights, samples)
+        average = _sample_mean(self._one_hot(), weights, samples)
         return _join_fold(average.unsqueeze(3), self.fold).squeeze(1)
 
     def summed_gradients(
@@ -175,6 +185,16 @@ class LookupFactors:
         r"""The sum over samples :math:`\bar g`."""
         arranged = self._arrange(gradient)[:, samples].sum(1, keepdim=True).unsqueeze(3)
         return _join_fold(arranged, self.fold).squeeze(1)
+
+    def sample_inputs(self, *, merge: bool = True) -> Float[Tensor, "N S R 1 V"]:
+        """The one-hot vectors of every sample, dense; there are no group elements to merge."""
+        return _join_fold(self._one_hot().unsqueeze(3), self.fold)
+
+    def sample_gradients(
+        self, gradient: Float[Tensor, "NF S *outputs"], *, merge: bool = True
+    ) -> Float[Tensor, "N S R 1 D"]:
+        """The gradients of the selected rows of every sample."""
+        return _join_fold(self._arrange(gradient).unsqueeze(3), self.fold)
 
     @property
     def num_used(self) -> int:
@@ -202,6 +222,10 @@ class LookupFactors:
         table = values.new_zeros(len(index), self.num_rows, values.shape[-1])
         table = table.scatter_add(1, index.unsqueeze(-1).expand_as(values), values)
         return table.unflatten(0, (-1, self.fold)).sum(1).flatten(1)
+
+    def _one_hot(self) -> Float[Tensor, "NF S R V"]:
+        one_hot = torch.nn.functional.one_hot(self.index.clamp(min=0), self.num_rows)
+        return (one_hot * (self.index >= 0).unsqueeze(-1)).to(self.dtype)
 
     def _arrange(self, gradient: Tensor) -> Tensor:
         arranged = gradient.reshape(*self.index.shape, -1)

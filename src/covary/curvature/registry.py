@@ -15,6 +15,7 @@ from ..priors import Prior
 from .capture import Captured
 from .exact import FULL, diagonal_blocks, full_blocks
 from .kron import kron_blocks
+from .kron_moving import moving_blocks
 from .kron_traced import traced_blocks
 from .rows import KfacApprox, Sharing
 
@@ -70,7 +71,7 @@ class Curvature:
         if self.structure not in KRON:
             return _BLOCKS[self.structure](captured, probes)
         sharing = Sharing(self.kfac_approx, self.group_approx, self.structure == "kron-shared")
-        return _BLOCKS[self.structure](captured, probes, sharing)
+        return (moving_blocks if captured.moving else _BLOCKS[self.structure])(captured, probes, sharing)
 
 
 def as_curvature(curvature: object) -> Curvature:

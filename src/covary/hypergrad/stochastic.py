@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 from ..batches import Data, IndexedBatch, as_batches
 from ..curvature.capture import Captured
-from ..curvature.kron import kron_blocks
 from ..curvature.passes import captured_batch, check_model, joined, root_probes
+from ..curvature.registry import Curvature
 from ..distributed import all_sum, all_sum_number
 from ..errors import StructureError
 from ..evidence import EvidenceTerms
@@ -145,7 +145,7 @@ def minibatch_estimate(
     if estimator == "kernel":
         return Estimate(log_likelihood, factor * kernel_log_ratio(model, captured, probes))
     # C v vᵀ has expectation Λ
-    curvature = joined(kron_blocks(captured, (factor**0.5 * v for v in probes)), captured.weights)
+    curvature = joined(Curvature().blocks(captured, (factor**0.5 * v for v in probes)), captured.weights)
     return Estimate(log_likelihood, curvature.logdet(model.prior.shifts()).double() - prior_log_det(model))
 
 

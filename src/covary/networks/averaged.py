@@ -1,11 +1,13 @@
 """The average of a network over augmentation samples of its input."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from ..augment import Augmentation, WeightedAugmentation
-from ..errors import DataError, ShapeError
+from ..augment import Augmentation, OutputAction, WeightedAugmentation
+from ..errors import DataError, ShapeError, StructureError
 from ..noise import fold
 
 
@@ -14,13 +16,17 @@ class Averaged(nn.Module):
 
     The weights w are 1/S, or those of the augmentation's `sample_weights`. With two independent sets of samples, f̂ is
     the same mean with slightly more variance, and Kronecker factors are cross products of the two sets, free of the
-    bias that the variance of a mean over few samples adds to its square.
+    bias that the variance of a mean over few samples adds to its square. With an output action ρ each output is moved
+    back before the mean, :math:`\hat f(x) = \sum_s w_s \rho(g_s)^{-1} f(g_s x)`, for outputs that move with the input:
+    classes that a flip exchanges, keypoints, boxes, masks.
 
     Arguments:
         network: The network f, (N·S, ...) -> (N·S, C), rows batch-major: row n·S + s is sample s of datum n.
         augment: The distribution :math:`p(x' | x, \eta)` of samples; its parameters are hyperparameters.
         num_samples: The number S of augmentation samples of each datum.
         num_sets: The number of independent sets, 1 or 2, each of S/num_sets samples.
+        output_action: How outputs move with the input, such as `covary.augment.PermutedOutputs`, or several actions,
+            applied in their order; None where they do not.
 
     Example:
         >>> import covary, torch
@@ -33,7 +39,15 @@ class Averaged(nn.Module):
     hyperparameters = ("augment",)
     augment: Augmentation
 
-    def __init__(self, network: nn.Module, augment: Augmentation, num_samples: int, *, num_sets: int = 1) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        augment: Augmentation,
+        num_samples: int,
+        *,
+        num_sets: int = 1,
+        output_action: OutputAction | Sequence[OutputAction] | None = None,
+    ) -> None:
         super().__init__()
         if num_samples < 1:
             raise DataError(f"Expected num_samples of 1 or more, got {num_samples}. Pass for example 16.")
@@ -43,6 +57,7 @@ class Averaged(nn.Module):
                 "samples. Pass for example num_samples=16, num_sets=2."
             )
         self.network, self.augment, self.num_samples, self.num_sets = network, augment, num_samples, num_sets
+        self.output_actions = _actions(output_action)
 
     def forward(
         self, x: Shaped[Tensor, "N ..."], index: Tensor | None = None, *, seed: int = 0
@@ -75,7 +90,14 @@ class Averaged(nn.Module):
                 f"{tuple(outputs.shape)}. Keep the batch as the first axis, and do not mix rows."
             )
         outputs, weights = outputs.unflatten(0, (num_data, num_samples)), self.sample_weights(index, seed=seed)
+        for action in self.output_actions:
+            outputs = _moved_back(action, outputs, self.augment, noise, tuple(x.shape[1:]))
         return outputs.mean(1) if weights is None else torch.einsum("ns,ns...->n...", weights.to(outputs), outputs)
+
+    @property
+    def moves_outputs(self) -> bool:
+        """Whether outputs move with the input."""
+        return bool(self.output_actions)
 
     def sample_weights(self, index: Int[Tensor, "N"], *, seed: int = 0) -> Float[Tensor, "N S"] | None:
         """Weights w of the samples, rows summing to 1; None if each is 1/S."""
@@ -87,7 +109,8 @@ class Averaged(nn.Module):
 
     def with_samples(self, num_samples: int, num_sets: int = 1) -> "Averaged":
         """Averaged network with another number of samples; it shares the modules of this one."""
-        other = Averaged(self.network, self.augment, num_samples, num_sets=num_sets)
+        action = self.output_actions
+        other = Averaged(self.network, self.augment, num_samples, num_sets=num_sets, output_action=action)
         other.training = self.training  # not other.train(): that would reset modes set by hand in shared modules
         return other
 
@@ -98,8 +121,32 @@ class Averaged(nn.Module):
         return [self.augment.sample_noise(index, size, seed=own) for own in seeds]
 
     def extra_repr(self) -> str:
-        """Number of samples, for `print`."""
-        return f"num_samples={self.num_samples}" + (f", num_sets={self.num_sets}" if self.num_sets > 1 else "")
+        """Number of samples and output actions, for `print`."""
+        sets = f", num_sets={self.num_sets}" if self.num_sets > 1 else ""
+        return f"num_samples={self.num_samples}{sets}" + "".join(f", {action}" for action in self.output_actions)
+
+
+def _actions(given: OutputAction | Sequence[OutputAction] | None) -> tuple[OutputAction, ...]:
+    actions = () if given is None else tuple(given) if isinstance(given, Sequence) else (given,)
+    for action in actions:
+        if not isinstance(action, OutputAction):
+            raise StructureError(
+                f"Expected an output action with a method `inverse`, got {action!r}. Pass for example "
+                "covary.augment.PermutedOutputs({'flip_x': (1, 0)})."
+            )
+    return actions
+
+
+def _moved_back(
+    action: OutputAction, outputs: Tensor, augment: Augmentation, noise: Tensor, shape: tuple[int, ...]
+) -> Tensor:
+    moved = action.inverse(outputs, augment, noise, shape)
+    if moved.shape != outputs.shape:
+        raise ShapeError(
+            f"Expected outputs of shape {tuple(outputs.shape)} from the output action {action!r}, got "
+            f"{tuple(moved.shape)}. Keep the shape in `inverse`."
+        )
+    return moved
 
 
 def _checked(weights: Tensor, noise: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from .._text import clipped
-from ..augment.export import from_json, to_json
+from ..augment.export import action_from_json, action_to_json, from_json, to_json
 from ..errors import CovaryError, DataError, StructureError
 from .averaged import Averaged
 from .images import Standardized
@@ -45,7 +45,9 @@ def recorded(factory: Callable[..., N]) -> Callable[..., N]:
 def recipe_of(network: nn.Module) -> Recipe:
     """The recipe of a network; that of a network of the user's own is {"kind": "custom"}."""
     if isinstance(network, Averaged):
-        samples = {"num_samples": network.num_samples, "num_sets": network.num_sets}
+        samples: Recipe = {"num_samples": network.num_samples, "num_sets": network.num_sets}
+        if network.output_actions:
+            samples["output_actions"] = [action_to_json(action) for action in network.output_actions]
         return {
             "kind": "averaged",
             "network": recipe_of(network.network),
@@ -82,7 +84,10 @@ def _network_of(recipe: Mapping[str, Any], given: nn.Module | None, max_weights:
         if isinstance(given, Averaged):
             return given
         inner, augment = _network_of(recipe["network"], given, max_weights), from_json(recipe["augment"])
-        return Averaged(inner, augment, recipe["num_samples"], num_sets=recipe["num_sets"])
+        actions = [action_from_json(record) for record in recipe.get("output_actions", ())]
+        return Averaged(
+            inner, augment, recipe["num_samples"], num_sets=recipe["num_sets"], output_action=actions or None
+        )
     if kind == "standardized":
         if isinstance(given, Standardized):
             return given

@@ -7,7 +7,15 @@ of (seed, index) alone.
 from .affine import Affine2d, Correlated, Rotation2d
 from .color import ColorJitter
 from .composed import Composed
-from .exchange import to_text
+from .exchange import (
+    from_albumentations,
+    from_kornia,
+    from_torchvision,
+    to_albumentations,
+    to_kornia,
+    to_text,
+    to_torchvision,
+)
 from .export import load, save
 from .finite import FiniteGroup
 from .generators import LearnedGenerators
@@ -38,7 +46,13 @@ __all__ = [
     "Signal1d",
     "Volume3d",
     "WeightedAugmentation",
+    "from_albumentations",
+    "from_kornia",
+    "from_torchvision",
     "load",
     "save",
+    "to_albumentations",
+    "to_kornia",
     "to_text",
+    "to_torchvision",
 ]

@@ -1,7 +1,7 @@
 """The ranges of an augmentation, whatever its classes: widths and probabilities by name, for other libraries."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...errors import StructureError
 from ...groups.square import DIHEDRAL_NAMES, product
@@ -102,6 +102,8 @@ class Flips:
 
 def flips_of(elements: dict[str, float]) -> Flips:
     """Independent flips and turns of learned probabilities; those are said in a note if they are not independent."""
+    if not elements:
+        return Flips(0.0, 0.0, 0.0)
     learned = {name: elements.get(name, 0.0) for name in DIHEDRAL_NAMES}
     if all(learned[name] == 0 for name in ("quarter_turn", "three_quarter_turn", "transpose", "anti_transpose")):
         both = learned["half_turn"]
@@ -110,13 +112,15 @@ def flips_of(elements: dict[str, float]) -> Flips:
         mirrored = sum(learned[product(turn, "flip_x")] for turn in TURNS)
         unturned = learned["identity"] + learned["flip_x"]
         flips = Flips(mirrored, 0.0, min(4 / 3 * (1 - unturned), 1.0))
-    drawn = drawn_elements(flips)
-    apart = sum(abs(drawn[name] - learned[name]) for name in DIHEDRAL_NAMES) / 2
-    if apart <= _APART:
-        return flips
-    said = ", ".join(f"{name} {share:.2f}" for name, share in learned.items() if share >= 0.005)
-    note = f"Learned probabilities: {said}. Flips and turns are drawn independently here, {100 * apart:.0f} % apart."
-    return Flips(flips.horizontal, flips.vertical, flips.turned, (note,))
+    return replace(flips, notes=differences(elements, drawn_elements(flips), "Flips and turns are drawn independently"))
+
+
+def differences(learned: dict[str, float], drawn: dict[str, float], how: str) -> tuple[str, ...]:
+    """A sentence with the learned probabilities if others are drawn."""
+    apart = sum(abs(drawn.get(name, 0.0) - learned.get(name, 0.0)) for name in DIHEDRAL_NAMES) / 2
+    said = ", ".join(f"{name} {learned[name]:.2f}" for name in DIHEDRAL_NAMES if learned.get(name, 0.0) >= 0.005)
+    note = f"Learned probabilities: {said}. {how} here, {100 * apart:.0f} % apart."
+    return (note,) if apart > _APART else ()
 
 
 def drawn_elements(flips: Flips) -> dict[str, float]:

@@ -56,6 +56,16 @@ def to_two_shears_degrees(width: float) -> float:
     return math.degrees(math.atan(to_gain(width)))
 
 
+def two_shears(degrees: float) -> float:
+    """Angle of two independent shears for the angle of one parallel to x."""
+    return to_two_shears_degrees(from_shear_degrees(degrees))
+
+
+def one_shear(degrees: float) -> float:
+    """Angle of a shear parallel to x for that of two independent ones, below 45°."""
+    return to_shear_degrees(-math.log(1 - min(math.tan(math.radians(degrees)), 0.99)))
+
+
 def number(value: float) -> str:
     """Four digits that count, as Python and YAML write them."""
     return repr(float(f"{value:.4g}"))

@@ -117,3 +117,38 @@ def test_choices_that_mean_nothing():
         Categorical(num_classes=1)
     with pytest.raises(StructureError, match="a negative ignore_index, which is no class, got 2"):
         Categorical(ignore_index=2)
+
+
+def test_columns_are_one_fewer_than_classes_and_give_the_hessian_with_its_gradient(dense):
+    outputs, targets = dense
+    flat = outputs.flatten(1).requires_grad_()
+    known = given(DENSE, targets)
+    columns = list(known.root_columns(flat))
+    assert len(columns) == (NUM_CLASSES - 1) * 4
+    identity = torch.eye(flat.shape[1])
+    all_columns = [known.root_product(flat, column.expand_as(flat)) for column in identity]
+    ours, theirs = gram(columns), gram(all_columns)
+    torch.testing.assert_close(ours, theirs)
+    direction = torch.randn(ours.shape, generator=torch.Generator().manual_seed(1))
+    for first, second in zip(twice(ours, flat, direction), twice(theirs, flat, direction), strict=True):
+        torch.testing.assert_close(first, second)
+
+
+def test_columns_are_finite_where_a_class_is_certain_or_all_are_alike():
+    outputs = torch.tensor([[800.0, 0.0, -800.0], [-800.0, 0.0, 800.0], [0.0, 0.0, 0.0]], requires_grad=True)
+    found = gram(list(Categorical(0.5).root_columns(outputs)))
+    p = (outputs / 0.5).softmax(1).detach()
+    torch.testing.assert_close(found, 4 * (torch.diag_embed(p) - p[:, :, None] * p[:, None]))
+    assert torch.autograd.grad(found.sum(), outputs)[0].isfinite().all()
+
+
+def gram(columns):
+    """The sum of v vᵀ for every datum."""
+    return sum(v[:, :, None] * v[:, None] for v in columns)
+
+
+def twice(value, inputs, direction):
+    """The first derivative along a direction, and a second one."""
+    (first,) = torch.autograd.grad(value, inputs, direction, create_graph=True)
+    (second,) = torch.autograd.grad(first.square().sum(), inputs)
+    return first, second

@@ -26,6 +26,7 @@ from ..priors import hyperparameters_of
 from .coverage import Structure, Use, find_uses, is_by_autograd, structure_of
 from .jacobian_factors import DirectVJP, JacobianFactors
 from .per_datum import PerDatumPass, per_datum_pass
+from .piecewise_linear import cheap_second_derivatives
 from .rules.attention import attend
 from .rules.registry import rule_for
 
@@ -141,6 +142,7 @@ def capture(
     *,
     index: Int[Tensor, " N"] | None = None,
     seed: int = 0,
+    fixed_weights: bool = False,
 ) -> Captured:
     """Forward pass of a batch with every call of a covered layer captured.
 
@@ -150,6 +152,7 @@ def capture(
         weights: The weights to cover, by name.
         index: The identity of each datum, for the noise of an averaged network; its position by default.
         seed: The seed of that noise.
+        fixed_weights: Whether no gradient with respect to the weights will be asked for: its graph is not recorded.
     """
     if torch.is_inference_mode_enabled():
         raise CaptureError(
@@ -159,10 +162,11 @@ def capture(
     differentiable = torch.is_grad_enabled()
     uses = find_uses(network, weights)
     without_rule = {name: weights[name] for name, found in uses.items() if is_by_autograd(found)}
+    constants = {name: weight.detach() for name, weight in weights.items()} if fixed_weights else {}
     forward = partial(_forward, network, weights, seed, differentiable)
     with torch.enable_grad():
-        with _watch(network, uses) as calls:
-            outputs = forward({}, x, index)
+        with _watch(network, uses, fixed_weights) as calls:
+            outputs = forward(constants, x, index)
         _check_outputs(outputs, x)
         positions = torch.arange(len(x), device=x.device) if index is None else index
         per_datum = per_datum_pass(forward, without_rule, x, positions) if without_rule else None
@@ -191,7 +195,7 @@ def _forward(
     weights: Mapping[str, nn.Parameter],
     seed: int,
     differentiable: bool,
-    expanded: Mapping[str, Tensor],
+    replaced: Mapping[str, Tensor],
     x: Tensor,
     index: Tensor | None,
 ) -> Tensor:
@@ -199,15 +203,16 @@ def _forward(
     constants = {} if differentiable else {k: p.detach() for k, p in hyperparameters_of(network, weights).items()}
     arguments = {"index": index, "seed": seed} if isinstance(network, SampleAveraging) else {}
     with _twice_differentiable(network) if differentiable else nullcontext():
-        outputs: Tensor = torch.func.functional_call(network, {**constants, **expanded}, (x,), arguments)
+        outputs: Tensor = torch.func.functional_call(network, {**constants, **replaced}, (x,), arguments)
     return outputs.flatten(1) if outputs.ndim > 2 else outputs
 
 
 @contextmanager
 def _twice_differentiable(network: nn.Module) -> Iterator[None]:
-    """Without fused kernels of attention and recurrent layers, which have no second derivative."""
+    """Without fused kernels that have no second derivative (attention, recurrent layers), or an expensive one."""
     with ExitStack() as stack:
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+        stack.enter_context(cheap_second_derivatives())
         if any(isinstance(module, nn.RNNBase) for module in network.modules()):
             stack.callback(torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled())
             torch._C._set_mkldnn_enabled(False)  # torch.backends.mkldnn.flags warns of settings for other devices
@@ -222,22 +227,27 @@ def _sample_weights(network: nn.Module, x: Tensor, index: Tensor | None, seed: i
 
 
 @contextmanager
-def _watch(network: nn.Module, uses: Mapping[str, list[Use]]) -> Iterator[list[Call]]:
+def _watch(network: nn.Module, uses: Mapping[str, list[Use]], fixed_weights: bool) -> Iterator[list[Call]]:
     """The list to which calls of covered modules are appended while the context is open."""
     calls: list[Call] = []
     names = {module: name for name, module in network.named_modules()}
 
-    def report(module: nn.Module, rule: RuleFunction, inputs: Tensor, output: Tensor) -> None:
+    def report(module: nn.Module, rule: RuleFunction, inputs: Tensor, output: Tensor) -> Tensor:
+        """Record the call, and return the output that the network goes on with."""
+        follows = output
+        if fixed_weights and torch.is_grad_enabled() and not output.requires_grad:
+            follows = output.requires_grad_().clone()  # cloned: an in-place operation may follow
         if output.requires_grad:
             edge = get_gradient_edge(output)
             calls.append(Call(names[module], module, rule, inputs, inputs._version, edge, output.shape))
+        return follows
 
-    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
         rule = rule_for(module)
         assert rule is not None, "a module without one is not watched"
-        report(module, rule.function, args[0] if args else kwargs["input"], output)
+        follows = report(module, rule.function, args[0] if args else kwargs["input"], output)
         # an in-place operation on a view rewrites its history and would remove the edge from the graph
-        return output.clone() if output._is_view() else None
+        return follows.clone() if follows._is_view() else follows
 
     with ExitStack() as stack:
         for module in {use.module for found in uses.values() if not is_by_autograd(found) for use in found}:

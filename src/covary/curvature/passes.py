@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from .._types import Probes, SampleAveraging
 from ..batches import Batches, IndexedBatch, outputs_of
 from ..distributed import all_sum, all_sum_number
-from ..likelihoods import Likelihood, given
+from ..likelihoods import Likelihood, RankDeficient, given
 from ..linalg import AbstractPSD, Block, Diagonal
 from ..models import Model
 from ..noise import Stream, rademacher
@@ -86,7 +86,9 @@ def total_statistics(blocks: Block, log_likelihoods: Sequence[Tensor], num_data:
     return CurvatureStatistics(blocks.map(all_sum), log_likelihood, None, all_sum_number(num_data))
 
 
-def captured_chunks(model: Model, batches: Batches, seed: int) -> Iterator[tuple[Captured, IndexedBatch]]:
+def captured_chunks(
+    model: Model, batches: Batches, seed: int, *, fixed_weights: bool = False
+) -> Iterator[tuple[Captured, IndexedBatch]]:
     """Captured passes over the data, in chunks with a bounded number of rows: a sum over data is one over chunks."""
     weights = model.weights
     expanded = sum(
@@ -95,12 +97,19 @@ def captured_chunks(model: Model, batches: Batches, seed: int) -> Iterator[tuple
     for batch in batches:
         for rows in chunk_slices(model.network, len(batch.x), expanded):
             chunk = IndexedBatch(*(tensor[rows] for tensor in batch))
-            yield captured_batch(model, weights, chunk, seed), chunk
+            yield captured_batch(model, weights, chunk, seed, fixed_weights=fixed_weights), chunk
 
 
-def captured_batch(model: Model, weights: Mapping[str, nn.Parameter], batch: IndexedBatch, seed: int) -> Captured:
+def captured_batch(
+    model: Model,
+    weights: Mapping[str, nn.Parameter],
+    batch: IndexedBatch,
+    seed: int,
+    *,
+    fixed_weights: bool = False,
+) -> Captured:
     """The captured pass of one batch, with its outputs and targets checked."""
-    captured = capture(model.network, batch.x, weights, index=batch.identity, seed=seed)
+    captured = capture(model.network, batch.x, weights, index=batch.identity, seed=seed, fixed_weights=fixed_weights)
     model.likelihood.check(captured.outputs, batch.y)
     return captured
 
@@ -109,12 +118,14 @@ def draw_probes(
     model: Model, captured: Captured, batch: IndexedBatch, probes: Probes, seed: int, stream: int = Stream.CURVATURE
 ) -> Iterator[Float[Tensor, "N C"]]:
     """The probes of a chunk; the signs of random ones are a function of (seed, stream, identity)."""
-    signs = None
-    if probes != "exact":
-        shape = (probes, captured.outputs.shape[1])
-        drawn = rademacher(seed, batch.identity, shape, stream=stream, dtype=captured.outputs.dtype)
-        signs = drawn.transpose(0, 1)
-    return root_probes(given(model.likelihood, batch.y), captured.outputs, signs)
+    likelihood = given(model.likelihood, batch.y)
+    if probes == "exact":
+        if isinstance(likelihood, RankDeficient):  # each column is a backward pass
+            return likelihood.root_columns(captured.outputs)
+        return root_probes(likelihood, captured.outputs, None)
+    shape = (probes, captured.outputs.shape[1])
+    drawn = rademacher(seed, batch.identity, shape, stream=stream, dtype=captured.outputs.dtype)
+    return root_probes(likelihood, captured.outputs, drawn.transpose(0, 1))
 
 
 def root_probes(

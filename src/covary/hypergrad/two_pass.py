@@ -152,7 +152,7 @@ def model_gradient(
     total = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
     blocks: dict[str, AbstractPSD] = {}
     log_likelihoods, num_read = [], 0
-    for captured, batch in captured_chunks(model, batches, seed):
+    for captured, batch in captured_chunks(model, batches, seed, fixed_weights=True):
         part = curvature.blocks(captured, draw_probes(model, captured, batch, curvature.probes, seed, stream))
         log_likelihood = model.likelihood.log_prob(captured.outputs, batch.y)
         objective = log_likelihood - inner_product(cotangents.tensors, part)

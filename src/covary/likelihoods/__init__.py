@@ -10,7 +10,7 @@ from .categorical import Categorical
 from .gaussian import Gaussian
 from .heteroscedastic import HeteroscedasticGaussian
 from .poisson import Poisson
-from .protocol import Likelihood, TargetDependent, given
+from .protocol import Likelihood, RankDeficient, TargetDependent, given
 
 __all__ = [
     "Bernoulli",
@@ -19,6 +19,7 @@ __all__ = [
     "HeteroscedasticGaussian",
     "Likelihood",
     "Poisson",
+    "RankDeficient",
     "TargetDependent",
     "given",
 ]

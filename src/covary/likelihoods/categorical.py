@@ -1,5 +1,6 @@
 """Classes, one per datum or one per position."""
 
+from collections.abc import Iterator
 from copy import copy
 
 import torch
@@ -102,6 +103,22 @@ class Categorical(nn.Module):
         if self.counted is not None:
             product = product * self.counted.reshape(len(product), 1, *product.shape[2:])
         return product.reshape(outputs.shape)
+
+    def root_columns(self, outputs: Float[Tensor, "N C ..."]) -> Iterator[Float[Tensor, "N C ..."]]:
+        r"""The C − 1 columns of a root of Λ at each position, which has no higher rank: :math:`\Lambda 1 = 0`.
+
+        The Householder reflection that maps :math:`\sqrt p` to :math:`-e_1` has C − 1 further columns :math:`h_k`, an
+        orthonormal basis of what is orthogonal to :math:`\sqrt p`, where L is :math:`\mathrm{diag}(\sqrt p) / T`.
+        """
+        root = (0.5 * self._log_probs(outputs)).exp()
+        root = root.reshape(*root.shape[:2], -1)  # (N, C, positions)
+        normal = torch.cat([root[:, :1] + 1, root[:, 1:]], 1)  # its squared length is twice its first entry
+        scaled = normal / normal[:, :1]
+        classes, positions = (torch.eye(size, dtype=root.dtype, device=root.device) for size in root.shape[1:])
+        for k in range(1, root.shape[1]):
+            column = classes[k][:, None] - scaled[:, k : k + 1] * normal
+            for position in positions:
+                yield self.root_product(outputs, (column * position).reshape(outputs.shape))
 
     def mean(self, outputs: Float[Tensor, "N _ ..."]) -> Float[Tensor, "N _ ..."]:
         """Class probabilities softmax(f / T), the classes in the second axis."""

@@ -46,6 +46,22 @@ class Likelihood(Protocol):
 
 
 @runtime_checkable
+class RankDeficient(Likelihood, Protocol):
+    """A likelihood whose Λ has fewer columns than outputs; exact curvature costs as many passes as it has columns.
+
+    Example:
+        >>> import torch
+        >>> from covary.likelihoods import Categorical, RankDeficient
+        >>> isinstance(Categorical(), RankDeficient), len(list(Categorical().root_columns(torch.zeros(5, 3))))
+        (True, 2)
+    """
+
+    def root_columns(self, outputs: Float[Tensor, "N C ..."]) -> Iterator[Float[Tensor, "N C ..."]]:
+        r"""Vectors :math:`v_k` with :math:`\sum_k v_k v_k^T = \Lambda` for every datum."""
+        ...
+
+
+@runtime_checkable
 class TargetDependent(Likelihood, Protocol):
     """A likelihood whose Λ depends on the targets, such as one that ignores some of them.
 

@@ -20,7 +20,8 @@ from ..jacobian_factors import DirectVJP, JacobianFactors, OuterFactors
 from .linear import sum_tokens, tokens
 
 RuleFunction = Callable[[nn.Module, Tensor], dict[str, JacobianFactors]]
-Report = Callable[[nn.Module, RuleFunction, Tensor, Tensor], None]  # module, rule, input (N·S, ...), output (N·S, ...)
+# From module, rule, input (N·S, ...) and output (N·S, ...) to the output that the network goes on with.
+Report = Callable[[nn.Module, RuleFunction, Tensor, Tensor], Tensor]
 PROJECTIONS = ("q", "k", "v")
 
 
@@ -73,8 +74,7 @@ def _project(report: Report, module: nn.MultiheadAttention, position: int, x: Te
         weight = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)[position]
     offset = None if module.in_proj_bias is None else module.in_proj_bias.chunk(3)[position]
     output = functional.linear(x, weight, offset)
-    report(module, partial(projection, position), x, output)
-    return output
+    return report(module, partial(projection, position), x, output)
 
 
 def _extend(module: nn.MultiheadAttention, tokens: Tensor, learned: Tensor | None) -> Tensor:

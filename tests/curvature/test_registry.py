@@ -8,9 +8,11 @@ from torch import nn
 
 import covary
 from covary import hypergrad
+from covary.batches import as_batches
+from covary.curvature import Curvature
 from covary.curvature.capture import capture
 from covary.curvature.ggn import ggn
-from covary.curvature.passes import root_probes
+from covary.curvature.passes import curvature_pass, root_probes
 from covary.curvature.registry import (
     as_curvature,
     automatic_probes,
@@ -128,3 +130,33 @@ def test_the_bias_of_random_probes_falls_with_the_number_of_data_and_is_below_a_
         errors[num_data] = sum(random) / draws / exact - 1
     assert errors[20] < -0.02
     assert abs(errors[400]) < 0.01
+
+
+@pytest.mark.parametrize("structure", ["kron", "kron-traced"])
+def test_weights_with_large_factors_get_the_diagonal_of_their_block(structure, generator):
+    network = nn.Sequential(nn.Linear(9, 4), nn.Tanh(), nn.Linear(4, 3))
+    x, y = torch.randn(6, 9, generator=generator), torch.arange(6) % 3
+    limited = blocks_of(network, x, y, Curvature(structure, max_factor_size=8))
+    free, diagonal = blocks_of(network, x, y, Curvature(structure)), blocks_of(network, x, y, Curvature("diag"))
+    torch.testing.assert_close(limited["0.weight"].to_dense(), diagonal["0.weight"].to_dense())
+    torch.testing.assert_close(limited["2.weight"].to_dense(), free["2.weight"].to_dense())
+    assert not torch.allclose(free["0.weight"].to_dense(), diagonal["0.weight"].to_dense())
+
+
+def test_the_rows_of_a_table_are_no_large_factor(generator):
+    network = nn.Sequential(nn.Embedding(50, 3), nn.Flatten(), nn.Linear(6, 2))
+    x, y = torch.randint(50, (5, 2), generator=generator), torch.arange(5) % 2
+    limited = blocks_of(network, x, y, Curvature("kron", max_factor_size=8))
+    torch.testing.assert_close(
+        limited["0.weight"].to_dense(), blocks_of(network, x, y, Curvature())["0.weight"].to_dense()
+    )
+
+
+def test_an_impossible_limit_of_factors():
+    with pytest.raises(StructureError, match="max_factor_size must be positive"):
+        Curvature(max_factor_size=0)
+
+
+def blocks_of(network, x, y, curvature):
+    with torch.no_grad():
+        return curvature_pass(covary.Model(network), as_batches((x, y)), curvature).curvature.blocks

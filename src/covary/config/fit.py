@@ -199,6 +199,8 @@ class FitConfig(Settings):
         curvature: "kron", "kron-traced" (KFAC with partial traces), "kron-shared" (one gradient factor for all
             blocks of a weight, as in paper 2), "full" or "diag"; "full" needs exact probes.
             With the estimator "kernel" it is used for layer summaries only.
+        max_factor_size: The largest side of a Kronecker factor; weights with more rows or columns get the diagonal of
+            their block. None for no limit.
         weights: The weight steps.
         hyper: The hyper steps.
         evaluation: The evaluations of the evidence.
@@ -215,6 +217,7 @@ class FitConfig(Settings):
     seed: Annotated[int, SEED] = 0
     device: Annotated[str, DEVICE] = "auto"
     curvature: CurvatureStructure = "kron"
+    max_factor_size: Count | None = None
     weights: WeightConfig = field(default_factory=WeightConfig)
     hyper: HyperConfig = field(default_factory=HyperConfig)
     evaluation: EvalConfig = field(default_factory=EvalConfig)

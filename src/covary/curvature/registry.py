@@ -1,7 +1,7 @@
 """The choice of curvature as one value, and the registry of structures by name."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
 import torch
@@ -14,10 +14,11 @@ from ..models import Model
 from ..priors import Prior
 from .capture import Captured
 from .exact import FULL, diagonal_blocks, full_blocks
+from .jacobian_factors import LookupFactors
 from .kron import kron_blocks
 from .kron_moving import moving_blocks
 from .kron_traced import traced_blocks
-from .rows import KfacApprox, Sharing
+from .rows import KfacApprox, Sharing, called
 
 CurvatureName = Literal["kron", "kron-traced", "kron-shared", "full", "diag", "kernel"]
 BlocksFunction = Callable[[Captured, Iterable[Tensor]], Mapping[str, AbstractPSD]]
@@ -45,6 +46,8 @@ class Curvature:
             log-determinant that is too small on average.
         kfac_approx: "expand" or "reduce" over positions and tokens.
         group_approx: "reduce" or "expand" over the elements of a group convolution.
+        max_factor_size: The largest side of a Kronecker factor: a weight with more rows or columns (as a matrix)
+            gets the exact diagonal of its block instead, which needs no decomposition. None for no limit.
 
     Example:
         >>> from covary import Curvature
@@ -56,6 +59,7 @@ class Curvature:
     probes: Probes = "exact"
     kfac_approx: KfacApprox = "expand"
     group_approx: KfacApprox = "reduce"
+    max_factor_size: int | None = None
 
     def __post_init__(self) -> None:
         check_structure(self.structure)
@@ -65,13 +69,31 @@ class Curvature:
                 f"kfac_approx and group_approx must be 'expand' or 'reduce', got {self.kfac_approx!r} and "
                 f"{self.group_approx!r}."
             )
+        if self.max_factor_size is not None and self.max_factor_size < 1:
+            raise StructureError(f"max_factor_size must be positive or None, got {self.max_factor_size!r}.")
 
     def blocks(self, captured: Captured, probes: Iterable[Tensor]) -> Mapping[str, AbstractPSD]:
         """The blocks of a captured pass for these probes."""
         if self.structure not in KRON:
             return _BLOCKS[self.structure](captured, probes)
+        captured = self._limited(captured)
         sharing = Sharing(self.kfac_approx, self.group_approx, self.structure == "kron-shared")
         return (moving_blocks if captured.moving else _BLOCKS[self.structure])(captured, probes, sharing)
+
+    def _limited(self, captured: Captured) -> Captured:
+        """The captured pass with diagonal blocks for weights whose factors would be too large."""
+        if self.max_factor_size is None:
+            return captured
+        large = [name for name in called(captured, "kron") if largest_factor(captured, name) > self.max_factor_size]
+        return replace(captured, structures={**captured.structures, **dict.fromkeys(large, "diagonal")})
+
+
+def largest_factor(captured: Captured, name: str) -> int:
+    """The larger one of the numbers of rows and columns of a weight; those of a table's rows that are a diagonal, 1."""
+    weight = captured.weights[name]
+    rows, columns = len(weight), weight[0].numel()
+    one_hot = isinstance(captured.factors[name][0].factors, LookupFactors) and captured.num_samples == 1
+    return columns if one_hot else max(rows, columns)
 
 
 def as_curvature(curvature: object) -> Curvature:

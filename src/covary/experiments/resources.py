@@ -18,7 +18,7 @@ from ..curvature.capture import capture
 from ..curvature.coverage import require_independence
 from ..curvature.jacobian_factors import OuterFactors
 from ..curvature.passes import ROWS_AT_ONCE
-from ..curvature.registry import KRON
+from ..curvature.registry import KRON, largest_factor
 from ..errors import StructureError
 from ..layer_summary import relaxed_layers
 from ..layers.sparse import AbstractSparse
@@ -150,7 +150,7 @@ def _estimate(config: ExperimentConfig, task: Task) -> ResourceEstimate:
     # the sizes of factors do not depend on the number of copies, and one is enough to see them
     single = network.with_samples(1) if isinstance(network, Averaged) else network
     weights = prior_of(config, single).weights(single)
-    factors = _factors(single, weights, x[:1], settings.curvature)
+    factors = _factors(single, weights, x[:1], settings)
     num_params = sum(weight.numel() for weight in weights_of(network).values())
     # the copies in one pass: of a weight step's batch, or of a part of a pass over the curvature
     copies = min(len(x) * num_samples, max(settings.weights.batch_size * num_samples, ROWS_AT_ONCE))
@@ -182,19 +182,23 @@ def _estimate(config: ExperimentConfig, task: Task) -> ResourceEstimate:
 
 @torch.no_grad()
 def _factors(
-    network: nn.Module, weights: Mapping[str, nn.Parameter], x: torch.Tensor, curvature: str
+    network: nn.Module, weights: Mapping[str, nn.Parameter], x: torch.Tensor, settings: FitConfig
 ) -> list[dict[str, Any]]:
     """The sizes of all blocks; those of Kronecker products as one datum's pass shows them."""
-    rows = coverage(network, weights).rows
+    rows, curvature = coverage(network, weights).rows, settings.curvature
     if curvature == "full":
         whole = sum(weight.numel() for weight in weights.values())
         return [_factor("all weights", "full", 1, [whole], x.element_size())]
     if curvature == "diag":
         return [_factor(row.name, "diagonal", 1, [math.prod(row.shape)], x.element_size()) for row in rows]
     require_independence(network)
-    factors = capture(network, x, weights).factors
+    captured = capture(network, x, weights)
+    factors, most = captured.factors, settings.max_factor_size
     found = []
     for row in rows:
+        if most is not None and row.structure == "kron" and largest_factor(captured, row.name) > most:
+            found.append(_factor(row.name, "diagonal", 1, [math.prod(row.shape)], x.element_size()))
+            continue
         entries, first = math.prod(row.shape), next(iter(factors[row.name]), None)
         num_blocks, sides = 1, [row.shape[0], entries // row.shape[0]] if row.structure == "kron" else [entries]
         if row.structure == "kron" and first is not None and isinstance(first.factors, OuterFactors):

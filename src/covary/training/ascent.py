@@ -7,7 +7,7 @@ from typing import cast
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from .._types import Resampling
+from .._types import Probes, Resampling
 from ..config import FitConfig
 from ..curvature.registry import KRON, Curvature, CurvatureName
 from ..errors import NumericalError
@@ -70,7 +70,12 @@ def evaluated_network(network: nn.Module, config: FitConfig) -> nn.Module:
 def evaluated_curvature(config: FitConfig) -> Curvature:
     """The choice of curvature of evaluations; the settings have checked the names, and are filled in."""
     assert config.evaluation.probes != "auto", "settings are filled in when a fit starts"
-    return Curvature(cast(CurvatureName, config.curvature), config.evaluation.probes)
+    return chosen_curvature(config, config.evaluation.probes)
+
+
+def chosen_curvature(config: FitConfig, probes: Probes) -> Curvature:
+    """The choice of curvature of the settings, with these probes."""
+    return Curvature(cast(CurvatureName, config.curvature), probes, max_factor_size=config.max_factor_size)
 
 
 def _resampled(network: nn.Module, num_samples: int | None, config: FitConfig) -> nn.Module:

@@ -8,7 +8,6 @@ widths move at once is bounded (`training.widths`).
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import cast
 
 import torch
 from torch import nn
@@ -17,7 +16,7 @@ from torch.optim import Optimizer
 from ..batches import Batches, IndexedBatch
 from ..config import FitConfig
 from ..curvature.passes import CurvatureStatistics, curvature_pass
-from ..curvature.registry import Curvature, CurvatureName, joined_shifts
+from ..curvature.registry import Curvature, joined_shifts
 from ..distributed import own, own_part, place
 from ..errors import StructureError
 from ..evidence import EvidenceTerms
@@ -27,7 +26,7 @@ from ..hypergrad.two_pass import Cotangents, SecondPass, curvature_cotangents, m
 from ..models import Model
 from ..noise import Stream, permutation
 from ..records import Evidence
-from .ascent import check_finite, climb, climb_prior, evidence_record, hyper_model, hyper_seed
+from .ascent import check_finite, chosen_curvature, climb, climb_prior, evidence_record, hyper_model, hyper_seed
 from .bounds import kernel_steps, stochastic_steps
 from .learning_rates import set_rates
 from .schedule import cosine, hyper_progress, seed_for
@@ -223,4 +222,4 @@ def _every(batches: Batches, first: int, step: int) -> Batches:
 def _curvature(config: FitConfig) -> Curvature:
     """The choice of curvature of hyper steps; the settings have checked the names, and are filled in."""
     assert config.hyper.probes != "auto", "settings are filled in when a fit starts"
-    return Curvature(cast(CurvatureName, config.curvature), config.hyper.probes)
+    return chosen_curvature(config, config.hyper.probes)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._types import Progress
+from .coverage import measure_coverage
 from .curvature import measure_curvature
 from .evidence import measure_evidence
 from .fit import measure_fit
@@ -24,4 +25,5 @@ WORKLOADS: dict[str, Callable[[int, Progress], list[dict[str, Any]]]] = {
     "layers": measure_layers,
     "scaling": measure_scaling,
     "peers": measure_peers,
+    "coverage": measure_coverage,
 }

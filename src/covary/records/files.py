@@ -23,7 +23,11 @@ VERSION = 3
 UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")  # control characters but for tabs and line ends
 OPTIONAL = ("complete", "notes", "pruned", "model", "timings")  # fields of a run that a file may lack
 LARGEST = sys.float_info.max
-LEAST = {(Evidence, "num_data"): 1, (Symmetry, "width"): 0}  # what a report divides by, and an amount
+LEAST = {
+    (Evidence, "num_data"): 1,
+    (Symmetry, "width"): 0,
+    (Symmetry, "error"): 0,
+}  # what a report divides by, and an amount
 DEEPEST = 16  # of lists and mappings inside one another; a setting needs a few
 
 
@@ -99,6 +103,9 @@ def read_run(path: Path) -> RunRecord:
     run: RunRecord = from_plain(values, RunRecord, str(file))
     _check_pictures(run.samples, file)
     _check_correlation(run, file)
+    for symmetry in run.symmetries:
+        if symmetry.interval is not None and len(symmetry.interval) != 2:
+            raise DataError(f"{file} needs two ends of the interval of '{symmetry.name:.60}'. Save the run anew.")
     return run
 
 
@@ -163,7 +170,7 @@ def _of_record(value: Mapping[str, Any], kind: Any, where: str) -> Any:
             raise DataError(f"{where} lacks the field '{name}'. Save the run anew.")
     values = {name: from_plain(entry, annotations[name], f"{where}.{name}") for name, entry in value.items()}
     for name, entry in values.items():
-        if (kind, name) in LEAST and entry < LEAST[kind, name]:
+        if (kind, name) in LEAST and entry is not None and entry < LEAST[kind, name]:
             raise DataError(f"{where}.{name} must be at least {LEAST[kind, name]}, got {entry!r}. Save the run anew.")
     return kind(**values)
 

@@ -15,6 +15,8 @@ class Symmetry:
         unit: The unit of the width, such as "radians".
         meaning: The same amount for a person, such as "±87° of rotation".
         state: "settled", "still moving", "not learned yet" or "fixed", as `records.settling` says.
+        error: The standard error of the width, as `training.error_bars` says; None where it has none.
+        interval: The ends of the 90 % interval of the width; None where it has none.
 
     Example:
         >>> from covary.records import Symmetry
@@ -27,6 +29,8 @@ class Symmetry:
     unit: str
     meaning: str
     state: str = "settled"
+    error: float | None = None
+    interval: list[float] | None = None
 
 
 @dataclass(frozen=True)

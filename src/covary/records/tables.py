@@ -32,13 +32,16 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def symmetry_rows(run: RunRecord) -> Rows:
-    """What was learned: name, width, unit, meaning, amount, state and, where it is known, the true width."""
+    """What was learned: name, width, its standard error, unit, meaning, amount, state and, if known, the true width."""
     shape = run.samples.shape if run.samples is not None else None
-    rows = [
-        [plain_name(s.name), f"{s.width:.3g}", s.unit, s.meaning, strength(s, shape), s.state, *_true(run, s.name)]
-        for s in run.symmetries
-    ]
-    return ["transform", ">width", "unit", "meaning", "amount", "state", *([">true"] if run.true_widths else [])], rows
+    known = any(symmetry.error is not None for symmetry in run.symmetries)
+    rows = []
+    for s in run.symmetries:
+        error = [_error(s.error)] if known else []
+        words = [s.unit, s.meaning, strength(s, shape), s.state]
+        rows.append([plain_name(s.name), f"{s.width:.3g}", *error, *words, *_true(run, s.name)])
+    heads = ["transform", ">width", *([">± error"] if known else []), "unit", "meaning", "amount", "state"]
+    return [*heads, *([">true"] if run.true_widths else [])], rows
 
 
 def role_rows(run: RunRecord) -> Rows:

@@ -24,6 +24,7 @@ from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symm
 from ..records.settling import with_states
 from ..records.words import meaning
 from .ascent import evaluated_curvature, evaluated_network
+from .error_bars import with_errors
 from .metrics import scores_of
 from .pictures import NUM_PICTURES, pictures_of
 from .schedule import EVALUATE, SAMPLES, TEST, seed_for
@@ -65,7 +66,7 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         title="fit",
         config=config.as_dict() | {"parametrization": parametrization_of(state.network)},
         versions=versions(),
-        symmetries=_symmetries(state, tuple(first.x.shape[1:])),
+        symmetries=with_errors(_symmetries(state, tuple(first.x.shape[1:])), state, batches, config),
         evidence=None if state.best is None else state.best.evidence,
         test=tested,
         baselines=[],

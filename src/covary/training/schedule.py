@@ -8,7 +8,7 @@ from ..curvature.registry import automatic_probes
 from ..noise import fold
 
 # Uses of a run's seed, kept apart.
-WEIGHTS, HYPER, EVALUATE, SAMPLES, TEST = range(5)
+WEIGHTS, HYPER, EVALUATE, SAMPLES, TEST, ERRORS = range(6)
 BURN_IN_STEPS = 400
 MIN_HYPER_STEPS = 1.0, 2.0  # per epoch: in general, and with few data
 FEW_DATA = 2500

@@ -1,0 +1,33 @@
+"""Data with a true width, and intervals that have it in them."""
+
+import math
+
+import pytest
+import torch
+
+from covary.benchmarks import coverage
+
+
+def test_targets_are_means_over_rotations():
+    """The mean over many angles within ±w, in place of the closed form."""
+    truth, seed = 0.7, 3
+    x, y = coverage.made_data(truth, seed)
+    noise = torch.Generator().manual_seed(seed)
+    angles = 2 * math.pi * torch.rand(len(x), generator=noise, dtype=torch.float64)
+    torch.testing.assert_close(torch.atan2(x[:, 1], x[:, 0]) % (2 * math.pi), angles)
+    weights = torch.randn(y.shape[1], 2 * coverage.NUM_HARMONICS, generator=noise, dtype=torch.float64)
+    turned = angles[:, None] + truth * torch.linspace(-1, 1, 4001, dtype=torch.float64)
+    harmonics = [wave(k * turned).mean(1) for wave in (torch.cos, torch.sin) for k in range(1, 5)]
+    added = coverage.SIGMA * torch.randn(y.shape, generator=noise, dtype=torch.float64)
+    torch.testing.assert_close(y - added, torch.stack(harmonics, 1) @ weights.T, atol=5e-3, rtol=0)
+
+
+def test_estimates_are_near_the_truth_and_an_error_that_is_too_small_does_not_cover(monkeypatch):
+    monkeypatch.setattr(coverage, "SETS", 2)
+    rows = coverage.measure_coverage(1, lambda message, done: None)
+    for row in rows:
+        assert row["mean"] == pytest.approx(row["true width"], abs=0.1)
+        assert 0.01 < row["mean error"] < 0.1
+        assert 0 <= row["covered"] <= row["data sets"] == 2
+    assert coverage.Estimate(0.5, 0.05).covers(0.58)
+    assert not coverage.Estimate(0.5, 0.04).covers(0.58)

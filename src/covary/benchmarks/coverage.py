@@ -4,7 +4,7 @@ Points at angles φ on a circle have C targets :math:`y = \hat f(\phi) + \sigma\
 the first harmonics (a network of one layer) whose weights are drawn from its prior, and f̂ its mean over rotations by up
 to the true width. Likelihood and prior are known, so the model is the one that made the data and its Laplace evidence
 is exact. The estimate is the maximum of the evidence, from a grid by Newton steps with weights at their mode. So the
-rows test the information J, and not how near training comes to the maximum.
+rows test the information J, and not how near to the maximum training ends.
 
 Each repeat is twenty data sets for each true width.
 """

@@ -64,7 +64,7 @@ def derivatives(operation: Callable[[Tensor], Tensor], shape: tuple[int, ...], *
     return found
 
 
-def test_the_slope_at_zero_is_zero():
+def test_the_gradient_at_zero_is_zero():
     x = torch.zeros(3, dtype=F64, requires_grad=True)
     with cheap_second_derivatives():
         y = torch.relu(x)

@@ -1,9 +1,10 @@
 """ReLU, max-pooling and convolutions whose second derivatives cost no more than they must.
 
 The gradient of the curvature differentiates a backward pass. Torch's own second derivatives of these operations fill
-tensors with zeros (ReLU and max-pooling are linear between their kinks, so that they have none) and compute the gradient
-of a convolution's weight whether it is needed or not: on a CNN a quarter of the time. The operations here have the same values and the same derivatives of every order; each is linear given a mask, the indices
-of the largest entries, or a fixed weight, and the backward pass of each is another operation of this module.
+tensors with zeros (ReLU and max-pooling are linear between their kinks, so that they have none), and compute the
+gradient of a convolution's weight whether it is needed or not: on a CNN a quarter of the time. The operations here have
+the same values and the same derivatives of every order; each is linear given a mask, the indices of the largest
+entries, or a fixed weight, and the backward pass of each is another operation of this module.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

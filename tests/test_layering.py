@@ -39,14 +39,14 @@ MAY_IMPORT = {
     "networks": "groups layers augment noise references",
     "curvature": "batches distributed linalg layers likelihoods priors models noise",
     "geometry": "batches linalg likelihoods priors models curvature noise",
-    "evidence": "batches distributed linalg likelihoods priors models curvature geometry noise",
+    "evidence": "memory batches distributed linalg likelihoods priors models curvature geometry noise",
     "hypergrad": "batches distributed linalg likelihoods priors models curvature evidence noise",
     "posterior": "batches distributed linalg likelihoods priors models curvature evidence noise",
     "layer_summary": "batches distributed linalg groups layers networks likelihoods priors models curvature evidence "
     "records noise",
     "training": "batches distributed data augment networks likelihoods priors models curvature evidence hypergrad "
     "posterior layer_summary records config noise",
-    "experiments": "batches distributed data augment layers networks likelihoods priors models curvature geometry "
+    "experiments": "memory batches distributed data augment layers networks likelihoods priors models curvature geometry "
     "references evidence hypergrad posterior layer_summary training records config report noise",
     "reproduce": "batches distributed data augment layers networks likelihoods priors models curvature geometry "
     "evidence hypergrad posterior layer_summary training experiments records config report noise",
@@ -98,6 +98,7 @@ TESTED_BY = {
     "experiments/geometry_figure.py": "reproduce/paper3/test_figures.py",
     "experiments/predict.py": "cli/test_saved.py",
     "layers/frozen.py": "networks/test_batchnorm.py",
+    "evidence/kernel.py": "evidence/test_laplace.py",
     "hypergrad/direct.py": "hypergrad/test_two_pass.py hypergrad/test_stochastic.py",
     "likelihoods/bernoulli.py": "likelihoods/test_protocol.py",
     "likelihoods/checks.py": "likelihoods/test_protocol.py",

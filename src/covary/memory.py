@@ -1,4 +1,4 @@
-"""The C library's allocator: large, short-lived tensors without a page fault for every page of each of them.
+"""Memory: how much there is, and the C library's allocator, so that large tensors cost no page fault for every page.
 
 By default glibc returns memory of more than 32 MiB to the system when it is freed and asks for it again, zeroed page
 by page, for the next tensor: a third of the CPU time of a hyper step. Told to keep it, results are the same, bit for
@@ -38,3 +38,12 @@ def keep_memory_unless_told() -> None:
     """Call `keep_memory`, unless the environment says not to."""
     if os.environ.get(SWITCH, "1") != "0":
         keep_memory()
+
+
+def available_memory() -> int:
+    """The bytes that this machine has available, as Linux reports; elsewhere all that it has."""
+    try:
+        with open("/proc/meminfo") as lines:
+            return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

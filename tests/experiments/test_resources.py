@@ -172,7 +172,7 @@ def test_what_cannot_fit_is_refused_and_not_probed(tmp_path, monkeypatch):
     settings = config(tmp_path)
     task = prepared(settings)
     require_memory(settings, task)
-    monkeypatch.setattr(needs, "_available", lambda: 100 << 20)
+    monkeypatch.setattr(needs, "available_memory", lambda: 100 << 20)
     with pytest.raises(StructureError, match=r"needs about 0\.4 GiB \(data 0\.0, .*this machine has 0\.1 GiB"):
         require_memory(settings, task)
     assert estimate_resources(settings, task).seconds is None
@@ -186,7 +186,7 @@ def test_a_network_that_cannot_fit_is_refused_before_it_is_built(tmp_path, monke
     if network == "relaxed:s-fc:1":  # few weights, but all pairs of 256 × 256 positions
         x = torch.zeros(30, 1, 256, 256, dtype=torch.float32)
         task = task._replace(dataset=task.dataset._replace(x_train=x))
-    monkeypatch.setattr(needs, "_available", lambda: 1 << 30)
+    monkeypatch.setattr(needs, "available_memory", lambda: 1 << 30)
     monkeypatch.setattr(needs, "model", lambda config, task: pytest.fail("built"))
     with pytest.raises(StructureError, match=f"'{re.escape(network)}' has [0-9,]+ weights on images of .*narrower"):
         work(settings, task)

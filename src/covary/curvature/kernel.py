@@ -60,7 +60,10 @@ def tangent_kernel(
     for name in captured.weights:
         if captured.factors[name]:
             term = partial(_weight_kernel, captured, name, gradients, shifts[name])
-            kernel = kernel + checkpoint(term, use_reentrant=False, preserve_rng_state=False)
+            if torch.is_grad_enabled():
+                kernel = kernel + checkpoint(term, use_reentrant=False, preserve_rng_state=False)
+            else:  # in place: a kernel of many data fills much of the memory
+                kernel += term()
     return kernel
 
 
@@ -118,8 +121,6 @@ def _by_products(captured: Captured, name: str, gradients: Gradients, shift: Ten
     r"""The Gram matrix of explicit products :math:`\hat J^\top v`."""
     everything = slice(0, len(captured.outputs))
     jacobian = torch.cat([captured.vjp(name, probe, everything) for probe in gradients])
-    if shift.ndim == 0:
-        return (jacobian @ jacobian.T) / shift
     scaled = jacobian * shift.rsqrt()
     return scaled @ scaled.T
 

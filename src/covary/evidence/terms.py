@@ -27,6 +27,10 @@ class EvidenceTerms(NamedTuple):
         mode_correction: :math:`\frac12 g^\top (H + \delta)^{-1} g`, part of the sum where it was requested.
         num_data: The number of data.
         structures: The structure of each weight's block.
+        correction: The nats that the log-volume of the whole Gauss–Newton matrix is above that of the structure; part
+            of `log_volume` where it was requested.
+        standard_error: The standard error of the log-evidence as an estimate of that of the whole Gauss–Newton matrix:
+            0 where it is exact, None where no correction was requested.
 
     Example:
         >>> import torch, covary
@@ -43,6 +47,8 @@ class EvidenceTerms(NamedTuple):
     mode_correction: Float[Tensor, ""] | None
     num_data: int
     structures: Mapping[str, str]
+    correction: Float[Tensor, ""] | None = None
+    standard_error: Float[Tensor, ""] | None = None
 
     @property
     def log_evidence(self) -> Float[Tensor, ""]:

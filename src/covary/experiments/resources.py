@@ -1,7 +1,6 @@
 """The resource estimate of a run: parameters, factors, bytes and seconds, before any work is done."""
 
 import math
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from ..errors import StructureError
 from ..layer_summary import relaxed_layers
 from ..layers.sparse import AbstractSparse
 from ..likelihoods import Categorical
+from ..memory import available_memory
 from ..networks import Averaged
 from ..networks.images import require_images
 from ..networks.named import outline
@@ -132,7 +132,7 @@ def require_weights(config: ExperimentConfig, task: Task) -> None:
     # a sparse layer begins with the moments of features at all pairs of positions, and what leads to them
     grids = [len(part.rows) * len(part.columns) for part in empty.modules() if isinstance(part, AbstractSparse)]
     needed = COPIES * x.element_size() * (num_params + max(grids, default=0) ** 2)
-    available = _available()
+    available = available_memory()
     if needed > available:
         raise StructureError(
             f"'{config.network}' has {num_params:,} weights on images of {height}×{width}, and needs "
@@ -176,7 +176,7 @@ def _estimate(config: ExperimentConfig, task: Task) -> ResourceEstimate:
         factors=factors,
         **parts,
         total_bytes=sum(parts.values()) + OVERHEAD,
-        available_bytes=_available(),
+        available_bytes=available_memory(),
     )
 
 
@@ -310,12 +310,3 @@ def _seconds(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
-
-
-def _available() -> int:
-    """The bytes that this machine has available, as Linux reports; elsewhere all that it has."""
-    try:
-        with open("/proc/meminfo") as lines:
-            return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

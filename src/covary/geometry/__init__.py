@@ -25,6 +25,7 @@ from .descent import CartesianOptimizer, InvariantDescent, adam_rule, steepest
 from .estimators.estimate import Estimate
 from .estimators.krylov import estimate_log_det, top_eigenvalues
 from .estimators.operators import MatrixFree, gauss_newton, loss_hessian
+from .estimators.preconditioned import estimate_log_det_preconditioned
 from .estimators.trace import estimate_trace
 from .hessian import HessianOperator, hessian_operator, riemannian_hessian
 from .kernels.empirical import empirical_ntk, ntk_in_chart
@@ -68,6 +69,7 @@ __all__ = [
     "empirical_fisher_metric",
     "empirical_ntk",
     "estimate_log_det",
+    "estimate_log_det_preconditioned",
     "estimate_trace",
     "euclidean_metric",
     "exponential",

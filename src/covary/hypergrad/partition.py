@@ -24,7 +24,7 @@ from ..batches import Batches
 from ..curvature.kernel import weight_kernels
 from ..curvature.passes import captured_batch, check_model
 from ..errors import StructureError
-from ..evidence.laplace import joined_batch
+from ..evidence.kernel import joined_batch
 from ..likelihoods import given
 from ..linalg import Dense
 from ..models import Model

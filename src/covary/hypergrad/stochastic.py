@@ -28,7 +28,7 @@ from ..curvature.registry import Curvature
 from ..distributed import all_sum, all_sum_number
 from ..errors import StructureError
 from ..evidence import EvidenceTerms
-from ..evidence.laplace import joined_batch, kernel_log_ratio
+from ..evidence.kernel import joined_batch, kernel_log_ratio
 from ..evidence.terms import log_volume, prior_log_det
 from ..likelihoods import Likelihood, given
 from ..models import Model, as_model

@@ -145,7 +145,7 @@ class Dense(AbstractPSD):
         single_shift(shift, self.size, label)
         check_entries(self.matrix.detach(), label)
         root: Tensor
-        root, info = torch.linalg.cholesky_ex(self.matrix + torch.diag(shift))
+        root, info = torch.linalg.cholesky_ex(self.matrix.diagonal_scatter(self.matrix.diagonal() + shift))
         if int(info) != 0 or not bool(torch.isfinite(root.detach()).all()):
             raise NotPositiveDefiniteError(
                 f"Expected {label} plus its shift to be positive definite, but its Cholesky factor fails at row "

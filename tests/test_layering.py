@@ -46,8 +46,8 @@ MAY_IMPORT = {
     "records noise",
     "training": "batches distributed data augment networks likelihoods priors models curvature evidence hypergrad "
     "posterior layer_summary records config noise",
-    "experiments": "memory batches distributed data augment layers networks likelihoods priors models curvature geometry "
-    "references evidence hypergrad posterior layer_summary training records config report noise",
+    "experiments": "memory batches distributed data augment layers networks likelihoods priors models curvature "
+    "geometry references evidence hypergrad posterior layer_summary training records config report noise",
     "reproduce": "batches distributed data augment layers networks likelihoods priors models curvature geometry "
     "evidence hypergrad posterior layer_summary training experiments records config report noise",
     "benchmarks": "batches distributed linalg data augment layers networks likelihoods priors models curvature "

@@ -5,6 +5,7 @@ of (seed, index) alone.
 """
 
 from .affine import Affine2d, Correlated, Rotation2d
+from .automatic import RandAugment, TrivialAugment
 from .color import ColorJitter
 from .composed import Composed
 from .exchange import (
@@ -41,9 +42,11 @@ __all__ = [
     "OutputAction",
     "PermutedOutputs",
     "Points3d",
+    "RandAugment",
     "RandomTransform",
     "Rotation2d",
     "Signal1d",
+    "TrivialAugment",
     "Volume3d",
     "WeightedAugmentation",
     "from_albumentations",

@@ -43,8 +43,9 @@ def test_it_is_exact_on_the_whole_space_and_of_the_identity():
 
 
 def test_more_probes_lower_the_error_and_seeds_repeat():
+    matrix = operator(near_identity())
     few, many, again = (
-        estimate_log_det_preconditioned(operator(near_identity()), num_probes=n, num_steps=8, seed=3) for n in (4, 16, 4)
+        estimate_log_det_preconditioned(matrix, num_probes=number, num_steps=8, seed=3) for number in (4, 16, 4)
     )
     assert many.error < few.error
     assert few == again

@@ -64,6 +64,13 @@ def test_running_hyper_steps_read_the_wanted_fraction_of_the_data(num_data, frac
         assert read - wanted <= size + 1e-6, "no more than the first one beyond it"
 
 
+def test_many_data_need_no_more_than_80_hyper_steps_or_one_in_each_epoch():
+    config = running_config(fraction=None, burn_in=1).replace(epochs=11)
+    assert hyper_steps_due(11, 384, 60_000, config) == 1 + 80  # a tenth of the data would be 156
+    assert hyper_steps_due(11, 384, 10_000, config) == 1 + 26
+    assert hyper_steps_due(201, 384, 60_000, config.replace(epochs=201)) == 1 + 200
+
+
 def test_running_hyper_steps_are_spread_evenly_between_weight_steps():
     """Of 100 weight steps in an epoch, one in each ten is followed by a hyper step; the burn-in ends with one."""
     config = running_config(fraction=0.64, burn_in=1)

@@ -81,7 +81,8 @@ class HyperConfig(Settings):
             then not used); "stochastic" (a bound from one block of data); or "augerino" (the baseline: joint descent
             on loss − 0.01 ‖widths‖, no evidence).
         burn_in: Epochs before the first hyper step; None for 400 weight steps, at most a sixth of all epochs.
-        fraction: With "running": the data that hyper steps read, as a fraction of those that weight steps read.
+        fraction: With "running": the data that hyper steps read, as a fraction of those that weight steps read, but
+            one step in each epoch; None for a tenth, or for 80 steps in a run if these are fewer.
         decay: With "running": the factor by which statistics of earlier hyper steps count less at each one.
         every: With other estimators: epochs from one hyper step to the next.
         probes: Random probes of the curvature in the gradient, or "exact"; "auto" is one with at least 400 data, and
@@ -121,7 +122,7 @@ class HyperConfig(Settings):
     prefix: ClassVar[str] = "hyper."
     estimator: Estimator = "running"
     burn_in: CountOrZero | None = None
-    fraction: Annotated[float, real("above 0 and at most 1", lambda value: 0 < value <= 1)] = 0.1
+    fraction: Annotated[float, real("above 0 and at most 1", lambda value: 0 < value <= 1)] | None = None
     decay: Annotated[float, real("from 0 to 1", lambda value: 0 <= value <= 1)] = 0.75
     every: Count = 2
     probes: Probes = "auto"

@@ -12,6 +12,8 @@ WEIGHTS, HYPER, EVALUATE, SAMPLES, TEST, ERRORS = range(6)
 BURN_IN_STEPS = 400
 MIN_HYPER_STEPS = 1.0, 2.0  # per epoch: in general, and with few data
 FEW_DATA = 2500
+FRACTION = 0.1  # of the data that weight steps read
+MAX_HYPER_STEPS = 80  # in a run: widths settle in some thirty, however many data there are
 DEAD_STEPS = 200  # weight steps without any gain over a constant
 HYPER_SHARE = 0.8  # of the epochs after the burn-in, over which learning rates of hyperparameters fall
 
@@ -53,7 +55,8 @@ def hyper_steps_due(epochs: float | int, data_per_step: int, num_data: int, conf
     """The hyper steps that are due after this (fractional) number of epochs.
 
     With "running" they are spread evenly over the weight steps, so that they read the wanted fraction of the data, and
-    at least one in each epoch (two with few data); with other estimators they follow epochs.
+    at least one in each epoch (two with few data); with other estimators they follow epochs. Where the settings leave
+    the fraction open it is a tenth, or what 80 steps in a run amount to if that is less.
 
     Arguments:
         epochs: The epochs done.
@@ -67,7 +70,10 @@ def hyper_steps_due(epochs: float | int, data_per_step: int, num_data: int, conf
         return 0
     if config.hyper.estimator != "running":
         return int(since) // config.hyper.every
-    rate = max(config.hyper.fraction * num_data / data_per_step, MIN_HYPER_STEPS[num_data < FEW_DATA])
+    most = MAX_HYPER_STEPS / max(config.epochs - config.hyper.burn_in, 1)
+    fraction = config.hyper.fraction
+    wanted = (FRACTION if fraction is None else fraction) * num_data / data_per_step
+    rate = max(wanted if fraction is not None else min(wanted, most), MIN_HYPER_STEPS[num_data < FEW_DATA])
     return math.floor(since * rate + 1e-9) + 1
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from covary import _lock
-from covary._lock import LOCK, locked
+from covary._lock import LOCK, locked, writer_of
 from covary.errors import StructureError
 
 HOLDER = """
@@ -41,10 +41,12 @@ def test_a_second_process_is_told_the_first_and_a_killed_one_is_replaced(tmp_pat
         pass
     expected = f"Process {holder.pid} on host '{platform.node()}' has been writing to '{tmp_path}' since 20"
     assert str(caught.value).startswith(expected)
+    assert writer_of(tmp_path)["process"] == holder.pid
     assert (tmp_path / LOCK).exists(), "a refused process leaves the lock of the other"
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     assert (tmp_path / LOCK).exists(), "the control: a killed process leaves its file"
+    assert writer_of(tmp_path) is None
     with locked(tmp_path):
         assert json.loads((tmp_path / LOCK).read_text())["process"] == os.getpid()
     assert list(tmp_path.iterdir()) == []

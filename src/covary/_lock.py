@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ._files import naming
+from ._files import naming, require_regular
 from .errors import StructureError
 
 try:
@@ -46,6 +46,16 @@ def locked(folder: Path) -> Iterator[None]:
         for path in made:  # a refused run leaves no folder; one with files stays
             with suppress(OSError):
                 path.rmdir()
+
+
+def writer_of(folder: Path) -> Mapping[str, Any] | None:
+    """The process that writes to a folder, by "host", "process" and "since"; None if there is none. Takes no lock."""
+    try:
+        require_regular(folder / LOCK)
+        holder = dict(json.loads((folder / LOCK).read_bytes()))
+        return holder if _may_be_alive(holder) else None
+    except (OSError, ValueError, TypeError, KeyError):  # absent, or of a process that has not written its name yet
+        return None
 
 
 def remove_leftovers(folder: Path) -> None:

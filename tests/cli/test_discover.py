@@ -134,7 +134,7 @@ def test_digits_end_to_end(run, tmp_path):
     assert {"data", "num_train", "symmetrize", "epochs", "seed"} <= run_record.config.keys()
     assert run_record.samples.labels[0] in "0123456789"
     assert [len(matrix) for matrix in run_record.samples.matrices] == [9] * (run_record.samples.shape[1] - 1)
-    for text in ("rotation", "°", "pixels", "% of half the", "log_evidence", "accuracy %", "first/report.html"):
+    for text in ("rotation", "°", "pixels", "up to", "log_evidence", "accuracy %", "first/report.html"):
         assert text in out
 
 

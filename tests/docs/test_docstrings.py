@@ -55,7 +55,8 @@ def test_every_command_and_setting_has_an_entry(tmp_path: Path) -> None:
     reference.write_commands(tmp_path / "commands.md")
     reference.write_settings(tmp_path / "settings.md")
     commands, settings = (tmp_path / "commands.md").read_text(), (tmp_path / "settings.md").read_text()
-    for name in ("discover", "layers", "predict", "geometry", "report", "compare", "reproduce", "data", "bench"):
+    running, saved = ("discover", "layers", "watch", "reproduce", "bench"), ("predict", "geometry", "report", "compare")
+    for name in (*running, *saved, "data"):
         assert f"## `covary {name}`" in commands
     for name in ("epochs", "weights.lr", "hyper.num_samples", "evaluation.num_evaluations", "data", "network"):
         assert f"| `{name}` | " in settings

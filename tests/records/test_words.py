@@ -19,12 +19,19 @@ from report.runs import SPARSE, bare_run, full_run, layer_path, layers_run, symm
         ("rotation", math.pi, "radians", None, "±180°"),
         ("rotation", 0.05, "radians", None, "±2.9°"),
         ("rotation", 0, "radians", None, "±0°"),
-        ("shift_x", 0.3, "half-widths", (1, 28, 28), "±4.2 pixels (30 % of half the width)"),
-        ("shift_x", 0.3, "half-widths", (3, 100, 200), "±30 pixels (30 % of half the width)"),
-        ("shift_y", 0.3, "half-heights", (3, 100, 200), "±15 pixels (30 % of half the height)"),
-        ("shift_x", 0.3, "half-widths", None, "±30 % of half the width"),
-        ("scale_x", math.log(2), "log-scale", None, "×0.5 to ×2"),
-        ("shear", math.log(2), "log-scale", None, "×0.5 to ×2 along the diagonals"),
+        ("shift_x", 0.3, "half-widths", (1, 28, 28), "up to 4.2 pixels left or right"),
+        ("shift_x", 0.3, "half-widths", (3, 100, 200), "up to 30 pixels left or right"),
+        ("shift_y", 0.3, "half-heights", (3, 100, 200), "up to 15 pixels up or down"),
+        ("shift_x", 0.3, "half-widths", None, "up to 15 % of the width left or right"),
+        ("shift", 0.3, "half-lengths", (1, 64), "up to 15 % of the length either way"),
+        ("scale_x", 0.0, "log-scale", None, "up to 0 % wider or narrower"),
+        ("scale_x", 0.01, "log-scale", None, "up to 1.0 % wider or narrower"),
+        ("scale_x", math.log(1.07), "log-scale", None, "up to 7.0 % wider or 6.5 % narrower"),
+        ("scale_y", math.log(1.5), "log-scale", None, "up to 50 % taller or 33 % shorter"),
+        ("scale_x", math.log(2), "log-scale", None, "up to 2 × wider or narrower"),
+        ("scale", math.log(12), "log-scale", None, "up to 12 × larger or smaller"),
+        ("contrast", math.log(1.25), "log-factor", None, "up to 25 % larger or 20 % smaller"),
+        ("shear", math.log(2), "log-scale", None, "up to 2 × longer or shorter along the diagonals"),
         ("flip_x", 0.421, "probability", None, "42 % of the samples"),
         ("hue", 0.25, "turns", None, "±0.25 turns"),
         ("hue", 0.25, "", None, "±0.25"),
@@ -37,7 +44,7 @@ def test_meaning(name, width, unit, shape, expected):
 def test_amount_is_what_a_bar_shows():
     assert amount(math.pi / 2, "radians") == pytest.approx(90)
     assert amount(math.log(1.5), "log-scale") == pytest.approx(50)
-    assert amount(0.3, "half-widths") == pytest.approx(30)
+    assert amount(0.3, "half-widths") == pytest.approx(15)
     assert amount(0.3, "turns") == 0.3
     assert math.isfinite(amount(1e4, "log-scale"))
 
@@ -84,8 +91,8 @@ def test_summary():
     assert learned(rotation=0.2) == "The labels ignore rotation by up to ±11°."
     assert learned(rotation=0.06) == "The labels ignore slightly rotation by up to ±3.4°."
     assert learned(shift_x=0.3, rotation=1.0, scale_y=math.log(2)) == (
-        "The labels ignore rotation by up to ±57°, vertical scale by ×0.5 to ×2 and horizontal shift by up to "
-        "±4.2 pixels (30 % of half the width)."
+        "The labels ignore rotation by up to ±57°, vertical scale (up to 2 × taller or shorter) and horizontal shift "
+        "by up to 4.2 pixels left or right."
     )
     assert learned(rotation=0.0, shear=0.01) == (
         "The labels ignore none of the transforms: every learned width is negligible."
@@ -102,12 +109,12 @@ def in_states(**states: str) -> str:
 def test_the_summary_speaks_of_settled_widths_alone():
     settled, moving = "settled", "still moving"
     assert in_states(rotation=moving, shear=settled, shift_x=settled, scale_x=settled) == (
-        "The labels ignore horizontal shift by up to ±4.2 pixels (30 % of half the width); every other settled width "
+        "The labels ignore horizontal shift by up to 4.2 pixels left or right; every other settled width "
         "is negligible. Still moving: rotation (now ±87°). Train for more epochs to learn it."
     )
     assert in_states(rotation=moving, shift_x=moving, shear=settled) == (
-        "Every settled width is negligible. Still moving: rotation (now ±87°) and horizontal shift (now ±4.2 pixels "
-        "(30 % of half the width)). Train for more epochs to learn them."
+        "Every settled width is negligible. Still moving: rotation (now ±87°) and horizontal shift (now up to 4.2 "
+        "pixels left or right). Train for more epochs to learn them."
     )
     assert in_states(rotation=moving) == "Still moving: rotation (now ±87°). Train for more epochs to learn it."
     assert in_states(rotation="fixed", shear=settled).endswith("is negligible. Fixed: rotation by up to ±87°.")

@@ -21,6 +21,12 @@ function measure(page) {
     if (empty(b) || (scroller && scroller !== element)) continue;
     if (b.left < -1 || b.right > view.innerWidth + 1) problems.push(`wide: ${named(element)}`);
   }
+  for (const scroller of page.querySelectorAll(".scroll")) {
+    if (scroller.closest("details")) continue; // opened just now: its timeline starts with the next frame
+    const wide = scroller.scrollWidth > scroller.clientWidth + 1;
+    const hinted = view.getComputedStyle(scroller, "::before").display !== "none";
+    if (wide !== hinted) problems.push(`hint: ${wide ? "absent" : "needless"} at ${scroller.getAttribute("aria-label")}`);
+  }
   for (const parent of [page.body, ...outside]) {
     if (parent.tagName.toLowerCase() === "svg") continue;
     const blocks = [...parent.children].filter((child) =>

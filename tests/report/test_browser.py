@@ -24,7 +24,7 @@ FLAGS = ["--headless", "--no-sandbox", "--no-first-run", *(f"--disable-{part}" f
 VIEW = ["--window-size=1400,1000", "--virtual-time-budget=10000"]
 WIDTHS = (1280, 390)
 PAGES = ["full", "bare", "one symmetry", "one epoch", "nothing evaluated", "eight symmetries", "hostile", "layers"]
-SECTIONS = {"learned", "moved", "looks", "evidence", "test", "coverage", "notes", "settings"}
+SECTIONS = {"learned", "moved", "time", "looks", "evidence", "test", "coverage", "notes", "settings"}
 FIGURES = {"widths", "correlation", "architecture", "trajectories", "precisions", "pictures", "flow", "evidence"}
 SCRIPT = "<script>document.title = 'a script ran'</script></body>"
 
@@ -82,6 +82,7 @@ def test_the_text_of_figures_can_be_read(measured, width):
 
 # What is put behind the first such tag, and what the checker must say of it.
 BREAKS = {
+    "hint": ("</h1>", "<style>.scroll::before { display: none !important }</style>", "hint: absent"),
     "box": ("</h1>", "<div style='position:absolute;top:0;left:20px;width:200px;height:400px'>x</div>", "overlap: "),
     "table": ("</h1>", "<table style='width:1500px'><tr><td>x</td></tr></table>", "wide: <table"),
     "side": ("</h1>", "<p style='margin-left:-200px'>x</p>", "wide: <p"),

@@ -29,7 +29,7 @@ def test_one_bar_per_width_with_its_amount():
     figure = widths_figure(full_run())
     assert len([name for name in identifiers(figure) if "-bar-" in name]) == 6
     shown = texts(figure)
-    assert {"rotation", "87", "2.1", "± degrees", "± % of half the side"} <= set(shown)
+    assert {"rotation", "87", "1.05", "± degrees", "± % of the side"} <= set(shown)
 
 
 def test_bars_are_as_long_as_the_amounts():

@@ -13,7 +13,7 @@ from covary.records.checksums import sealed_page
 from covary.report import page, summary, write_page
 from report.runs import HOSTILE, full_run, page_of
 
-SECTIONS = ["learned", "moved", "looks", "evidence", "test", "coverage", "notes", "settings"]
+SECTIONS = ["learned", "moved", "time", "looks", "evidence", "test", "coverage", "notes", "settings"]
 FIGURES = ["widths", "correlation", "architecture", "trajectories", "precisions", "pictures", "flow", "evidence"]
 # One run for each branch of the template.
 PAGES = [
@@ -108,6 +108,17 @@ def test_the_numbers_are_there():
     )
     assert "counts as negligible when it moves the points of an image by less than half a pixel" in text
     assert text.count("★") == 4, "three best figures and their explanation"
+
+
+def test_the_time_is_divided_and_compared_with_plain_training():
+    text = "".join(outline("full").text.split())
+    for part in ("weightsteps41.2s32%", "hyperstepsontheevidence60.0s47%", "evidence12.3s10%", "therest13.8s11%"):
+        assert part in text, part
+    text = outline("full").text
+    assert "Plain training of the same network, without the augmentation, took 61.0 s: learning it took 2.1 ×" in text
+    bare = outline("bare").text
+    assert "does not say what the time was spent on" in bare
+    assert "--baselines plain" in bare
 
 
 def test_a_run_without_transforms_does_not_speak_of_widths():

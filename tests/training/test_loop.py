@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import covary
@@ -20,6 +21,7 @@ from covary.records.settling import with_states
 from covary.records.words import summary
 from covary.training import loop
 from covary.training import run as finished
+from covary.training.record import title_of
 from layer_summary.small import noise, relaxed_pair
 from training.distributed_worker import CASES
 from training_models import PLAIN, QUICK, averaged, everything, points
@@ -471,3 +473,18 @@ def test_a_diagonal_prior_is_refused_by_the_kernel_estimator_before_work():
             QUICK.replace(curvature="diag", hyper={"estimator": "kernel"}),
             callbacks=(),
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "network", "expected"),
+    [
+        ("digits", (1, 28, 28), nn.Flatten(), "digits: 1,200 images, Flatten"),
+        ("", (3, 20, 30), nn.Sequential(), "1,200 images of 20 × 30, Sequential"),
+        ("", (2,), covary.networks.mlp(2, 4, 2), "1,200 data of 2 features, mlp"),
+        ("", (5, 7), nn.Linear(7, 2), "1,200 data of 5 × 7, Linear"),
+    ],
+)
+def test_the_title_names_data_and_network(name, shape, network, expected):
+    assert title_of(name, 1200, shape, network) == expected
+    averaged = covary.Averaged(network, covary.augment.Rotation2d(), num_samples=2)
+    assert title_of(name, 1200, shape, averaged) == expected

@@ -20,6 +20,7 @@ from .terminal import echo, echo_line, prepare_streams
 COMMANDS = {
     "discover": ("runs", "Learn which transforms the labels of a data set ignore."),
     "layers": ("runs", "Learn how equivariant each layer of a network should be."),
+    "watch": ("watch", "Follow a run that another process trains."),
     "predict": ("saved", "Write class, probability and uncertainty of each image."),
     "report": ("saved", "Draw the report of a saved run again."),
     "compare": ("saved", "Rank saved runs by their evidence."),

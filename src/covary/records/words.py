@@ -56,15 +56,27 @@ NAMES = {
     "rotation_y": "rotation about y",
     "rotation_z": "rotation about z",
 }
+# Unit of a shift -> the axis of an image that it is along, what that side is called, and the directions.
+SIDES: dict[str, tuple[int | None, str, str]] = {
+    "half-widths": (-1, "width", "left or right"),
+    "half-heights": (-2, "height", "up or down"),
+    "half-lengths": (None, "length", "either way"),
+}
+# Transform -> what a larger and a smaller one looks like, and where.
+SCALES = {
+    "scale_x": ("wider", "narrower", ""),
+    "scale_y": ("taller", "shorter", ""),
+    "shear": ("longer", "shorter", " along the diagonals"),
+}
 # Unit -> what a bar of it is measured in.
 KINDS = {
     "radians": "± degrees",
-    "half-widths": "± % of half the side",
-    "half-heights": "± % of half the side",
+    "half-widths": "± % of the side",
+    "half-heights": "± % of the side",
     "log-scale": "up to … % larger",
     "probability": "% of the samples",
     "radians of hue": "± degrees",
-    "half-lengths": "± % of half the side",
+    "half-lengths": "± % of the side",
     "log-factor": "up to … % larger",
 }
 # The mean, over the square [−1, 1]², of how far a point moves per unit of width to first order: its distance from the
@@ -73,7 +85,7 @@ FROM_CENTER, FROM_AXIS = (math.sqrt(2) + math.asinh(1)) / 3, 0.5
 
 
 def meaning(name: str, width: float | int, unit: str, image_shape: Sequence[int] | None = None) -> str:
-    """An amount for a person, such as "±87°", "±4.2 pixels (30 % of half the width)" or "×0.5 to ×2".
+    """By how much, in words: "±87°", "up to 4.2 pixels left or right", "up to 7 % wider or narrower".
 
     Arguments:
         name: The transform.
@@ -83,22 +95,28 @@ def meaning(name: str, width: float | int, unit: str, image_shape: Sequence[int]
     """
     if unit in ("radians", "radians of hue"):
         return f"±{_digits(math.degrees(width))}°{unit.removeprefix('radians')}"
-    if unit == "half-lengths":
-        return f"±{_digits(100 * width)} % of half the length"
-    if unit == "log-factor":
-        return f"×{math.exp(-width):.3g} to ×{_grown(width):.3g}"
+    if unit in SIDES:
+        axis, side, directions = SIDES[unit]
+        if image_shape is None or axis is None:
+            return f"up to {_digits(50 * width)} % of the {side} {directions}"
+        return f"up to {_digits(width * image_shape[axis] / 2)} pixels {directions}"
+    if unit in ("log-scale", "log-factor"):
+        return _scaled(width, *SCALES.get(name, ("larger", "smaller", "")))
     if unit == "standard deviation":
         return f"a standard deviation of {width:.3g}"
-    if unit in ("half-widths", "half-heights"):
-        side, word = (-1, "width") if unit == "half-widths" else (-2, "height")
-        share = f"{_digits(100 * width)} % of half the {word}"
-        return f"±{share}" if image_shape is None else f"±{_digits(width * image_shape[side] / 2)} pixels ({share})"
-    if unit == "log-scale":
-        along = " along the diagonals" if name == "shear" else ""
-        return f"×{math.exp(-width):.3g} to ×{_grown(width):.3g}{along}"
     if unit == "probability":
         return f"{_digits(100 * width)} % of the samples"
     return f"±{width:.3g} {unit}".rstrip()
+
+
+def _scaled(width: float | int, more: str, less: str, along: str) -> str:
+    """A log-scale in words: per cent, and from twice the size on a factor."""
+    larger, smaller = 100 * math.expm1(min(width, 30.0)), -100 * math.expm1(-width)
+    if larger >= 99.5:
+        return f"up to {_compact(_grown(width))} × {more} or {less}{along}"
+    if _digits(larger) == _digits(smaller):
+        return f"up to {_digits(larger)} % {more} or {less}{along}"
+    return f"up to {_digits(larger)} % {more} or {_digits(smaller)} % {less}{along}"
 
 
 def amount(width: float | int, unit: str) -> float:
@@ -107,6 +125,8 @@ def amount(width: float | int, unit: str) -> float:
         return math.degrees(width)
     if unit in ("log-scale", "log-factor"):
         return 100 * (_grown(width) - 1)
+    if unit in SIDES:
+        return 50 * float(width)
     return 100 * float(width) if unit in KINDS else float(width)
 
 
@@ -264,10 +284,12 @@ def pixels(symmetry: Symmetry, image_shape: Sequence[int] | None) -> float:
 
 def _phrase(symmetry: Symmetry, shape: Sequence[int] | None) -> str:
     name, said = short(plain_name(symmetry.name), 40), _meant(symmetry, shape)
+    if symmetry.unit in ("log-scale", "log-factor"):
+        return f"{name} ({said})"
     if symmetry.unit == "probability":
         return f"{name} (in {said})"
-    plainly = symmetry.unit in ("log-scale", "log-factor", "standard deviation")
-    return f"{name} by {said}" if plainly else f"{name} by up to {said}"
+    by = "" if symmetry.unit in SIDES or symmetry.unit == "standard deviation" else "up to "
+    return f"{name} by {by}{said}"
 
 
 def _meant(symmetry: Symmetry, shape: Sequence[int] | None) -> str:

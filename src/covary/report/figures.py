@@ -19,7 +19,7 @@ from .tables import comparison
 WIDTH = 3.6  # inches: 346 pixels, a phone's screen without its margins
 LABEL = 18  # letters of a name beside a figure
 # An axis of bars reaches at least this far, so that a negligible width looks like one.
-LEAST_REACH = {"radians": 45.0, "half-widths": 25.0, "half-heights": 25.0, "log-scale": 25.0, "probability": 50.0}
+LEAST_REACH = {"radians": 45.0, "half-widths": 12.5, "half-heights": 12.5, "log-scale": 25.0, "probability": 50.0}
 MOST_IMAGES, MOST_VERSIONS, MOST_FLOWS = 8, 8, 6
 KNOWN = ("conv", "fc", "gconv", "f-fc", "s-fc", "s-conv")  # the same path has the same color in every report
 LEAST_SHARE = 0.12  # of a bar, for its number to fit inside

@@ -37,6 +37,13 @@ TERMS = {
 }
 
 
+PARTS = {
+    "weights": "weight steps",
+    "hyper": "hyperparameters: hyper steps on the evidence",
+    "evaluation": "evaluations of the evidence",
+}
+
+
 class Drawing(NamedTuple):
     """A figure of the page: its SVG, its label and its caption."""
 
@@ -94,6 +101,8 @@ def page(run: RunRecord) -> str:
         settings=flat_settings(run.config),
         terms=_terms(run),
         tested=_tested(run),
+        times=_times(run),
+        plain=_plain_seconds(run),
         roles=role_rows(run)[1],
         layers=list(zip(layer_names(run), run.layers, strict=True)),
     )
@@ -144,6 +153,20 @@ def _terms(run: RunRecord) -> list[tuple[str, float, float]]:
         return []
     totals = [(label, getattr(run.evidence, name)) for name, label in TERMS.items()]
     return [(label, total / max(run.evidence.num_data, 1), total) for label, total in totals]
+
+
+def _times(run: RunRecord) -> list[tuple[str, float, float]]:
+    """Where the time went: label, seconds, and their part of all; empty where it was not recorded."""
+    if not run.timings or run.seconds <= 0:
+        return []
+    known = {label: run.timings.get(name, 0.0) for name, label in PARTS.items()}
+    known["data, checkpoints and the rest"] = max(run.seconds - sum(known.values()), 0.0)
+    return [(label, seconds, seconds / run.seconds) for label, seconds in known.items()]
+
+
+def _plain_seconds(run: RunRecord) -> float | None:
+    """The time of training without an augmentation, where that was a baseline."""
+    return next((other.seconds for other in run.baselines if other.name == "plain" and other.seconds > 0), None)
 
 
 def _tested(run: RunRecord) -> list[dict[str, Any]]:

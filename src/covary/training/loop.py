@@ -19,7 +19,7 @@ from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, outputs
 from ..config import FitConfig
 from ..curvature.passes import check_model
 from ..curvature.registry import check_curvature
-from ..data.dataset import Augmented
+from ..data.dataset import Augmented, Dataset
 from ..distributed import all_sum_number, is_first, own, own_part, require_alike
 from ..errors import Interrupted, StructureError
 from ..hypergrad.partition import check_per_weight
@@ -35,6 +35,7 @@ from .devices import move_model, resolved_device
 from .held_out import check_test
 from .hyper import check_steps, data_per_step, hyper_step
 from .learning_rates import follow, set_rates, start_within
+from .log import ProgressLog
 from .modes import evaluation, set_training, warn_of_modes
 from .record import described, epoch_record
 from .schedule import (
@@ -82,6 +83,7 @@ def train(
     """Train a model in place, as `covary.fit` says, and return the record."""
     network, prior = model.network, model.prior
     transform, data = (data.transform, data.data) if isinstance(data, Augmented) else (None, data)
+    name = data.name if isinstance(data, Dataset) else ""
     move_model(model, resolved_device(config.device, network))
     batches = as_batches(data, config.weights.batch_size).matching(network)
     _check(batches, model, config)
@@ -100,6 +102,8 @@ def train(
     state.num_data, state.constant = contents.num_data, constant()
     if not _resumed(state, job) and config.weights.prior_scaled_lr:
         start_within(model, prior)  # after every check: a refused fit changes no weights
+    if checkpoints is not None and is_first():
+        job.callbacks.append(ProgressLog(checkpoints.path, state.history))
     require_alike((_checksum(state), state.epoch, state.step, contents), "weights, progress and data")
     with reported(job.callbacks, config):
         with _told_to_end(checkpoints) as told:
@@ -113,7 +117,7 @@ def train(
             restore(state, state.best.tensors)
         network.eval()
         enter_phase(job.callbacks, "evaluating" if test is None else "testing")
-        return described(state, job.batches, config, test, _seconds(state, job))
+        return described(state, job.batches, config, test, _seconds(state, job), name)
 
 
 def _check(batches: Batches, model: Model, config: FitConfig) -> None:

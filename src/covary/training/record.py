@@ -5,6 +5,7 @@ import platform
 import warnings
 from dataclasses import replace
 from importlib.metadata import version
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from ..evidence import parametrization_of
 from ..layer_summary import summarize_layers
 from ..likelihoods import Likelihood
 from ..models import Model
+from ..networks.recipes import recipe_of
 from ..priors import Prior, mean_precisions
 from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry
 from ..records.settling import with_states
@@ -50,7 +52,9 @@ def epoch_record(
     return Epoch(state.epoch, log_likelihood, widths, _precisions(state.prior), evidence, evaluated, seconds, best)
 
 
-def described(state: FitState, batches: Batches, config: FitConfig, test: Data | None, seconds: float) -> RunRecord:
+def described(
+    state: FitState, batches: Batches, config: FitConfig, test: Data | None, seconds: float, name: str = ""
+) -> RunRecord:
     """The record of a finished fit.
 
     Arguments:
@@ -59,11 +63,12 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         config: The settings.
         test: Test data, or None.
         seconds: The time that training took.
+        name: The name of the data, where they have one.
     """
     first, augment = next(iter(batches)), augmentation_of(state.network)
     tested, problems = _tested(state, test, config.seed)
     return RunRecord(
-        title="fit",
+        title=title_of(name, state.num_data, tuple(first.x.shape[1:]), state.network),
         config=config.as_dict() | {"parametrization": parametrization_of(state.network)},
         versions=versions(),
         symmetries=with_errors(_symmetries(state, tuple(first.x.shape[1:])), state, batches, config),
@@ -84,6 +89,26 @@ def described(state: FitState, batches: Batches, config: FitConfig, test: Data |
         likelihood=_likelihood(state.likelihood),
         roles=_roles(state.model),
     )
+
+
+def title_of(name: str, num_data: int, shape: tuple[int, ...], network: nn.Module) -> str:
+    """The title of a run: its data and its network, without the wrappers around that.
+
+    Arguments:
+        name: The name of the data, or empty.
+        num_data: Their number.
+        shape: The shape of one of them.
+        network: The network.
+    """
+    recipe = recipe_of(network)
+    while recipe["kind"] in ("averaged", "standardized"):
+        network, recipe = cast(nn.Module, network.network), recipe["network"]
+    kind = type(network).__name__ if recipe["kind"] == "custom" else recipe["kind"]
+    unit = "images" if len(shape) == 3 else "data"
+    if name:
+        return f"{name}: {num_data:,} {unit}, {kind}"
+    sizes = " × ".join(map(str, shape[1:] if len(shape) == 3 else shape)) or "one number"
+    return f"{num_data:,} {unit} of {sizes}{' features' if len(shape) == 1 else ''}, {kind}"
 
 
 def held_out_batches(network: nn.Module, data: Data) -> Batches:

@@ -17,7 +17,7 @@ from .terminal import echo, show
 
 # The names in `reproduce.STUDIES`, `reproduce.SCALES` and `benchmarks.WORKLOADS`, for a help without torch.
 STUDY_NAMES = (
-    *("toy", "recover", "table1", "sampling"),
+    *("toy", "recover", "table1", "table2", "figure5", "correlated", "sampling"),
     *("quadrant", "cifar-layers", "groups", "separable", "reparametrization"),
 )
 SCALE_NAMES = ("smoke", "cpu", "full", "paper")

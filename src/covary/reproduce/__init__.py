@@ -3,9 +3,11 @@
 A study is a function of a `Request` that returns a `Study` record; its `Entry` says which options and scales it has.
 """
 
+from .paper1.correlated import correlated
+from .paper1.figure5 import figure5
 from .paper1.recover import recover
 from .paper1.sampling import sampling
-from .paper1.table1 import table1
+from .paper1.table1 import table1, table2
 from .paper1.toy import toy
 from .paper2.cifar_layers import cifar_layers
 from .paper2.groups import several_groups
@@ -22,6 +24,9 @@ STUDIES: dict[str, Entry] = {
     "toy": Entry(toy),
     "recover": Entry(recover, ("num_train",)),
     "table1": Entry(table1, ("data", "network", *_ROWS), SCALES),
+    "table2": Entry(table2, ("num_train", "num_seeds", "processes"), SCALES),
+    "figure5": Entry(figure5, ("data", "network", *_ROWS)),
+    "correlated": Entry(correlated, ("data", "network", "num_train", "num_seeds", "processes"), SCALES),
     "sampling": Entry(sampling),
     "quadrant": Entry(quadrant),
     "cifar-layers": Entry(cifar_layers),

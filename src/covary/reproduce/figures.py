@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..records import Study
-from .paper1.comparison_figures import invariances_figure, table_figure
+from .paper1.comparison_figures import invariances_figure, sizes_figure, table_figure
 from .paper1.figures import recover_figure, sampling_figure, toy_figure
 from .paper2.figures import cifar_layers_figure, groups_figure, quadrant_figure, separable_figure
 from .paper3.figures import reparametrization_figure
@@ -19,6 +19,9 @@ STUDY_FIGURES: dict[str, Mapping[str, Draw]] = {
     "toy": {"figure": toy_figure},
     "recover": {"figure": recover_figure},
     "table1": {"figure": table_figure, "invariances": invariances_figure},
+    "table2": {"figure": table_figure, "invariances": invariances_figure},
+    "figure5": {"figure": sizes_figure},
+    "correlated": {"figure": table_figure, "invariances": invariances_figure},
     "sampling": {"figure": sampling_figure},
     "quadrant": {"figure": quadrant_figure},
     "cifar-layers": {"figure": cifar_layers_figure},

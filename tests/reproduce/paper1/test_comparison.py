@@ -2,11 +2,13 @@
 
 import base64
 import math
+import warnings
 
 import pytest
 
 from covary.records import Evidence, Metrics, Pictures
 from covary.reproduce.cells import compute_cells
+from covary.reproduce.paper1 import comparison
 from covary.reproduce.paper1.comparison import METHODS, Cell, Job, _few, config_of, group, sizes_of, standard_error
 from covary.reproduce.study import Request
 
@@ -65,3 +67,18 @@ def test_a_network_is_trained_tested_and_kept(tmp_path, method):
     assert found.learned.keys() == found.widths.keys()
     assert (found.samples is not None) == (method == "learned")
     assert found.true_widths["scale_x"] == pytest.approx(math.log(2))
+
+
+def test_warnings_of_a_fit_are_kept_with_its_record(monkeypatch):
+    def warned(method, config, task):
+        warnings.warn("no width was learned", stacklevel=2)
+        return trained(method, config, task)
+
+    trained = comparison.trained
+    monkeypatch.setattr(comparison, "trained", warned)
+    with warnings.catch_warnings(record=True) as told:
+        found = comparison._cell(Job("scaled", "plain", config_of("mnist", "mlp", "scaled", Request("smoke"), 60), 3))
+    assert told == []
+    assert found.problem is not None
+    assert "no width was learned" in found.problem
+    assert group([found], "scaled", "plain").row()["problems"] == 1

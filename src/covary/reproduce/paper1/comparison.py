@@ -6,6 +6,7 @@ Tables 1 and 2, Figure 5 and Appendices C to E of paper 1 are all made of these 
 import base64
 import math
 import statistics
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -46,7 +47,8 @@ class Sizes(NamedTuple):
     processes: int = 1
 
 
-SMALL = {"mlp": "mlp:20", "cnn": "lenet", "resnet-8-8": "resnet-8-2", "resnet-8-16": "resnet-8-2"}  # at scale "smoke"
+# Networks at scale "smoke".
+SMALL = {"mlp": "mlp:20", "cnn": "lenet"} | dict.fromkeys(("resnet-8-8", "resnet-8-16", "resnet-14-16"), "resnet-8-2")
 _SMOKE: dict[str, object] = {
     **{"weights.batch_size": 10, "weights.lr": 0.01, "weights.warmup_epochs": 0},
     **{"num_samples": 2, "hyper.burn_in": 1, "hyper.num_samples": 2},
@@ -85,7 +87,7 @@ class Cell:
         true_widths: The amounts that the data were made with.
         correlation: The correlation of the coefficients, where it was learned.
         samples: One image with samples of the learned augmentation; None for other methods.
-        problem: Why what was learned cannot be trusted; None where there is no reason not to.
+        problem: Why what was learned cannot be trusted, and other warnings of the fit; None where there are none.
         seconds: The time of training.
     """
 
@@ -135,8 +137,10 @@ def config_of(data: str, network: str, version: str, request: Request, num_train
 def _cell(job: Job) -> Cell:
     """Train one network and test it."""
     task = prepared(job.config)
-    run = trained(job.method, job.config, task)
+    with warnings.catch_warnings(record=True) as told:  # they are kept with the record, not lost among many networks
+        run = trained(job.method, job.config, task)
     record = run.record
+    problems = [record.problem] if record.problem else [str(warning.message) for warning in told]
     return Cell(
         version=job.version,
         method=job.method,
@@ -149,7 +153,7 @@ def _cell(job: Job) -> Cell:
         true_widths=task.true_widths,
         correlation=record.correlation,
         samples=_few(record.samples) if job.method == "learned" else None,
-        problem=record.problem,
+        problem=" ".join(problems) or None,
         seconds=record.seconds,
     )
 
@@ -215,6 +219,7 @@ class Group:
             "ece": statistics.fmean(known) if known else None,
             "evidence per datum": self.evidence,
             "seconds": statistics.fmean(cell.seconds for cell in self.cells),
+            "problems": sum(cell.problem is not None for cell in self.cells) or None,
         }
 
 

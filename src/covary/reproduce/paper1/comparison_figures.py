@@ -64,6 +64,43 @@ def _spread(panel: Axes, values: Sequence[Sequence[float]], shift: float, number
     panel.vlines(places, [min(found) for _, found in known], [max(found) for _, found in known], color=color)
 
 
+def sizes_figure(study: Study) -> Figure:
+    """Test accuracy against the number of images: a row per network, a column per version, a line per method.
+
+    A dot is the mean over seeds, a vertical line reaches from the minimum to the maximum.
+    """
+    cells: Cells = study.series["cells"]
+    networks, versions, methods = (
+        list(dict.fromkeys(c[key] for c in cells)) for key in ("network", "version", "method")
+    )
+    with style():
+        figure = Figure(figsize=(1.0 + 3.0 * len(versions), 0.6 + 2.4 * len(networks)), layout="constrained")
+        panels = figure.subplots(len(networks), len(versions), squeeze=False)
+        for row, network in zip(panels, networks, strict=True):
+            for panel, version in zip(row, versions, strict=True):
+                chosen = [cell for cell in cells if (cell["network"], cell["version"]) == (network, version)]
+                for number, method in enumerate(methods):
+                    _sizes(panel, [cell for cell in chosen if cell["method"] == method], COLORS[number], method)
+                panel.set_title(f"{network}, {version}")
+        for panel in panels[-1]:
+            panel.set_xlabel("training images")
+        for panel in panels[:, 0]:
+            panel.set_ylabel("test accuracy in %")
+        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=len(methods))
+    return figure
+
+
+def _sizes(panel: Axes, cells: Cells, color: str, method: str) -> None:
+    """The line of one method over numbers of images."""
+    numbers = sorted({cell["num_train"] for cell in cells})
+    found = [[100 * cell["test"]["accuracy"] for cell in cells if cell["num_train"] == number] for number in numbers]
+    panel.plot(numbers, [sum(values) / len(values) for values in found], "o-", color=color, label=method)
+    panel.vlines(numbers, [min(values) for values in found], [max(values) for values in found], color=color)
+    panel.set_xscale("log")
+    panel.set_xticks(numbers, [f"{number:,}" for number in numbers])
+    panel.minorticks_off()
+
+
 def invariances_figure(study: Study) -> Figure:
     """What the learned networks of the first seed became (App. C and D), a column per version.
 
@@ -88,7 +125,9 @@ def invariances_figure(study: Study) -> Figure:
             panel.set_ylabel(label)
         handles = [*(Line2D([], [], color=color) for color in colors.values()), Line2D([], [], color=MUTED, ls=":")]
         labels = [*(plain_name(name) for name in colors), "true amount"]
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), handlelength=1.4)
+        figure.legend(
+            handles, labels, loc="outside lower center", ncols=min(len(labels), 2 * len(versions)), handlelength=1.4
+        )
     return figure
 
 

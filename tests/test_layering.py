@@ -52,19 +52,20 @@ MAY_IMPORT = {
     "evidence hypergrad posterior layer_summary training experiments records config report noise",
     "benchmarks": "batches distributed linalg data augment layers networks likelihoods priors models curvature "
     "evidence hypergrad training experiments records config report noise",
+    "integrations": "augment likelihoods models networks training records config",
     "report": "records",
     "cli": "memory data distributed networks experiments reproduce benchmarks layer_summary training report records "
     "config",
     "__main__": "cli",
 }
 MAY_IMPORT["__init__"] = " ".join(
-    MAY_IMPORT.keys() - {"cli", "report", "benchmarks", "experiments", "reproduce", "__main__"}
+    MAY_IMPORT.keys() - {"cli", "report", "benchmarks", "experiments", "reproduce", "integrations", "__main__"}
 )
 
 # The mathematics needs torch and its annotations; these packages face the user and may import more.
 EVERYWHERE = {"torch", "jaxtyping", "numpy", "safetensors"} | set(sys.stdlib_module_names)
 ANYWHERE = {"_types", "errors", "_files", "_lock", "_text", "__version__"}
-FACING_OUT = {"report", "cli"}
+FACING_OUT = {"report", "cli", "integrations"}
 DRAWING = ("figure.py", "figures.py")  # how the names of files end that may import matplotlib and rich
 OUTSIDE = {"data": {"PIL"}, "augment": {"PIL"}, "config": {"tomli_w"}}
 # settings and saved numbers: no network, no tensor

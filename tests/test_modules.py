@@ -23,7 +23,7 @@ def subclasses(parent: type) -> set[type]:
 
 def modules_of_covary() -> list[type]:
     for module in pkgutil.walk_packages(covary.__path__, "covary."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith("__main__") and ".integrations." not in module.name:  # other libraries
             importlib.import_module(module.name)
     own = [cls for cls in subclasses(nn.Module) if cls.__module__.startswith("covary.")]
     return sorted(own, key=lambda cls: f"{cls.__module__}.{cls.__qualname__}")

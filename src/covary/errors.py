@@ -131,3 +131,21 @@ class Interrupted(CovaryError, RuntimeError):
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.signal_number = signal_number
+
+
+class MissingLibraryError(CovaryError, ImportError):
+    """An optional library that an integration needs is not installed.
+
+    Arguments:
+        library: The name of the library.
+        extra: The extra of covary that installs it.
+
+    Example:
+        >>> from covary.errors import MissingLibraryError
+        >>> print(MissingLibraryError("lightning", "lightning"))
+        Expected the library 'lightning', which is not installed. Run: pip install "covary[lightning]"
+    """
+
+    def __init__(self, library: str, extra: str) -> None:
+        message = f"Expected the library '{library}', which is not installed."
+        super().__init__(f'{message} Run: pip install "covary[{extra}]"')

@@ -200,5 +200,3 @@ def test_bad_input():
         MovedPoints().inverse(torch.zeros(1, 1, 4), Signal1d(), torch.zeros(1, 1, 4), (1, 4, 4))
     with pytest.raises(DataError, match="a class that covary does not know"):
         action_from_json(action_to_json(Unknown()))
-    with pytest.raises(StructureError, match="with a method `inverse`, got 3"):
-        covary.Averaged(mlp(2, 2, 2), flips, 2, output_action=(3,))

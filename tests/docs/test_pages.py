@@ -15,6 +15,9 @@ PAGES = [ROOT / "README.md", ROOT / "llms.txt"] + [
     path for path in sorted(DOCS.rglob("*.md")) if not str(path.relative_to(DOCS)).startswith(GENERATED)
 ]
 
+# Pages on other libraries: page -> the module without which its code does not run.
+LIBRARIES = {"sklearn": "sklearn"}
+
 
 def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
@@ -36,6 +39,8 @@ def _skipped(code: str) -> bool:
 def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks run one after another, in one namespace and an empty folder."""
     monkeypatch.chdir(tmp_path)
+    if page.stem in LIBRARIES:
+        pytest.importorskip(LIBRARIES[page.stem])
     namespace: dict[str, object] = {"__name__": "__page__"}
     for line, code in blocks(page, "python"):
         if not _skipped(code):

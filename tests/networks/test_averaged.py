@@ -4,8 +4,9 @@ from torch import nn
 
 from covary._types import SampleAveraging, SampleWeighting
 from covary.augment import Affine2d, Rotation2d
-from covary.errors import DataError, ShapeError
+from covary.errors import DataError, ShapeError, StructureError
 from covary.networks import Averaged, mlp
+from covary.networks.averaged import _actions
 from covary.priors import Prior, hyperparameters_of, weights_of
 
 
@@ -119,6 +120,19 @@ def test_another_number_of_samples_shares_the_modules(generator):
     assert other.augment is averaged.augment
     assert other.training
     assert not other.network[1].training
+
+
+def test_an_output_action_has_an_inverse_and_keeps_the_shape(generator):
+    class Shorter:
+        def inverse(self, outputs, augment, noise, input_shape):
+            return outputs[..., :1]
+
+    with pytest.raises(StructureError, match="with a method `inverse`, got 3"):
+        _actions((3,))
+    averaged = Averaged(network(generator), Rotation2d(), 4, output_action=Shorter())
+    assert averaged.with_samples(2).moves_outputs
+    with pytest.raises(ShapeError, match=r"outputs of shape \(5, 4, 3\) from the output action.*got \(5, 4, 1\)"):
+        averaged(torch.randn(5, 2, generator=generator))
 
 
 def test_bad_input(generator):

@@ -1,6 +1,7 @@
 """The average of a network over augmentation samples of its input."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -126,15 +127,15 @@ class Averaged(nn.Module):
         return f"num_samples={self.num_samples}{sets}" + "".join(f", {action}" for action in self.output_actions)
 
 
-def _actions(given: OutputAction | Sequence[OutputAction] | None) -> tuple[OutputAction, ...]:
-    actions = () if given is None else tuple(given) if isinstance(given, Sequence) else (given,)
+def _actions(given: object) -> tuple[OutputAction, ...]:
+    actions: tuple[object, ...] = () if given is None else tuple(given) if isinstance(given, Sequence) else (given,)
     for action in actions:
         if not isinstance(action, OutputAction):
             raise StructureError(
                 f"Expected an output action with a method `inverse`, got {action!r}. Pass for example "
                 "covary.augment.PermutedOutputs({'flip_x': (1, 0)})."
             )
-    return actions
+    return cast(tuple[OutputAction, ...], actions)
 
 
 def _moved_back(

@@ -1,69 +1,78 @@
 r"""
-Use the evidence in your own training loop
-==========================================
+Keep your own training loop
+===========================
 
-:func:`covary.fit` is a loop over two kinds of steps. Both are a few lines of plain PyTorch, so a loop of your own can
-do the same: weight steps on the log joint, and every few epochs a step of the hyperparameters along the gradient of
-the evidence.
+:class:`covary.EvidenceLearner` is the half of :func:`covary.fit` that learns widths, prior precisions and noise by the
+evidence. The loop stays yours: any optimizer, any scheduler, any way to read batches. The learner needs two calls, one
+for the loss and one after each step of the optimizer.
 """
 
 import math
+import tempfile
 
 import matplotlib.pyplot as plt
 import torch
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import OneCycleLR
 from torch.utils.data import DataLoader, TensorDataset
 
 import covary
 
 digits = covary.data.limited(covary.data.load("mnist-mini"), 400, seed=0)
 x, y = covary.data.resized(covary.data.symmetrize(digits, "rotate:90", seed=0), 14).train
-index = torch.arange(len(x))  # the identity of each datum: noise is a function of it
+loader = DataLoader(TensorDataset(x, y), batch_size=50, shuffle=True, generator=torch.Generator().manual_seed(0))
 
-augment = covary.augment.Affine2d(["rotation"])
 network = covary.networks.mlp(196, 50, 10, generator=torch.Generator().manual_seed(0))
-averaged = covary.Averaged(network, augment, num_samples=8)
-model = covary.Model(averaged, covary.Categorical(), covary.Prior(averaged, "scalar"))
+network = covary.Averaged(network, covary.augment.Affine2d(["rotation"]), num_samples=8)
 
 # %%
-# Weights are what the prior covers; everything else that requires a gradient is a hyperparameter.
-# ``hypergrad.two_pass`` returns its ascent directions by name and leaves ``.grad`` alone.
+# The learner gets the network and the training data as they are, without random augmentation: hyper steps read some of
+# them between the steps of yours. ``epochs`` is the number of epochs that your loop will have.
 
-weights = torch.optim.Adam(model.weights.values(), lr=3e-3)
-hyper = {"augment.raw_widths": augment.raw_widths, "prior.log_precision": model.prior.log_precision}
-hyper_optimizer = torch.optim.Adam(hyper.values(), lr=0.15, betas=(0.9, 0.95), maximize=True)
-loader = DataLoader(TensorDataset(x, y, index), batch_size=50, shuffle=True, generator=torch.Generator().manual_seed(0))
+epochs = 30
+learner = covary.EvidenceLearner(network, (x, y), epochs=epochs)
+optimizer = AdamW(network.parameters(), lr=0.01, weight_decay=0.0)
+scheduler = OneCycleLR(optimizer, max_lr=0.01, total_steps=epochs * len(loader))
 
 widths, evidences = [], []
-for epoch in range(20):
-    for images, labels, identity in loader:
-        outputs = averaged(images, index=identity)
-        log_joint = model.likelihood.log_prob(outputs, labels) / len(labels) + model.prior.log_density(
-            model.weights
-        ) / len(x)
-        weights.zero_grad()
-        (-log_joint).backward()
-        weights.step()
-    if epoch >= 4:
-        for step in range(2):
-            gradient = covary.hypergrad.two_pass(model, (x, y), num_data=200, seed=10 * epoch + step)
-            for name, parameter in hyper.items():
-                parameter.grad = gradient[name]
-            hyper_optimizer.step()
-        evidences.append(gradient.terms.log_evidence)
-    widths.append(augment.widths.item())
+for _ in range(epochs):
+    for images, labels in loader:
+        loss = learner.loss(network(images, seed=learner.seed), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        learner.step(len(labels))
+    widths.append(learner.widths["rotation"])
+    evidences.append(learner.log_evidence)
 
 # %%
-# The rotation is learned, and the estimate of the evidence rises.
+# - ``learner.loss`` is the negative log-likelihood of the batch, a mean, plus ``learner.prior_penalty()``. Add the
+#   latter to a loss of your own, and leave out weight decay: the prior is one whose strength is learned.
+# - Between hyper steps the hyperparameters do not require a gradient, so an optimizer over ``network.parameters()``
+#   leaves them alone. ``learner.release()`` ends that.
+# - ``learner.seed`` is another one for each step, so that every batch sees other samples of the augmentation.
+# - With gradient accumulation call ``learner.step`` after ``optimizer.step()``, with the data of all its batches; with
+#   several processes, with the data of all of them.
+#
+# The rotation is learned after a burn-in, once the network predicts better than a constant.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
 left.plot([math.degrees(width) for width in widths])
 left.axhline(90, color="gray", ls=":")
 left.set(xlabel="epoch", ylabel="rotation in degrees (±)")
-right.plot(range(4, 20), evidences)
-right.set(xlabel="epoch", ylabel="log evidence (one probe)")
+right.plot([math.nan if evidence is None else evidence for evidence in evidences])
+right.set(xlabel="epoch", ylabel="log evidence (estimate)")
 
 # %%
-terms = covary.log_evidence(model, (x, y))
-print(
-    f"log evidence {terms.log_evidence:.1f} = {terms.log_likelihood:.1f} {terms.log_prior:+.1f} {terms.log_volume:+.1f}"
-)
+# What the learner has learned is saved beside network and optimizer, and a loop that is loaded goes on bit for bit.
+
+with tempfile.TemporaryDirectory() as folder:
+    torch.save({"network": network.state_dict(), "learner": learner.state_dict()}, f"{folder}/training.pt")
+    learner.load_state_dict(torch.load(f"{folder}/training.pt")["learner"])
+
+# %%
+# The estimate of a hyper step is noisy. To compare states or networks, evaluate the evidence of all data.
+
+evidence = learner.evaluate()
+print(f"log evidence {evidence.log_evidence:.1f}, rotation ±{math.degrees(learner.widths['rotation']):.0f}°")

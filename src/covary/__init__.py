@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .networks import Averaged
     from .posterior import Laplace
     from .priors import Prior
-    from .training import Callback, Checkpoints, Run, fit, load
+    from .training import Callback, Checkpoints, EvidenceLearner, Run, fit, load
 
 __version__ = "0.1.0"
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "Checkpoints",
     "Curvature",
     "EvalConfig",
+    "EvidenceLearner",
     "EvidenceTerms",
     "FitConfig",
     "Gaussian",
@@ -102,7 +103,7 @@ _PROVIDES = {
     "networks": ("Averaged",),
     "posterior": ("Laplace",),
     "priors": ("Prior",),
-    "training": ("Callback", "Checkpoints", "Run", "fit", "load"),
+    "training": ("Callback", "Checkpoints", "EvidenceLearner", "Run", "fit", "load"),
 }
 _HOMES = {name: module for module, names in _PROVIDES.items() for name in names}
 

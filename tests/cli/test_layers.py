@@ -17,7 +17,7 @@ from covary.errors import CovaryError
 from covary.likelihoods import Categorical
 from covary.priors import Prior, weights_of
 from covary.records import RunRecord, read_run
-from covary.training import loop, measure
+from covary.training import learner, measure
 from covary.training.hyper import hyper_step
 
 SHORT = (
@@ -135,7 +135,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(run, small, undrawn, monkeypatch
         return hyper_step(*state)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "hyper_step", step_and_be_told_to_end)
+        patch.setattr(learner, "hyper_step", step_and_be_told_to_end)
         stopped = run("layers", *arguments, "--out", "a")
     assert (stopped.code, stopped.out) == (143, "")
     assert stopped.err.startswith("error: Stopped by a signal in epoch 3 of 3")

@@ -13,8 +13,8 @@ from covary.hypergrad.partition import partition_pass
 from covary.training import bounds, hyper
 from covary.training.ascent import climb
 from covary.training.hyper import disjoint_sets, hyper_step, step_size
+from covary.training.hyper_state import initial_hyper_state
 from covary.training.schedule import EVALUATE, HYPER, seed_for
-from covary.training.state import initial_state
 from covary.training.steps import evaluate
 from covary.training.widths import EvidenceChange
 from training_models import QUICK, RUNNING, averaged, points
@@ -22,7 +22,7 @@ from training_models import QUICK, RUNNING, averaged, points
 
 def begun(network, prior, config=QUICK):
     """A state in which widths are learned."""
-    state = initial_state(network, covary.Categorical(), prior, config)
+    state = initial_hyper_state(covary.Model(network, covary.Categorical(), prior), config)
     state.learning.begin(network, 1.0)
     state.num_data = 24
     return state
@@ -39,7 +39,7 @@ def test_hyper_steps_leave_point_weights(state):
     state = begun(state.network, prior)
     assert set(state.hyperparameters()) == {"augment.raw_widths", "prior.log_precision"}
     before = {name: weight.detach().clone() for name, weight in state.model.trained_weights.items()}
-    state.epoch = 2
+    state.num_seen = 2 * 24
     hyper_step(state, as_batches(points(), 8), QUICK)
     assert all(torch.equal(before[name], weight) for name, weight in state.model.trained_weights.items())
 
@@ -48,7 +48,7 @@ def test_hyper_step_moves_by_the_rate_along_the_gradient_of_the_evidence(state):
     """Adam's first step is the rate times the sign of the gradient, which two_pass knows."""
     config = QUICK.replace(hyper={"num_prior_steps": 1, "num_data": None})
     x, y = points()
-    state.epoch = 2
+    state.num_seen = 2 * 24
     seed = seed_for(config.seed, HYPER, 0)
     # the step on the prior comes first: its gradient is that of the state as it is
     at_start = covary.hypergrad.two_pass(state.model, (x, y), seed=seed)
@@ -66,7 +66,7 @@ def test_hyper_step_moves_by_the_rate_along_the_gradient_of_the_evidence(state):
 def test_hyper_steps_and_evaluation_may_take_more_samples(state):
     config = QUICK.replace(hyper={"num_samples": 7}, evaluation={"num_samples": 7})
     x, y = points()
-    state.epoch = 2
+    state.num_seen = 2 * 24
     many = state.network.with_samples(7)
     seed = seed_for(config.seed, HYPER, 0)
     expected = covary.hypergrad.two_pass(covary.Model(many, state.likelihood, state.prior), (x, y), seed=seed).terms
@@ -81,7 +81,7 @@ def test_hyper_steps_and_evaluation_may_take_more_samples(state):
 def test_hyper_step_leaves_weights_and_their_gradients_alone(state):
     weights = state.prior.weights(state.network)
     before = {name: weight.detach().clone() for name, weight in weights.items()}
-    state.epoch = 2
+    state.num_seen = 2 * 24
     hyper_step(state, as_batches(points(), 8), QUICK)
     assert all(torch.equal(before[name], weight) for name, weight in weights.items())
     assert all(weight.grad is None for weight in weights.values())
@@ -105,7 +105,7 @@ def test_the_bound_takes_its_copies_in_one_even_set(state, monkeypatch):
 def test_stochastic_estimator_moves_everything(state, hyper_data):
     config = QUICK.replace(hyper={"estimator": "stochastic", "num_data": hyper_data})
     before = {name: p.detach().clone() for name, p in state.hyperparameters().items()}
-    state.epoch = 2
+    state.num_seen = 2 * 24
     record = hyper_step(state, as_batches(points(), 8), config)
     assert record.curvature == "kernel"
     assert all(not torch.equal(before[name], p) for name, p in state.hyperparameters().items())
@@ -117,7 +117,7 @@ def test_the_kernel_estimator_moves_everything_and_raises_its_bound(state):
     before = {name: p.detach().clone() for name, p in state.hyperparameters().items()}
     bounds = [evaluate(state, batches, config)]
     for epoch in range(2, 8):
-        state.epoch = epoch
+        state.num_seen = epoch * 24
         hyper_step(state, batches, config)
     bounds.append(evaluate(state, batches, config))
     assert bounds[1].log_evidence > bounds[0].log_evidence
@@ -144,7 +144,7 @@ def test_a_gradient_that_is_not_finite_is_an_error_and_moves_nothing(state):
     parameters = state.hyperparameters()
     before = parameters["augment.raw_widths"].detach().clone()
     with pytest.raises(NumericalError, match="augment.raw_widths"):
-        climb(parameters, state.hyper_optimizer, {"augment.raw_widths": torch.tensor([float("nan")])})
+        climb(parameters, state.optimizer, {"augment.raw_widths": torch.tensor([float("nan")])})
     assert torch.equal(parameters["augment.raw_widths"], before)
 
 

@@ -19,8 +19,7 @@ from covary.errors import DataError, StructureError
 from covary.records import read_run
 from covary.records.settling import with_states
 from covary.records.words import summary
-from covary.training import loop
-from covary.training import run as finished
+from covary.training import loop, presets
 from covary.training.record import title_of
 from layer_summary.small import noise, relaxed_pair
 from training.distributed_worker import CASES
@@ -372,10 +371,10 @@ def test_a_setting_of_another_name_says_where_it_belongs(name, message):
 
 def test_settings_are_those_of_the_config_or_of_the_kind_of_network():
     network = averaged()
-    assert finished._settings(network, None, {"epochs": 3}) == FitConfig(epochs=3)
-    assert finished._settings(network, QUICK, {"seed": 3}) == QUICK.replace(seed=3)
+    assert presets.settings_of(network, None, {"epochs": 3}) == FitConfig(epochs=3)
+    assert presets.settings_of(network, QUICK, {"seed": 3}) == QUICK.replace(seed=3)
     relaxed = covary.networks.build("relaxed:f-fc+conv:1", (1, 8, 8), 2, 0)
-    assert finished._settings(relaxed, None, {}) == FitConfig.preset("layers")
+    assert presets.settings_of(relaxed, None, {}) == FitConfig.preset("layers")
 
 
 class Attending(torch.nn.Module):
@@ -406,15 +405,15 @@ class Attending(torch.nn.Module):
     ],
 )
 def test_the_preset_is_that_of_the_kind_of_network(network, preset):
-    assert finished.preset_of(network) == preset
+    assert presets.preset_of(network) == preset
     frozen = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3).requires_grad_(False), torch.nn.Flatten(), network)
-    assert finished.preset_of(frozen) == preset, "of what is trained"
+    assert presets.preset_of(frozen) == preset, "of what is trained"
 
 
 @pytest.mark.parametrize("name", ["mlp", "mlp:30", "mlp:30-30", "cnn", "lenet", "resnet-8-8", "relaxed:conv:1"])
 def test_a_network_by_name_has_the_preset_of_its_layers(name):
     network = covary.networks.build(name, (1, 28, 28), 10, 0)
-    assert discover_config(name).fit == FitConfig.preset(finished.preset_of(network))
+    assert discover_config(name).fit == FitConfig.preset(presets.preset_of(network))
 
 
 def test_a_rate_of_zero_stays_zero():

@@ -70,18 +70,18 @@ def test_a_long_gradient_is_shortened_and_keeps_its_direction(state):
 
 
 def test_a_weight_step_moves_weights_alone(state):
-    before = {name: p.detach().clone() for name, p in state.hyperparameters().items()}
+    before = {name: p.detach().clone() for name, p in state.hyper.hyperparameters().items()}
     x, y = points(8)
     weight_step(state, IndexedBatch(x, y, torch.arange(8)), 8, 8, QUICK)
-    assert all(torch.equal(before[name], p) for name, p in state.hyperparameters().items())
+    assert all(torch.equal(before[name], p) for name, p in state.hyper.hyperparameters().items())
 
 
 def test_evaluation_share_their_noise(state):
     batches = as_batches(points(), 8)
     state.epoch = 1
-    first = evaluate(state, batches, QUICK)
+    first = evaluate(state.hyper, batches, QUICK)
     state.epoch = 3
-    assert evaluate(state, batches, QUICK) == first
+    assert evaluate(state.hyper, batches, QUICK) == first
     terms = covary.log_evidence(state.model, points(), seed=seed_for(QUICK.seed, EVALUATE))
     assert first.log_evidence == pytest.approx(float(terms.log_evidence), rel=1e-12)
     assert first.probes == "exact"
@@ -97,7 +97,7 @@ def test_the_kernel_estimator_reads_every_datum_once_in_blocks(state, monkeypatc
 
     monkeypatch.setattr(bounds, "partition_pass", spy)
     record = evaluate(
-        state, as_batches(points(), 8), QUICK.replace(hyper={"estimator": "kernel", "num_data": hyper_data})
+        state.hyper, as_batches(points(), 8), QUICK.replace(hyper={"estimator": "kernel", "num_data": hyper_data})
     )
     assert sorted(position for block in blocks for position in block) == list(range(24))
     assert max(map(len, blocks)) == min(hyper_data or 100, 24)
@@ -115,7 +115,7 @@ def test_augerino_follows_its_objective(state):
     (expected,) = torch.autograd.grad(objective, [raw])
     start = raw.detach().clone()
     seen = {}
-    state.hyper_optimizer.register_step_pre_hook(lambda *_: seen.update(gradient=raw.grad.clone()))
+    state.hyper.optimizer.register_step_pre_hook(lambda *_: seen.update(gradient=raw.grad.clone()))
     weight_step(state, IndexedBatch(x, y, index), 8, 8, config)
     torch.testing.assert_close(seen["gradient"], -expected, rtol=1e-10, atol=1e-12)
     assert not torch.equal(raw, start)
@@ -131,8 +131,8 @@ def test_augerino_needs_an_augmentation():
 
 def test_evaluation_by_probes_share_them(state):
     batches, config = as_batches(points(), 8), QUICK.replace(evaluation={"probes": 2})
-    first = evaluate(state, batches, config)
-    assert (evaluate(state, batches, config), first.probes) == (first, "2")
+    first = evaluate(state.hyper, batches, config)
+    assert (evaluate(state.hyper, batches, config), first.probes) == (first, "2")
     seed = seed_for(config.seed, EVALUATE)
     sketched, exact = (
         covary.log_evidence(state.model, points(), covary.Curvature(probes=probes), seed=seed)

@@ -272,17 +272,17 @@ def _probe(config: ExperimentConfig, task: Task) -> tuple[float, float, float]:
     if settings.hyper.estimator == "two_pass":
         settings = settings.replace(hyper={"num_data": None})
     state = initial_state(network, Categorical(), prior_of(config, network), settings)
-    state.learning.begin(network, 0.0)
+    state.hyper.learning.begin(network, 0.0)
     half = max(few // 2, 1)
     batches = {number: as_batches((x[:number], y[:number]), few) for number in (half, few)}
     batch = next(iter(batches[few]))
     weight_step(state, batch, few, num_data, settings)  # the first one warms up
     epoch = _seconds(partial(weight_step, state, batch, few, num_data, settings)) * num_data / few
-    evaluated = {number: _seconds(partial(evaluate, state, batches[number], settings)) for number in (half, few)}
+    evaluated = {number: _seconds(partial(evaluate, state.hyper, batches[number], settings)) for number in (half, few)}
     if settings.hyper.estimator == "running":  # the first one fills the statistics; the others read as many data
-        hyper_step(state, as_batches((x, y), settings.weights.batch_size), settings)
+        hyper_step(state.hyper, as_batches((x, y), settings.weights.batch_size), settings)
     times = {
-        number: _seconds(partial(hyper_step, state, part, settings))
+        number: _seconds(partial(hyper_step, state.hyper, part, settings))
         for number, part in (
             batches | {few: as_batches((x, y), few)} if settings.hyper.estimator == "running" else batches
         ).items()

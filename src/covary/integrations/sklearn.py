@@ -19,7 +19,7 @@ from ..likelihoods import Categorical, Gaussian
 from ..models import Model
 from ..networks import Averaged, build
 from ..training import Run, fit, load
-from ..training.run import preset_of
+from ..training.presets import preset_of
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin

@@ -15,8 +15,8 @@ from ..evidence import EvidenceTerms
 from ..hypergrad import HyperGradient
 from ..models import Model
 from ..records import Evidence
+from .hyper_state import HyperState
 from .schedule import HYPER, seed_for
-from .state import FitState
 
 
 def climb(parameters: Mapping[str, nn.Parameter], optimizer: Optimizer, gradient: Mapping[str, Tensor]) -> None:
@@ -40,7 +40,7 @@ def check_finite(gradient: Mapping[str, Tensor]) -> None:
 
 
 def climb_prior(
-    state: FitState, optimizer: Optimizer, gradient_of: Callable[[], HyperGradient], config: FitConfig
+    state: HyperState, optimizer: Optimizer, gradient_of: Callable[[], HyperGradient], config: FitConfig
 ) -> EvidenceTerms:
     """Steps on the prior for one pass over the data; the terms are those before the first of them."""
     first: EvidenceTerms | None = None
@@ -52,7 +52,7 @@ def climb_prior(
     return first
 
 
-def hyper_model(state: FitState, config: FitConfig) -> Model:
+def hyper_model(state: HyperState, config: FitConfig) -> Model:
     """The model with the network of hyper steps."""
     return replace(state.model, network=hyper_network(state.network, config))
 
@@ -102,6 +102,6 @@ def evidence_record(terms: EvidenceTerms, curvature: str, probes: int | str) -> 
     )
 
 
-def hyper_seed(state: FitState, config: FitConfig) -> int:
+def hyper_seed(state: HyperState, config: FitConfig) -> int:
     """The seed of the hyper step that is next."""
     return seed_for(config.seed, HYPER, state.learning.num_steps)

@@ -17,14 +17,14 @@ from ..models import Model
 from ..noise import Stream, permutation
 from ..records import Evidence
 from .ascent import climb, climb_prior, evidence_record, hyper_network, hyper_seed
+from .hyper_state import HyperState
 from .schedule import seed_for
-from .state import FitState
 from .widths import Move
 
 BLOCK_DATA = 100  # M of a block, where none is given
 
 
-def kernel_steps(state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
+def kernel_steps(state: HyperState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
     """Steps of the prior along the bound of a partition of all data, and of all else along that of a minibatch each."""
     seed = hyper_seed(state, config)
     model, partition = partition_of(state, batches, config, seed)
@@ -37,7 +37,7 @@ def kernel_steps(state: FitState, optimizer: Optimizer, batches: Batches, config
     return bound_record(terms, config)
 
 
-def stochastic_steps(state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
+def stochastic_steps(state: HyperState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
     """Steps along the bound of one minibatch each; every one moves the prior too."""
     records, move = [], Move(state.network, state.learning.max_change)
     for number in range(config.hyper.num_steps):
@@ -58,7 +58,7 @@ def block_size(config: FitConfig, num_data: int) -> int:
     return min(config.hyper.num_data or BLOCK_DATA, num_data)
 
 
-def partition_of(state: FitState, batches: Batches, config: FitConfig, seed: int) -> tuple[Model, Partition]:
+def partition_of(state: HyperState, batches: Batches, config: FitConfig, seed: int) -> tuple[Model, Partition]:
     """The model, and the kernels of a random partition of all data; of its blocks each process takes its share."""
     model = replace(state.model, network=_bound_network(state, config))
     order = permutation(seed, batches.num_data, stream=Stream.SUBSET)
@@ -67,13 +67,13 @@ def partition_of(state: FitState, batches: Batches, config: FitConfig, seed: int
     return model, partition_pass(model, batches, blocks, seed=seed)
 
 
-def _minibatch_gradient(state: FitState, batches: Batches, config: FitConfig, seed: int) -> HyperGradient:
+def _minibatch_gradient(state: HyperState, batches: Batches, config: FitConfig, seed: int) -> HyperGradient:
     """The gradient of the bound of M data of this process's shard, with one drawn output of each."""
     shard = own_part(batches)
     model = replace(state.model, network=_bound_network(state, config))
     return stochastic(model, shard, outputs="one", num_data=block_size(config, shard.num_data), seed=seed)
 
 
-def _bound_network(state: FitState, config: FitConfig) -> nn.Module:
+def _bound_network(state: HyperState, config: FitConfig) -> nn.Module:
     """The network of hyper steps with samples in one set: two are for Kronecker factors, which the bound has not."""
     return hyper_network(state.network, config.replace(hyper={"num_sets": 1}))

@@ -7,23 +7,23 @@ both. The two newest are kept, so that a damaged one has another behind it.
 import dataclasses
 import hashlib
 import json
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
-from torch.optim import Optimizer
 
 from .._files import write_whole
 from ..errors import DataError, StructureError
 from ..hypergrad import RunningStatistics
 from ..records import Epoch, Evidence, FileCheck, from_plain
 from ..records.verify import State
+from .hyper_state import optimizer_tensors, set_optimizer_tensors
 from .state import Best, FitState, restore, snapshot
 from .widths import WidthLearning
 
@@ -84,9 +84,9 @@ def write_checkpoint(state: FitState, folder: Path, fingerprint: Mapping[str, An
         "seconds": seconds,
         "timings": state.timings,
         "best": None if state.best is None else [getattr(state.best, name) for name in BEST],
-        "learning": dataclasses.asdict(state.learning),
-        "evidence": state.evidence,
-        "constant": state.constant,
+        "learning": dataclasses.asdict(state.hyper.learning),
+        "evidence": state.hyper.evidence,
+        "constant": state.hyper.constant,
         "problem": state.problem,
         "history": [dataclasses.asdict(epoch) for epoch in state.history],
     }
@@ -143,22 +143,15 @@ def verify_checkpoints(folder: Path) -> list[FileCheck]:
 
 
 def _tensors(state: FitState) -> dict[str, Tensor]:
-    best = {} if state.best is None else {f"best/{name}": tensor for name, tensor in state.best.tensors.items()}
-    weights = _optimizer_tensors("weight_optimizer", state.weight_optimizer)
-    hyper = {} if state.hyper_optimizer is None else _optimizer_tensors("hyper_optimizer", state.hyper_optimizer)
-    sums = {} if state.running is None else state.running.to_tensors()
-    running = {f"running/{name}": tensor for name, tensor in sums.items()}
-    return {f"now/{name}": tensor for name, tensor in snapshot(state).items()} | best | weights | hyper | running
+    best = {} if state.best is None else _prefixed("best", state.best.tensors)
+    weights = _prefixed("weight_optimizer", optimizer_tensors(state.weight_optimizer))
+    sums = {} if state.hyper.running is None else state.hyper.running.to_tensors()
+    hyper = _prefixed("hyper_optimizer", optimizer_tensors(state.hyper.optimizer))
+    return _prefixed("now", snapshot(state)) | best | weights | hyper | _prefixed("running", sums)
 
 
-def _optimizer_tensors(room: str, optimizer: Optimizer) -> dict[str, Tensor]:
-    entries = optimizer.state_dict()["state"]
-    return {
-        f"{room}/{number}/{name}": torch.as_tensor(value, device="cpu")
-        for number, values in entries.items()
-        for name, value in values.items()
-        if value is not None
-    }
+def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
 
 
 def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
@@ -201,28 +194,28 @@ def _check_fingerprint(written: Mapping[str, Any], now: Mapping[str, Any], path:
 
 
 def _set_state(state: FitState, header: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path) -> None:
-    parts: dict[str, dict[str, Tensor]] = {}
+    hyper, parts = state.hyper, dict[str, dict[str, Tensor]]()
     for key, tensor in tensors.items():
         room, name = key.split("/", 1)
         parts.setdefault(room, {})[name] = tensor
     try:
         restore(state, parts["now"])
-        _set_optimizer(state.weight_optimizer, parts.get("weight_optimizer", {}))
+        set_optimizer_tensors(state.weight_optimizer, parts.get("weight_optimizer", {}))
         # those of the run's own start: rates relative to sizes would follow another network's
         for group, values in zip(state.weight_optimizer.param_groups, header["rates"], strict=True):
             group.update(zip(RATES, values, strict=True))
-        if state.hyper_optimizer is not None:
-            _set_optimizer(state.hyper_optimizer, parts.get("hyper_optimizer", {}))
+        set_optimizer_tensors(hyper.optimizer, parts.get("hyper_optimizer", {}))
         state.epoch, state.step = header["epoch"], header["step"]
         state.log_likelihood, state.num_seen = header["log_likelihood"], header["num_seen"]
         state.seconds = header["seconds"]
         state.timings = from_plain(header["timings"], dict[str, float], f"{path}.timings")
         state.history = [from_plain(entry, Epoch, f"{path}.history") for entry in header["history"]]
-        state.learning = from_plain(header["learning"], WidthLearning, f"{path}.learning")
-        state.evidence, state.problem = _evidence(header["evidence"], path), header["problem"]
-        state.constant = header["constant"]
+        hyper.learning = from_plain(header["learning"], WidthLearning, f"{path}.learning")
+        hyper.evidence, state.problem = _evidence(header["evidence"], path), header["problem"]
+        hyper.constant, hyper.num_seen = header["constant"], state.epoch * hyper.num_data + state.num_seen
+        hyper.log_likelihood = state.history[-1].log_likelihood if state.history else -math.inf
         if "running" in parts:
-            state.running = RunningStatistics.from_tensors(parts["running"], list(state.model.weights))
+            hyper.running = RunningStatistics.from_tensors(parts["running"], list(state.model.weights))
         if header["best"] is not None:
             epoch, log_likelihood, evidence = header["best"]
             state.best = Best(epoch, log_likelihood, _evidence(evidence, path), parts["best"])
@@ -232,11 +225,3 @@ def _set_state(state: FitState, header: Mapping[str, Any], tensors: Mapping[str,
 
 def _evidence(entry: Any, path: Path) -> Evidence | None:
     return None if entry is None else from_plain(entry, Evidence, f"{path}.evidence")
-
-
-def _set_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    entries: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        number, name = key.split("/", 1)
-        entries.setdefault(int(number), {})[name] = tensor
-    optimizer.load_state_dict({"state": entries, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -5,13 +5,15 @@ A constant output c has the log-likelihood :math:`\max_c \sum_n \log p(y_n | c)`
 inputs: to it every transform leaves the labels as they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..batches import Batches, outputs_of
 from ..likelihoods import Likelihood
+from ..models import Model
 
 LEAST_GAIN = 0.1  # nats per datum by which a network must predict better than a constant
 DEAD_GAIN = 2e-3  # nats per datum that are no gain over a constant
@@ -38,6 +40,17 @@ def constant_log_likelihood(likelihood: Likelihood, targets: Tensor, shape: tupl
     with torch.enable_grad():
         optimizer.step(loss)
         return -float(loss())
+
+
+def constant_of(model: Model, batches: Batches) -> Callable[[], float]:
+    """A function to the mean log-likelihood per datum of the best constant prediction, with the likelihood as it is."""
+    first = next(iter(batches))
+    with torch.no_grad():
+        outputs = outputs_of(model.network, first._replace(x=first.x[:1], identity=first.identity[:1]), 0)
+    targets = torch.cat([batch.y for batch in batches])
+    shape = outputs.shape[1:]
+    model.likelihood.check(outputs[:1].expand(len(targets), *shape), targets)  # before the first step
+    return lambda: constant_log_likelihood(model.likelihood, targets, tuple(shape))
 
 
 def beats_constant(log_likelihood: float, constant: float) -> bool:

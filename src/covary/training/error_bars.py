@@ -31,8 +31,8 @@ from ..models import Model
 from ..noise import Stream, permutation
 from ..records import Symmetry
 from .ascent import evaluated_curvature, hyper_model
+from .hyper_state import HyperState
 from .schedule import ERRORS, seed_for
-from .state import FitState
 from .widths import augmentation_of
 
 NORMAL_90 = 1.6448536269514722
@@ -43,7 +43,9 @@ MOST_MOVE = 0.5  # of a parameter, such as the logit of a probability that is ne
 LARGEST = {"radians": math.pi, "radians of hue": math.pi, "probability": 1.0}
 
 
-def with_errors(symmetries: Sequence[Symmetry], state: FitState, batches: Batches, config: FitConfig) -> list[Symmetry]:
+def with_errors(
+    symmetries: Sequence[Symmetry], state: HyperState, batches: Batches, config: FitConfig
+) -> list[Symmetry]:
     """The symmetries with standard error and interval of each width, where it has one.
 
     Arguments:

@@ -13,31 +13,41 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from ..batches import Batches, IndexedBatch
+from ..batches import Batches, IndexedBatch, outputs_of
 from ..config import FitConfig
 from ..curvature.passes import CurvatureStatistics, curvature_pass
-from ..curvature.registry import Curvature, joined_shifts
-from ..distributed import own, own_part, place
+from ..curvature.registry import Curvature, check_curvature, joined_shifts
+from ..distributed import all_sum, own, own_part, place
 from ..errors import StructureError
 from ..evidence import EvidenceTerms
 from ..hypergrad import RunningStatistics
 from ..hypergrad.hyperparameters import model_hyperparameters
+from ..hypergrad.partition import check_per_weight
 from ..hypergrad.two_pass import Cotangents, SecondPass, curvature_cotangents, model_gradient, prior_gradient
 from ..models import Model
 from ..noise import Stream, permutation
 from ..records import Evidence
-from .ascent import check_finite, chosen_curvature, climb, climb_prior, evidence_record, hyper_model, hyper_seed
+from .ascent import (
+    check_finite,
+    chosen_curvature,
+    climb,
+    climb_prior,
+    evaluated_curvature,
+    evidence_record,
+    hyper_model,
+    hyper_seed,
+)
 from .bounds import kernel_steps, stochastic_steps
+from .hyper_state import HyperState
 from .learning_rates import set_rates
-from .schedule import cosine, hyper_progress, seed_for
-from .state import FitState
+from .schedule import cosine, filled_in, hyper_progress, seed_for
 from .widths import Move, evidence_change, held_fixed
 
 STEP_DATA = 32  # M of a step on the augmentation with running statistics
 FIRST_DATA = 1000  # data of the first running statistics
 
 
-def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
+def hyper_step(state: HyperState, batches: Batches, config: FitConfig) -> Evidence:
     """One or several steps of the hyperparameters; the record is the estimate of the evidence before them.
 
     Arguments:
@@ -45,13 +55,26 @@ def hyper_step(state: FitState, batches: Batches, config: FitConfig) -> Evidence
         batches: All training data; this process reads its shard.
         config: The settings.
     """
-    optimizer = state.hyper_optimizer
+    optimizer = state.optimizer
     assert optimizer is not None, "a hyper step needs something to learn"
     set_rates(optimizer, hyper_progress(state.progress, config, state.learning.begun))
     with held_fixed(state.network, not state.learning.active):
         found = _STEPS[config.hyper.estimator](state, optimizer, batches, config)
     state.learning.end_step(state.network)
     return found
+
+
+def check_learning(model: Model, batches: Batches, config: FitConfig) -> None:
+    """Raise an error before the first step for what would stop hyper steps after the burn-in."""
+    own_part(batches)  # shards need data that can be read one by one
+    if config.hyper.num_data is not None or config.hyper.estimator in ("running", "stochastic", "kernel"):
+        batches.at(torch.arange(1, device="cpu"))  # so does a choice of M among them
+    if config.hyper.estimator == "kernel":
+        check_per_weight(model.prior)
+    if config.hyper.estimator in ("running", "two_pass"):
+        check_steps(batches, model.network, config)
+    if config.hyper.estimator in ("running", "two_pass") or config.evaluation.num_evaluations:
+        check_curvature(evaluated_curvature(filled_in(config, batches.num_data)), model.prior)
 
 
 def check_steps(batches: Batches, network: nn.Module, config: FitConfig) -> None:
@@ -70,16 +93,16 @@ def check_steps(batches: Batches, network: nn.Module, config: FitConfig) -> None
         )
 
 
-def _running_steps(state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
+def _running_steps(state: HyperState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
     """Steps along the estimate of the running statistics, which the data of the steps update."""
     seed, model, curvature = hyper_seed(state, config), hyper_model(state, config), _curvature(config)
     if state.running is None:
-        state.running = RunningStatistics.of(_factor_pass(model, _chosen(batches, FIRST_DATA, seed), curvature, seed))
+        state.running = RunningStatistics.of(_factor_pass(model, chosen(batches, FIRST_DATA, seed), curvature, seed))
     statistics = state.running.scaled(batches.num_data)
     terms, cotangents = _prior_steps(state, optimizer, model, statistics, config)
     if cotangents is None:
         size, seed = data_per_step(config, batches.num_data), seed_for(seed, 0)
-        parts = [_factor_pass(model, _chosen(batches, size, seed), curvature, seed)]
+        parts = [_factor_pass(model, chosen(batches, size, seed), curvature, seed)]
     else:
         parts = _model_steps(state, optimizer, batches, config, model, cotangents)
     decays = [config.hyper.decay] + [1.0] * (len(parts) - 1)
@@ -88,7 +111,7 @@ def _running_steps(state: FitState, optimizer: Optimizer, batches: Batches, conf
     return evidence_record(terms, config.curvature, config.hyper.probes)
 
 
-def _two_pass_steps(state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
+def _two_pass_steps(state: HyperState, optimizer: Optimizer, batches: Batches, config: FitConfig) -> Evidence:
     """Steps along the gradient of all data, whose statistics a pass over them computes."""
     model = hyper_model(state, config)
     statistics = _factor_pass(model, own_part(batches), _curvature(config), hyper_seed(state, config))
@@ -99,7 +122,7 @@ def _two_pass_steps(state: FitState, optimizer: Optimizer, batches: Batches, con
 
 
 def _prior_steps(
-    state: FitState, optimizer: Optimizer, model: Model, statistics: CurvatureStatistics, config: FitConfig
+    state: HyperState, optimizer: Optimizer, model: Model, statistics: CurvatureStatistics, config: FitConfig
 ) -> tuple[EvidenceTerms, Cotangents | None]:
     """Steps on the prior: the terms before them, and the cotangents after them where there is more to learn."""
     learned = model_hyperparameters(model)
@@ -110,7 +133,7 @@ def _prior_steps(
 
 
 def _model_steps(
-    state: FitState, optimizer: Optimizer, batches: Batches, config: FitConfig, model: Model, cotangents: Cotangents
+    state: HyperState, optimizer: Optimizer, batches: Batches, config: FitConfig, model: Model, cotangents: Cotangents
 ) -> list[CurvatureStatistics]:
     """Steps on augmentation and likelihood: the statistics of the data that each has read."""
     move, parts = Move(state.network, state.learning.max_change), []
@@ -149,7 +172,7 @@ def _minibatch_step(
     return found
 
 
-_STEPS: dict[str, Callable[[FitState, Optimizer, Batches, FitConfig], Evidence]] = {
+_STEPS: dict[str, Callable[[HyperState, Optimizer, Batches, FitConfig], Evidence]] = {
     "running": _running_steps,
     "two_pass": _two_pass_steps,
     "kernel": kernel_steps,
@@ -173,11 +196,28 @@ def data_per_step(config: FitConfig, num_data: int) -> int:
 
 
 @torch.no_grad()
+def mean_log_likelihood(state: HyperState, batches: Batches, config: FitConfig) -> float:
+    """The mean log-likelihood per datum of up to 1,000 data, with the samples of hyper steps.
+
+    Arguments:
+        state: The state.
+        batches: All training data; this process reads its shard of those that are chosen.
+        config: The settings.
+    """
+    model, seed, total, number = hyper_model(state, config), hyper_seed(state, config), 0.0, 0
+    for batch in chosen(batches, FIRST_DATA, seed):
+        total += float(model.likelihood.log_prob(outputs_of(model.network, batch, seed), batch.y))
+        number += len(batch.x)
+    sums = all_sum(torch.tensor([total, number], dtype=torch.float64, device="cpu"))
+    return float(sums[0] / sums[1])
+
+
+@torch.no_grad()
 def _factor_pass(model: Model, batches: Batches, curvature: Curvature, seed: int) -> CurvatureStatistics:
     return curvature_pass(model, batches, curvature, seed=seed)
 
 
-def _chosen(batches: Batches, num_data: int, seed: int) -> Batches:
+def chosen(batches: Batches, num_data: int, seed: int) -> Batches:
     """This process's shard of M data that all processes choose alike."""
     if num_data >= batches.num_data:
         return own_part(batches)

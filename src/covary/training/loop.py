@@ -1,6 +1,5 @@
 """The loop of `fit`: epochs of weight steps, a hyper step after each, evaluations, checkpoints and callbacks."""
 
-import math
 import signal
 import threading
 import time
@@ -18,22 +17,20 @@ from torch import Tensor
 from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, outputs_of, read_through
 from ..config import FitConfig
 from ..curvature.passes import check_model
-from ..curvature.registry import check_curvature
 from ..data.dataset import Augmented, Dataset
-from ..distributed import all_sum_number, is_first, own, own_part, require_alike
+from ..distributed import all_sum_number, is_first, own, require_alike
 from ..errors import Interrupted, StructureError
-from ..hypergrad.partition import check_per_weight
 from ..models import Model
 from ..noise import Stream, permutation
 from ..records import Epoch, Evidence, RunRecord
 from ..records.words import flat_settings
-from .ascent import evaluated_curvature
 from .callbacks import Callback, ProgressPrinter, as_callbacks, enter_phase, reported
 from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkpoint
-from .constant import beats_constant, constant_log_likelihood, has_collapsed, is_constant
+from .constant import constant_of, has_collapsed, is_constant
 from .devices import move_model, resolved_device
 from .held_out import check_test
-from .hyper import check_steps, data_per_step, hyper_step
+from .hyper import check_learning
+from .learner import EvidenceLearner
 from .learning_rates import follow, set_rates, start_within
 from .log import ProgressLog
 from .modes import evaluation, set_training, warn_of_modes
@@ -43,23 +40,20 @@ from .schedule import (
     WEIGHTS,
     dead_epochs,
     filled_in,
-    hyper_progress,
-    hyper_steps_due,
     is_evaluated_epoch,
     seed_for,
     warmth,
 )
 from .state import Best, FitState, initial_state, restore, snapshot
-from .steps import evaluate, weight_step
+from .steps import weight_step
 from .timing import timed, timed_items
-
-RARELY = 3  # hyper steps that are due for each one on the prior alone
 
 
 @dataclass(frozen=True)
 class Job:
-    """What stays the same during a fit: data, settings, callbacks, and where checkpoints are written."""
+    """What a fit works with: the learner of hyperparameters, data, settings, callbacks, where checkpoints are."""
 
+    learner: EvidenceLearner
     batches: Batches
     num_data: int
     config: FitConfig
@@ -86,7 +80,7 @@ def train(
     name = data.name if isinstance(data, Dataset) else ""
     move_model(model, resolved_device(config.device, network))
     batches = as_batches(data, config.weights.batch_size).matching(network)
-    _check(batches, model, config)
+    check_learning(model, batches, config)
     state = initial_state(network, model.likelihood, prior, config)
     warn_of_modes(network)
     with evaluation(network):
@@ -96,10 +90,11 @@ def train(
     config = filled_in(config, contents.num_data)
     shown = as_callbacks(([ProgressPrinter()] if is_first() else []) if callbacks is None else callbacks)
     with evaluation(network):
-        constant = _constant_of(state, batches)
+        constant = constant_of(model, batches)
     fingerprint = _fingerprint(state, contents, config)
-    job = Job(batches, contents.num_data, config, transform, checkpoints, shown, fingerprint, constant)
-    state.num_data, state.constant = contents.num_data, constant()
+    learner = EvidenceLearner.of_state(state.hyper, batches, config)
+    job = Job(learner, batches, contents.num_data, config, transform, checkpoints, shown, fingerprint, constant)
+    state.hyper.num_data, state.hyper.constant = contents.num_data, constant()
     if not _resumed(state, job) and config.weights.prior_scaled_lr:
         start_within(model, prior)  # after every check: a refused fit changes no weights
     if checkpoints is not None and is_first():
@@ -120,19 +115,6 @@ def train(
         return described(state, job.batches, config, test, _seconds(state, job), name)
 
 
-def _check(batches: Batches, model: Model, config: FitConfig) -> None:
-    """Raise an error before the first step for what would stop the run after its burn-in."""
-    own_part(batches)  # shards need data that can be read one by one
-    if config.hyper.num_data is not None or config.hyper.estimator in ("running", "stochastic", "kernel"):
-        batches.at(torch.arange(1, device="cpu"))  # so does a choice of M among them
-    if config.hyper.estimator == "kernel":
-        check_per_weight(model.prior)
-    if config.hyper.estimator in ("running", "two_pass"):
-        check_steps(batches, model.network, config)
-    if config.hyper.estimator in ("running", "two_pass") or config.evaluation.num_evaluations:
-        check_curvature(evaluated_curvature(filled_in(config, batches.num_data)), model.prior)
-
-
 def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:
     """Take the remaining weight steps of the current epoch; end the fit, with a checkpoint, on a signal."""
     config = job.config
@@ -145,59 +127,37 @@ def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:
         set_rates(state.weight_optimizer, progressed, warmth(after, config))
         if config.weights.prior_scaled_lr:
             follow(state.weight_optimizer, state.prior)
-        if config.hyper.estimator == "augerino" and state.hyper_optimizer is not None:
-            set_rates(state.hyper_optimizer, progressed)
+        if config.hyper.estimator == "augerino" and state.hyper.optimizer is not None:
+            set_rates(state.hyper.optimizer, progressed)
         with timed(state.timings, "weights"):
             weight_step(state, batch, size, job.num_data, config)
-        if config.hyper.estimator == "running":
-            _hyper_steps(state, job)
+        with timed(state.timings, "hyper"):
+            job.learner.step(size)
         for callback in job.callbacks:
             callback.on_step(config.epochs * progressed)
     _stop_if_told(state, job, told)
     state.network.eval()
 
 
-def _hyper_steps(state: FitState, job: Job) -> None:
-    """Take the hyper steps that are due now."""
-    if state.hyper_optimizer is None:
-        return
-    learning, config = state.learning, job.config
-    due = hyper_steps_due(state.progress, data_per_step(config, job.num_data), job.num_data, config)
-    rarely = config.hyper.estimator == "running"
-    while learning.num_steps < due:
-        last = state.history[-1].log_likelihood if state.history else -math.inf
-        at_once = config.hyper.width_optimizer == "adam"  # as in paper 1
-        if learning.begun is None and (at_once or beats_constant(last, state.constant)):
-            learning.begin(state.network, state.progress)
-        if learning.active and hyper_progress(state.progress, config, learning.begun) > 1:
-            learning.ended = state.progress  # the rest of the epochs is for the weights
-        if not learning.active and rarely and learning.num_steps % RARELY:
-            learning.num_steps += 1  # the prior alone needs fewer steps than widths do
-            continue
-        with evaluation(state.network), timed(state.timings, "hyper"):
-            state.evidence = hyper_step(state, job.batches, config)
-
-
 def _end_of_epoch(state: FitState, job: Job) -> Epoch:
-    """What follows the weight steps of an epoch: hyper step, evaluation, record, checkpoint."""
-    config = job.config
+    """What follows the steps of an epoch: evaluation, record, checkpoint."""
+    config, hyper = job.config, state.hyper
     log_likelihood = state.log_likelihood / max(state.num_seen, 1)
     state.epoch, state.step, state.log_likelihood, state.num_seen = state.epoch + 1, 0, 0.0, 0
-    _hyper_steps(state, job)
     if state.learns_likelihood:
-        state.constant = job.constant()
+        hyper.constant = job.constant()
     state.problem = _problem(state, job, log_likelihood)
     evaluated = None
     if is_evaluated_epoch(state.epoch, config):
         enter_phase(job.callbacks, "evaluating")
         with timed(state.timings, "evaluation"):
-            evaluated = evaluate(state, job.batches, config)
+            evaluated = job.learner.evaluate()
     best = _is_best(state, log_likelihood, evaluated)
     if best:
         state.best = Best(state.epoch, log_likelihood, evaluated, snapshot(state))
     seconds = _seconds(state, job)
-    record = epoch_record(state, log_likelihood, state.evidence, evaluated, best and evaluated is not None, seconds)
-    state.evidence = None
+    record = epoch_record(state, log_likelihood, hyper.evidence, evaluated, best and evaluated is not None, seconds)
+    hyper.evidence, hyper.log_likelihood = None, log_likelihood
     state.history.append(record)
     every = 1 if job.checkpoints is None else job.checkpoints.every
     if state.epoch % every == 0 or state.epoch == config.epochs or state.problem is not None:
@@ -218,13 +178,13 @@ def _problem(state: FitState, job: Job, log_likelihood: float) -> str | None:
     if job.config.hyper.estimator == "augerino":
         return None
     past = [epoch.log_likelihood for epoch in state.history] + [log_likelihood]
-    dead = dead_epochs(job.config, job.num_data)
+    dead, constant = dead_epochs(job.config, job.num_data), state.hyper.constant
     # with noise that is still to be learned, a good fit may differ from a constant by hardly a nat
-    told = not state.learns_likelihood and has_collapsed(past, state.constant, dead)
-    if told or (has_collapsed(past, state.constant, 1) and state.epoch > 1 and is_constant(_some_outputs(state, job))):
+    told = not state.learns_likelihood and has_collapsed(past, constant, dead)
+    if told or (has_collapsed(past, constant, 1) and state.epoch > 1 and is_constant(_some_outputs(state, job))):
         return (
             f"The network has collapsed: its log-likelihood per datum, {log_likelihood:.4f}, is that of a constant "
-            f"prediction, {state.constant:.4f}. Training stopped in epoch {state.epoch}. Lower weights.lr, or set "
+            f"prediction, {constant:.4f}. Training stopped in epoch {state.epoch}. Lower weights.lr, or set "
             "weights.warmup_epochs or weights.max_grad_norm."
         )
     return None
@@ -235,17 +195,6 @@ def _some_outputs(state: FitState, job: Job) -> Tensor:
     """The outputs of one batch; equal in all processes."""
     batch = next(iter(job.batches))
     return outputs_of(state.network, batch, seed_for(job.config.seed, EVALUATE))
-
-
-def _constant_of(state: FitState, batches: Batches) -> Callable[[], float]:
-    """A function to the mean log-likelihood per datum of the best constant prediction, with the likelihood as it is."""
-    first = next(iter(batches))
-    with torch.no_grad():
-        outputs = outputs_of(state.network, first._replace(x=first.x[:1], identity=first.identity[:1]), 0)
-    targets = torch.cat([batch.y for batch in batches])
-    shape = outputs.shape[1:]
-    state.likelihood.check(outputs[:1].expand(len(targets), *shape), targets)  # before the first step
-    return lambda: constant_log_likelihood(state.likelihood, targets, tuple(shape))
 
 
 def _parts(state: FitState, job: Job) -> Iterator[tuple[IndexedBatch, int]]:
@@ -331,7 +280,7 @@ def _fingerprint(state: FitState, data: Contents, config: FitConfig) -> dict[str
         "num_samples": getattr(state.network, "num_samples", 1),
         "weights": list(state.model.weights),
         "point": list(state.prior.point_names),
-        "hyperparameters": list(state.hyperparameters()),
+        "hyperparameters": list(state.hyper.hyperparameters()),
         "evaluation_modules": list(state.evaluation_modules),
     }
     settings = {name: value for name, value in flat_settings(config.as_dict()).items() if name != "device"}

@@ -68,10 +68,10 @@ def described(
     first, augment = next(iter(batches)), augmentation_of(state.network)
     tested, problems = _tested(state, test, config.seed)
     return RunRecord(
-        title=title_of(name, state.num_data, tuple(first.x.shape[1:]), state.network),
+        title=title_of(name, state.hyper.num_data, tuple(first.x.shape[1:]), state.network),
         config=config.as_dict() | {"parametrization": parametrization_of(state.network)},
         versions=versions(),
-        symmetries=with_errors(_symmetries(state, tuple(first.x.shape[1:])), state, batches, config),
+        symmetries=with_errors(_symmetries(state, tuple(first.x.shape[1:])), state.hyper, batches, config),
         evidence=None if state.best is None else state.best.evidence,
         test=tested,
         baselines=[],
@@ -164,9 +164,9 @@ def _tested(state: FitState, data: Data | None, seed: int) -> tuple[Metrics | No
 
 def _notes(state: FitState, config: FitConfig) -> list[str]:
     """What a reader must know, said as a warning too."""
-    learning = state.hyper_optimizer is not None and config.hyper.estimator != "augerino"
+    learning = state.hyper.optimizer is not None and config.hyper.estimator != "augerino"
     notes = []
-    if learning and state.learning.num_steps == 0:
+    if learning and state.hyper.learning.num_steps == 0:
         notes.append(
             f"No hyper step was taken: the burn-in has {config.hyper.burn_in} epochs of {config.epochs}. Widths and "
             "prior are those at the start; lower hyper.burn_in or raise epochs."
@@ -174,8 +174,8 @@ def _notes(state: FitState, config: FitConfig) -> list[str]:
     elif learning and _waits(state):
         notes.append(
             "No width was learned: the log-likelihood per datum never rose clearly above that of a constant "
-            f"prediction, {state.constant:.4f}, so the network has nothing to say about transforms. Raise epochs, or "
-            "change weights.lr."
+            f"prediction, {state.hyper.constant:.4f}, so the network has nothing to say about transforms. Raise "
+            "epochs, or change weights.lr."
         )
     if config.weights.warmup_epochs >= config.epochs:
         notes.append(
@@ -189,10 +189,10 @@ def _notes(state: FitState, config: FitConfig) -> list[str]:
 
 def _problem(state: FitState) -> str | None:
     """Why what was learned cannot be trusted; None where there is no reason not to."""
-    evidence = None if state.best is None else state.best.evidence
-    if state.problem is not None or evidence is None or state.learning.begun is None or state.num_data < FEW_DATA:
+    evidence, hyper = None if state.best is None else state.best.evidence, state.hyper
+    if state.problem is not None or evidence is None or hyper.learning.begun is None or hyper.num_data < FEW_DATA:
         return state.problem  # of few data, KFAC puts too high a price on every network
-    found, constant = evidence.log_evidence / evidence.num_data, state.constant
+    found, constant = evidence.log_evidence / evidence.num_data, hyper.constant
     if found < constant:
         return (
             f"The log evidence per datum, {found:.4f}, is below that of a constant prediction, {constant:.4f}: these "
@@ -226,7 +226,7 @@ def _unmoved(symmetry: Symmetry, state: FitState) -> Symmetry:
 
 def _waits(state: FitState) -> bool:
     """Whether there are widths to learn, and the network never predicted well enough for it."""
-    return state.learning.begun is None and bool(Move(state.network, 0.0).parameters)
+    return state.hyper.learning.begun is None and bool(Move(state.network, 0.0).parameters)
 
 
 def _roles(model: Model) -> dict[str, dict[str, int]]:
@@ -282,7 +282,7 @@ def _layers(state: FitState, batches: Batches, config: FitConfig) -> list[Layer]
 
     The curvature is the settings', also where kernels have evaluated: these have no eigenvalues by weight.
     """
-    if state.hyper_optimizer is None:
+    if state.hyper.optimizer is None:
         return []
     model = replace(state.model, network=evaluated_network(state.network, config))
     curvature = evaluated_curvature(config)

@@ -1,6 +1,6 @@
 """A finished fit: made by `fit`, saved to a folder, loaded with `load`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,15 @@ from ..augment import Augmentation
 from ..augment import save as save_augmentation
 from ..batches import Data, as_batches, outputs_of
 from ..config import FitConfig
-from ..config.fit import Preset
 from ..curvature.registry import Curvature, CurvatureName
 from ..data.dataset import Augmented
 from ..distributed import sole_writer
 from ..errors import DataError, ShapeError, StructureError
-from ..layer_summary import relaxed_layers
 from ..layer_summary.prune import PRUNED, load_pruned
 from ..likelihoods import Bernoulli, Categorical, Likelihood
 from ..models import Model, as_model
-from ..networks.resnet import FixupBlock
 from ..posterior import Laplace
-from ..priors import Prior, matching_patterns, weights_of
+from ..priors import Prior, matching_patterns
 from ..records import Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry, read_run, write_run
 from ..records.checksums import checksums
 from ..records.tables import run_text
@@ -33,13 +30,13 @@ from .callbacks import Callback
 from .checkpoint import Checkpoints
 from .loop import train as train_model
 from .modes import set_training
+from .presets import settings_of
 from .record import TEST_BATCH, measure
 from .schedule import TEST, seed_for
 from .storage import MODEL, load_model, save_model
 from .widths import augmentation_of
 
 Array = Tensor | np.ndarray[Any, np.dtype[Any]]
-SHALLOW = 4  # linear layers of a network that trains without a warm-up
 
 
 @dataclass(frozen=True)
@@ -261,7 +258,7 @@ def fit(
         ['rotation']
     """
     model = as_model(model)
-    config = _settings(model.network, config, settings)
+    config = settings_of(model.network, config, settings)
     with sole_writer(None if checkpoints is None else checkpoints.path):
         record = train_model(model, train, config, test=test, checkpoints=checkpoints, callbacks=callbacks)
     return Run(model, record)
@@ -306,32 +303,3 @@ def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module
         prior = Prior(simple, precision=precisions, point=point, hyperparameters=hyperparameters)
         model = Model(simple, model.likelihood, prior)
     return Run(model, replace(record, files={}))  # those are of the folder, not of the run
-
-
-def preset_of(network: nn.Module) -> Preset:
-    """The preset for a network, by its layers: relaxed, of Fixup blocks, a few linear ones, or any others."""
-    if relaxed_layers(network):
-        return "layers"
-    if any(isinstance(module, FixupBlock) for module in network.modules()):
-        return "resnet"
-    weights = {id(weight) for weight in weights_of(network).values()}
-    holders = [m for m in network.modules() if any(id(p) in weights for p in m.parameters(recurse=False))]
-    few = len(holders) <= SHALLOW and all(isinstance(module, nn.Linear) for module in holders)
-    return "mlp" if few else "deep"
-
-
-def _settings(network: nn.Module, config: FitConfig | None, settings: Mapping[str, Any]) -> FitConfig:
-    """The settings of a fit, or an error that says where a setting of another name belongs."""
-    if config is None:
-        config = FitConfig.preset(preset_of(network))
-    known = config.as_dict()
-    for name in settings:
-        if name in ("likelihood", "prior"):
-            raise StructureError(f"fit has no argument '{name}'. Pass covary.Model(network, likelihood, prior).")
-        groups = [group for group in known if isinstance(known[group], dict) and name in known[group]]
-        if groups:
-            where = " or ".join(f"'{group}.{name}'" for group in groups)
-            raise StructureError(
-                f"'{name}' is {where} of the settings. Pass config=FitConfig().replace({groups[0]}={{'{name}': ...}})."
-            )
-    return config.replace(**settings)

@@ -1,28 +1,21 @@
 """What a fit needs to go on: everything that a step changes, and nothing that a step can compute."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
 from ..config import FitConfig
-from ..hypergrad import RunningStatistics
-from ..hypergrad import hyperparameters as hyper
 from ..likelihoods import Likelihood
 from ..models import Model
 from ..priors import Prior
 from ..records import Epoch, Evidence
+from .hyper_state import HyperState, initial_hyper_state
 from .learning_rates import first_rate, start_size
 from .modes import evaluation_modules
-from .widths import WidthLearning
-
-# The gradient of a width is hundreds of times larger at the start than near the top: Adam's usual memory of a thousand
-# steps would leave it standing on the way.
-HYPER_BETAS = (0.9, 0.95)
 
 
 @dataclass(frozen=True)
@@ -40,19 +33,11 @@ class Best:
 
 @dataclass
 class FitState:
-    """Network, likelihood and prior with their optimizers, and how far they have come.
+    """A model with the optimizers of weights and hyperparameters, and how far they have come.
 
     Arguments:
-        network: The network.
-        likelihood: The likelihood.
-        prior: The prior.
+        hyper: The model, and what hyper steps change.
         weight_optimizer: Of the weights.
-        hyper_optimizer: Of the hyperparameters, with a group for each learning rate; None where nothing is to learn.
-        learning: How far the learning of the widths has come.
-        running: The statistics of the curvature that hyper steps update; None before the first.
-        evidence: The estimate of the last hyper step in the epoch under way.
-        num_data: N, the number of training data.
-        constant: The mean log-likelihood per datum of the best constant prediction.
         problem: Why training ended early; None where it did not.
         epoch: Epochs that are complete.
         step: Weight steps done in the epoch under way.
@@ -65,16 +50,8 @@ class FitState:
         history: One record per complete epoch.
     """
 
-    network: nn.Module
-    likelihood: Likelihood
-    prior: Prior
+    hyper: HyperState
     weight_optimizer: Optimizer
-    hyper_optimizer: Optimizer | None
-    learning: WidthLearning
-    running: RunningStatistics | None = None
-    evidence: Evidence | None = None
-    num_data: int = 0
-    constant: float = -math.inf
     problem: str | None = None
     epoch: int = 0
     step: int = 0
@@ -87,9 +64,19 @@ class FitState:
     history: list[Epoch] = field(default_factory=list)
 
     @property
-    def progress(self) -> float:
-        """The epochs done so far; the epoch under way counts by its data seen."""
-        return self.epoch + self.num_seen / max(self.num_data, 1)
+    def network(self) -> nn.Module:
+        """The network."""
+        return self.model.network
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """The likelihood."""
+        return self.model.likelihood
+
+    @property
+    def prior(self) -> Prior:
+        """The prior."""
+        return self.model.prior
 
     @property
     def learns_likelihood(self) -> bool:
@@ -99,19 +86,14 @@ class FitState:
     @property
     def model(self) -> Model:
         """Network, likelihood and prior as one value."""
-        return Model(self.network, self.likelihood, self.prior)
-
-    def hyperparameters(self) -> dict[str, nn.Parameter]:
-        """Everything that the evidence teaches, by name."""
-        return hyper.model_hyperparameters(self.model) | hyper.prior_hyperparameters(self.prior)
+        return self.hyper.model
 
 
 def initial_state(network: nn.Module, likelihood: Likelihood, prior: Prior, config: FitConfig) -> FitState:
     """The state before the first step; modules are those that were passed, and are changed by training."""
     model = Model(network, likelihood, prior)
-    optimizers = _weight_optimizer(model, config), _hyper_optimizer(model, prior, config)
-    learning, modes = WidthLearning(config.hyper.max_width_change), evaluation_modules(network)
-    return FitState(network, likelihood, prior, *optimizers, learning, evaluation_modules=modes)
+    hyper, optimizer = initial_hyper_state(model, config), _weight_optimizer(model, config)
+    return FitState(hyper, optimizer, evaluation_modules=evaluation_modules(network))
 
 
 def snapshot(state: FitState) -> dict[str, Tensor]:
@@ -155,19 +137,3 @@ def _weight_optimizer(model: Model, config: FitConfig) -> Optimizer:
     if config.weights.optimizer == "sgd":
         return SGD(groups, lr=config.weights.lr, momentum=config.weights.momentum)
     return Adam(groups, lr=config.weights.lr)
-
-
-def _hyper_optimizer(model: Model, prior: Prior, config: FitConfig) -> Optimizer | None:
-    """Adam that climbs: its gradients are those of log Z, negated where they are set."""
-    found = hyper.model_hyperparameters(model)
-    members: dict[Literal["augment", "prior", "likelihood"], list[nn.Parameter]] = {
-        "augment": [p for name, p in found.items() if not name.startswith("likelihood.")],
-        "likelihood": [p for name, p in found.items() if name.startswith("likelihood.")],
-        "prior": list(hyper.prior_hyperparameters(prior).values()),
-    }
-    groups = [
-        {"params": parameters} | dict(zip(("first", "final"), config.hyper.lr_range(name), strict=True))
-        for name, parameters in members.items()
-        if parameters
-    ]
-    return Adam(groups, lr=config.hyper.lr, betas=HYPER_BETAS) if groups else None

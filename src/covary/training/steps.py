@@ -26,6 +26,7 @@ from ..records import Evidence
 from .ascent import climb, evaluated_curvature, evaluated_network, evidence_record
 from .augerino import augerino_parameters, augerino_reward
 from .bounds import bound_record, partition_of
+from .hyper_state import HyperState
 from .learning_rates import clip_gradients, units
 from .schedule import EVALUATE, WEIGHTS, seed_for
 from .state import FitState
@@ -61,15 +62,15 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
         )
         clip_gradients(weights, measured, config.weights.max_grad_norm)
     state.weight_optimizer.step()
-    if joint and state.hyper_optimizer is not None:
+    if joint and state.hyper.optimizer is not None:
         reward = augerino_reward(state.network, joint)
-        climb(joint, state.hyper_optimizer, {name: means[name] + reward[name] for name in joint})
+        climb(joint, state.hyper.optimizer, {name: means[name] + reward[name] for name in joint})
     state.log_likelihood += float(all_sum(log_likelihood))
     state.num_seen += batch_size
     state.step += 1
 
 
-def evaluate(state: FitState, batches: Batches, config: FitConfig) -> Evidence:
+def evaluate(state: HyperState, batches: Batches, config: FitConfig) -> Evidence:
     """The evidence, under the same noise and probes every time: states can be compared by it.
 
     With the estimator "kernel" it is a bound, over a partition and drawn outputs that are always the same.

@@ -1,0 +1,44 @@
+"""The settings of a fit: the preset that suits a network, and settings that differ from it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from ..config import FitConfig
+from ..config.fit import Preset
+from ..errors import StructureError
+from ..layer_summary import relaxed_layers
+from ..networks.resnet import FixupBlock
+from ..priors import weights_of
+
+SHALLOW = 4  # linear layers of a network that trains without a warm-up
+
+
+def preset_of(network: nn.Module) -> Preset:
+    """The preset for a network, by its layers: relaxed, of Fixup blocks, a few linear ones, or any others."""
+    if relaxed_layers(network):
+        return "layers"
+    if any(isinstance(module, FixupBlock) for module in network.modules()):
+        return "resnet"
+    weights = {id(weight) for weight in weights_of(network).values()}
+    holders = [m for m in network.modules() if any(id(p) in weights for p in m.parameters(recurse=False))]
+    few = len(holders) <= SHALLOW and all(isinstance(module, nn.Linear) for module in holders)
+    return "mlp" if few else "deep"
+
+
+def settings_of(network: nn.Module, config: FitConfig | None, settings: Mapping[str, Any]) -> FitConfig:
+    """The settings of a fit, or an error that says where a setting of another name belongs."""
+    if config is None:
+        config = FitConfig.preset(preset_of(network))
+    known = config.as_dict()
+    for name in settings:
+        if name in ("likelihood", "prior"):
+            raise StructureError(f"'{name}' is part of the model. Pass covary.Model(network, likelihood, prior).")
+        groups = [group for group in known if isinstance(known[group], dict) and name in known[group]]
+        if groups:
+            where = " or ".join(f"'{group}.{name}'" for group in groups)
+            raise StructureError(
+                f"'{name}' is {where} of the settings. Pass config=FitConfig().replace({groups[0]}={{'{name}': ...}})."
+            )
+    return config.replace(**settings)

@@ -4,7 +4,7 @@ import lzma
 import pytest
 import torch
 
-from covary.data.binary import load_cifar, read_cifar
+from covary.data.binary import load_cifar, load_cifar_100, read_cifar
 from covary.data.sources import SOURCES
 from covary.errors import DataError
 
@@ -105,3 +105,33 @@ def test_the_published_test_batch(data_dir):
     assert labels.bincount().tolist() == [1000] * 10
     records = torch.cat([labels.unsqueeze(1), images.flatten(1)], dim=1).numpy().tobytes()
     assert hashlib.sha256(records).hexdigest() == SOURCES["cifar-10"].sums["test_batch.bin"]
+
+
+def write_100(folder, numbers=(100, 20)):
+    """Files with a coarse label before the fine one of each image; returns the pixels of each."""
+    pixels = []
+    for seed, (file, number) in enumerate(zip(("train.bin", "test.bin"), numbers, strict=True)):
+        records, images = batch(seed, range(number))
+        size = 1 + 3 * 32 * 32
+        parts = [bytes([255]) + records[start : start + size] for start in range(0, len(records), size)]
+        (folder / file).write_bytes(b"".join(parts))
+        pixels.append(images)
+    return pixels
+
+
+def test_cifar_100_has_fine_labels_after_coarse_ones(tmp_path):
+    train, test = write_100(tmp_path)
+    files, names = [tmp_path / "train.bin", tmp_path / "test.bin"], tuple(f"class {i}" for i in range(100))
+    found = load_cifar_100(files, "cifar-100", names, (100, 20))
+    torch.testing.assert_close(found.x_train * 255, train.float())
+    torch.testing.assert_close(found.x_test * 255, test.float())
+    assert (found.y_train.tolist(), found.y_test.tolist()) == (list(range(100)), list(range(20)))
+    (tmp_path / "fine_label_names.txt").write_text("\n".join(f"thing {i}" for i in range(100)))
+    assert load_cifar_100(files, "cifar-100", names, (100, 20)).class_names[99] == "thing 99"
+
+
+def test_a_file_of_cifar_10_is_no_file_of_cifar_100(tmp_path):
+    write_100(tmp_path)
+    (tmp_path / "train.bin").write_bytes(batch(0, range(100))[0])
+    with pytest.raises(DataError, match="is truncated: 100 images of 3074 bytes"):
+        load_cifar_100([tmp_path / "train.bin", tmp_path / "test.bin"], "cifar-100", NAMES, (100, 20))

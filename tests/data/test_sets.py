@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import covary.data
-from covary.data import Dataset, listing, load
+from covary.data import Dataset, fetch, listing, load
 from covary.data.binary import read_idx
 from covary.data.sources import NAMES, cache_dir
 from covary.errors import DataError
@@ -116,7 +116,8 @@ def test_incomplete_set_names_what_it_lacks(places):
 
 def test_unknown_name_lists_the_known():
     with pytest.raises(
-        DataError, match="Expected one of mnist-mini, mnist, fashion-mnist, cifar-10, an .npz .*got 'mnits', "
+        DataError,
+        match="Expected one of mnist-mini, mnist, fashion-mnist, cifar-10, cifar-100, an .npz .*got 'mnits', ",
     ):
         load("mnits")
 
@@ -153,19 +154,21 @@ def test_images_of_two_sizes_are_refused(places):
 def test_listing_has_every_set_found_missing_or_damaged(places):
     write_set(places["given"] / "mnist")
     (write_set(places["given"] / "fashion-mnist") / f"{FILES[0]}.gz").write_bytes(b"no data")
-    mini, mnist, fashion, cifar = listing(places["given"])
-    assert (mini.name, mnist.name, fashion.name, cifar.name) == NAMES
+    mini, mnist, fashion, cifar, hundred = listing(places["given"])
+    assert (mini.name, mnist.name, fashion.name, cifar.name, hundred.name) == NAMES
     assert (mini.num_train, mini.num_test, mini.problem) == (5000, 2000, None)
     assert (mnist.num_train, mnist.num_test, mnist.path) == (12, 3, str(places["given"] / "mnist"))
     assert fashion.path is None
     assert "is not an IDX file" in fashion.problem
     assert "not found" in cifar.problem
-    assert {row.verified for row in (mini, mnist, fashion, cifar)} == {None}
+    assert "not found" in hundred.problem
+    assert "Fetch" not in hundred.problem
+    assert {row.verified for row in (mini, mnist, fashion, cifar, hundred)} == {None}
 
 
 def test_listing_verifies_on_request(places):
     write_set(places["given"] / "mnist")
-    mini, mnist, fashion, _ = listing(places["given"], verify=True)
+    mini, mnist, fashion, *_ = listing(places["given"], verify=True)
     assert (mini.verified, mini.problem) == (True, None)
     assert mnist.verified is False
     assert f"{FILES[0]}.gz with SHA-256" in mnist.problem
@@ -178,8 +181,22 @@ def test_listing_counts_the_batches_of_cifar(places):
     folder.mkdir()
     for file in ("data_batch_1.bin.xz", "data_batch_4.bin", "test_batch.bin"):
         (folder / file).write_bytes(b"")
-    row = listing(places["given"])[-1]
+    row = listing(places["given"])[3]
     assert (row.name, row.num_train, row.num_test, row.problem) == ("cifar-10", 20_000, 10_000, None)
+
+
+def test_cifar_100_is_listed_and_neither_verified_nor_fetched(places):
+    folder = places["given"] / "cifar-100"
+    folder.mkdir()
+    for file in ("train.bin", "test.bin.xz"):
+        (folder / file).write_bytes(b"")
+    row = listing(places["given"], verify=True)[-1]
+    assert row[:3] == ("cifar-100", 50_000, 10_000)
+    assert (row.problem, row.verified) == (None, None)
+    with pytest.raises(DataError, match="is truncated"):
+        load("cifar-100", places["given"])
+    with pytest.raises(DataError, match=r"is not fetched.*Put train.bin, test.bin into a folder cifar-100"):
+        fetch("cifar-100", places["given"])
 
 
 def test_cifar_needs_a_training_batch(places):

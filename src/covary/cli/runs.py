@@ -18,7 +18,7 @@ from .output import echo_json, print_rows
 from .terminal import echo, echo_line, show
 
 # What the registries of data, networks and experiments know, for help and completion without torch.
-DATA_NAMES = ("mnist-mini", "mnist", "fashion-mnist", "cifar-10")
+DATA_NAMES = ("mnist-mini", "mnist", "fashion-mnist", "cifar-10", "cifar-100")
 NETWORK_NAMES = (
     *("mlp", "mlp:WIDTH[-WIDTH…]", "cnn", "lenet", "resnet-DEPTH-WIDTH"),
     *("relaxed:VARIANT:ALPHA[:LENGTH_SCALE]", "package.module:function"),

@@ -108,9 +108,10 @@ def _shape(path: Path, content: bytes, num_dims: int) -> tuple[int, ...]:
 
 
 RECORDS_PER_FILE = 10_000
+CIFAR_100_RECORDS = (50_000, 10_000)  # of train.bin and test.bin
 _IMAGE = (3, 32, 32)  # planes of red, green and blue, each in row-major order
-_RECORD = 1 + 3 * 32 * 32
-_CLASS_NAMES = "batches.meta.txt"
+_PIXELS = 3 * 32 * 32
+_CLASS_NAMES, _FINE_NAMES = "batches.meta.txt", "fine_label_names.txt"
 _LONGEST_NAMES = 10_000  # bytes
 
 
@@ -125,8 +126,29 @@ def load_cifar(
         class_names: The names of the classes if there is no such file.
         num_records: The number of images of each batch.
     """
-    folder = files[0].parent
     batches = [read_cifar(path, num_records) for path in files]
+    names = _named_classes(files[0].parent / _CLASS_NAMES, class_names)
+    return _cifar_set(batches, files[0].parent, name, names)
+
+
+def load_cifar_100(
+    files: Sequence[Path], name: str, class_names: Sequence[str], num_records: Sequence[int] = CIFAR_100_RECORDS
+) -> Dataset:
+    """Data set of `train.bin` and `test.bin`, compressed or not, with the hundred fine labels.
+
+    Arguments:
+        files: Both files; a file `fine_label_names.txt` beside them names the classes, a line each.
+        name: The name of the data set.
+        class_names: The names of the classes if there is no such file.
+        num_records: The number of images of each file.
+    """
+    batches = [read_cifar(path, number, num_labels=2) for path, number in zip(files, num_records, strict=True)]
+    names = _named_classes(files[0].parent / _FINE_NAMES, class_names)
+    return _cifar_set(batches, files[0].parent, name, names)
+
+
+def _cifar_set(batches: Sequence[tuple[Tensor, Tensor]], folder: Path, name: str, names: Sequence[str]) -> Dataset:
+    """The data set of training batches and, last, the test batch."""
     train_images, train_labels = (torch.cat(parts) for parts in zip(*batches[:-1], strict=True))
     test_images, test_labels = batches[-1]
     origin = str(folder)
@@ -135,24 +157,31 @@ def load_cifar(
         (pixels_from(test_images, origin), labels_from(test_labels, origin)),
         origin,
         name,
-        _named_classes(folder / _CLASS_NAMES, class_names),
+        tuple(names),
     )
 
 
 def read_cifar(
-    path: Path, num_records: int = RECORDS_PER_FILE
+    path: Path, num_records: int = RECORDS_PER_FILE, num_labels: int = 1
 ) -> tuple[UInt8[Tensor, "N 3 32 32"], UInt8[Tensor, " N"]]:
-    """Images and labels of one batch of exactly `num_records` images."""
-    expected = num_records * _RECORD
+    """Images and labels of one file of exactly `num_records` images.
+
+    Arguments:
+        path: The file.
+        num_records: The number of its images.
+        num_labels: The bytes of labels before each image, of which the last is read: that of CIFAR-100's fine class.
+    """
+    size = num_labels + _PIXELS
+    expected = num_records * size
     content = read_decompressed(path, expected + 1)  # one byte more is enough to detect a file that is too long
     if len(content) != expected:
         fault = "is truncated" if len(content) < expected else "has trailing bytes"
         found = len(content) if len(content) < expected else f"more than {expected}"
         raise DataError(
-            f"{path} {fault}: {num_records} images of {_RECORD} bytes need {expected}, found {found}. Fetch it again."
+            f"{path} {fault}: {num_records} images of {size} bytes need {expected}, found {found}. Fetch it again."
         )
-    records = torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(num_records, _RECORD)
-    return records[:, 1:].reshape(num_records, *_IMAGE), records[:, 0]
+    records = torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(num_records, size)
+    return records[:, num_labels:].reshape(num_records, *_IMAGE), records[:, num_labels - 1]
 
 
 def _named_classes(path: Path, otherwise: Sequence[str]) -> tuple[str, ...]:

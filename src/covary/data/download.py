@@ -39,8 +39,13 @@ def fetch(name: str, data_dir: str | Path | None = None, progress: Progress | No
         PosixPath('~/.cache/covary/mnist')
     """
     source = source_of(name)
-    if not source.downloads:
+    if source.embedded is not None:
         raise DataError(f"'{name}' is part of the package. Load it with covary.data.load('{name}').")
+    if not source.downloads:
+        raise DataError(
+            f"'{name}' is not fetched: no checksum of its files is known. Put {', '.join(source.sums)} into a folder "
+            f"{name} of a data directory."
+        )
     folder = (cache_dir() if data_dir is None else Path(data_dir)) / name
     fetch_files(source, folder, progress if progress is not None else lambda file, fraction: None)
     return folder

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from ..errors import DataError
 from .arrays import load_arrays, load_function
-from .binary import RECORDS_PER_FILE, idx_shape, load_cifar, load_idx
+from .binary import CIFAR_100_RECORDS, RECORDS_PER_FILE, idx_shape, load_cifar, load_cifar_100, load_idx
 from .dataset import Dataset
 from .folders import load_folder
 from .sources import NAMES, directory, locate, source_of
 from .sources import verify as verify_files
 
-_READERS = {"idx": load_idx, "cifar": load_cifar}
+_READERS = {"idx": load_idx, "cifar": load_cifar, "cifar-100": load_cifar_100}
 _REFERENCE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
 
@@ -24,7 +24,7 @@ class Listing(NamedTuple):
     num_test: int | None
     path: str | None
     problem: str | None
-    verified: bool | None = None  # None if not checked, or not found
+    verified: bool | None = None  # None if not checked, not found, or without a known checksum
 
 
 def load(source: str | Path, data_dir: str | Path | None = None) -> Dataset:
@@ -34,9 +34,9 @@ def load(source: str | Path, data_dir: str | Path | None = None) -> Dataset:
     of the environment variable `COVARY_DATA`, then in the user's cache, into which `fetch` downloads them.
 
     Arguments:
-        source: "mnist-mini", "mnist", "fashion-mnist" or "cifar-10"; the path of an `.npz` archive with x_train,
-            y_train and, optionally, x_test and y_test; the path of a folder of class folders of images, or of two such
-            folders `train` and `test`; or `package.module:function`.
+        source: "mnist-mini", "mnist", "fashion-mnist", "cifar-10" or "cifar-100"; the path of an `.npz` archive with
+            x_train, y_train and, optionally, x_test and y_test; the path of a folder of class folders of images, or of
+            two such folders `train` and `test`; or `package.module:function`.
         data_dir: For a name, a directory with a folder for each data set, such as `mnist/`.
 
     Example:
@@ -95,11 +95,14 @@ def _listed(name: str, data_dir: Path | None, verify: bool) -> Listing:
     except DataError as error:
         return Listing(name, None, None, None, str(error), False if verify else None)
     problem = next((check.problem for check in checks if not check.verified), None)
-    return Listing(name, num_train, num_test, str(files[0].parent), problem, problem is None if verify else None)
+    verified = problem is None if checks else None
+    return Listing(name, num_train, num_test, str(files[0].parent), problem, verified)
 
 
 def _counts(layout: str, files: tuple[Path, ...]) -> tuple[int, int]:
     """Numbers of training and test images, without reading them."""
     if layout == "idx":
         return idx_shape(files[0], 3)[0], idx_shape(files[2], 3)[0]
+    if layout == "cifar-100":
+        return CIFAR_100_RECORDS
     return RECORDS_PER_FILE * (len(files) - 1), RECORDS_PER_FILE

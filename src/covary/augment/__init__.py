@@ -20,6 +20,7 @@ from .exchange import (
 from .export import load, save
 from .finite import FiniteGroup
 from .generators import LearnedGenerators
+from .limits import bounded
 from .mirror import Mirror3d
 from .outputs import MovedBoxes, MovedMasks, MovedPoints, OutputAction, PermutedOutputs
 from .pipeline import RandomTransform
@@ -49,6 +50,7 @@ __all__ = [
     "TrivialAugment",
     "Volume3d",
     "WeightedAugmentation",
+    "bounded",
     "from_albumentations",
     "from_kornia",
     "from_torchvision",

@@ -128,7 +128,7 @@ class Correlated(nn.Module):
         raw = self.raw_mix.tril()
         # tanh(r)/r is 1 with derivative 0 at r = 0, where the root has none: a floor far below rounding error
         lengths = raw.square().sum(1).clamp(min=1e-24).sqrt()
-        return raw * (widths_from_raw(lengths, self.base.angular) / lengths)[:, None]
+        return raw * (widths_from_raw(lengths, self.base.angular, self.base.ends()) / lengths)[:, None]
 
     @property
     def widths(self) -> Float[Tensor, "K"]:

@@ -19,13 +19,14 @@ from .color import COLOR_NAMES, ColorJitter
 from .composed import Composed
 from .finite import FiniteGroup
 from .generators import LearnedGenerators
+from .limits import bounded
 from .mirror import MIRROR_NAMES, Mirror3d
 from .outputs import MovedBoxes, MovedMasks, MovedPoints, OutputAction, PermutedOutputs
 from .protocol import Augmentation
 from .sampling import SAMPLERS
 from .signals import SIGNAL_NAMES, Signal1d
 from .space import POINT_KINDS, VOLUME_KINDS, Points3d, Volume3d
-from .uniform import UniformWidths
+from .uniform import Limits, UniformWidths
 
 FORMAT, VERSION = "covary.augment", 1
 Record = dict[str, Any]
@@ -64,7 +65,8 @@ def to_json(augment: Augmentation) -> Record:
     }
     if isinstance(augment, UniformWidths) and type(augment) in KINDS:
         padding: Record = {"padding": augment.padding} if isinstance(augment, Affine2d | Signal1d | Volume3d) else {}
-        return record | {"kind": KINDS[type(augment)]} | padding | {"sampler": augment.sampler}
+        limits: Record = {"limits": {n: list(e) for n, e in augment.limits.items()}} if augment.limits else {}
+        return record | {"kind": KINDS[type(augment)]} | padding | {"sampler": augment.sampler} | limits
     if isinstance(augment, LearnedGenerators):
         own = {"dim": augment.dim, "generators": augment.generators.tolist()}
         return record | {"kind": "learned_generators", "padding": augment.padding, "sampler": augment.sampler} | own
@@ -166,7 +168,7 @@ def _made(record: Any) -> Augmentation:
         )
     _require(isinstance(kind, str) and kind in BUILDERS, "kind", f"one of {', '.join(BUILDERS)}", kind)
     try:
-        augment = BUILDERS[kind](record)
+        augment = bounded(BUILDERS[kind](record), **_limits(record))
     except CovaryError as error:
         raise DataError(f"A record of kind '{kind}' cannot be loaded. {error}") from error
     _compare(record, to_json(augment))
@@ -263,6 +265,14 @@ def _widths(record: Record) -> list[float]:
     good = _are_numbers(widths, size) and min(widths) >= 0
     _require(good, "widths", f"{size} finite numbers ≥ 0, one per name", widths)
     return [_reached(name, float(width)) for name, width in zip(record["names"], widths, strict=True)]
+
+
+def _limits(record: Record) -> Limits:
+    """The limits of a record, none in one without; `bounded` checks their order."""
+    found, names = record.get("limits", {}), record.get("names", ())
+    good = isinstance(found, dict) and all(name in names and _are_numbers(ends, 2) for name, ends in found.items())
+    _require(good, "limits", "a pair of finite numbers by name", found)
+    return {name: (float(low), float(high)) for name, (low, high) in found.items()}
 
 
 def _reached(name: str, width: float) -> float:

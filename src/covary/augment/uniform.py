@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..errors import DataError, StructureError
 from .sampling import SAMPLERS, check_sampler
 
+Limits = dict[str, tuple[float, float]]  # by name
 InitialWidth = float | int | Mapping[str, float | int] | Sequence[float | int]
 
 
@@ -54,12 +55,19 @@ class UniformWidths(nn.Module):
         self.names, self.sampler = tuple(names), check_sampler(sampler)
         self.units, self.signs = tuple(kinds[n].unit for n in names), tuple(kinds[n].sign for n in names)
         self.register_buffer("angular", torch.tensor([kinds[n].angular for n in names]), persistent=False)
+        self.limits: Limits = {}
         self.raw_widths = nn.Parameter(raw_from_widths(initial_values(self.names, initial_width), self.angular))
 
     @property
     def widths(self) -> Float[Tensor, "K"]:
         """Widths w ≥ 0 of the transforms, in the order of `names`, in the units of `units`."""
-        return widths_from_raw(self.raw_widths, self.angular)
+        return widths_from_raw(self.raw_widths, self.angular, self.ends())
+
+    def ends(self) -> Float[Tensor, "K 2"] | None:
+        """Limits of the widths, infinite where there is none; None without limits."""
+        if not self.limits:
+            return None
+        return self.raw_widths.new_tensor([self.limits.get(name, (0.0, math.inf)) for name in self.names])
 
     def sample_noise(self, index: Int[Tensor, "N"], num_samples: int, *, seed: int) -> Float[Tensor, "N S K"]:
         """Noise ε in [−1, 1) per datum, sample and transform."""
@@ -80,16 +88,25 @@ class UniformWidths(nn.Module):
     def extra_repr(self) -> str:
         """Widths by name, for `print`."""
         widths = ", ".join(f"{n}={w:.3g}" for n, w in zip(self.names, self.widths.tolist(), strict=True))
-        return f"{widths}, sampler={self.sampler!r}"
+        return f"{widths}, sampler={self.sampler!r}" + (f", limits={self.limits}" if self.limits else "")
 
 
-def widths_from_raw(raw: Float[Tensor, "K"], angular: Bool[Tensor, "K"]) -> Float[Tensor, "K"]:
-    r"""Widths :math:`|r|`, and :math:`\pi \tanh(|r| / \pi)` where angular."""
-    return torch.where(angular, math.pi * (raw.abs() / math.pi).tanh(), raw.abs())
+def widths_from_raw(
+    raw: Float[Tensor, "K"], angular: Bool[Tensor, "K"], ends: Float[Tensor, "K 2"] | None = None
+) -> Float[Tensor, "K"]:
+    r"""Widths :math:`|r|`, and :math:`\pi \tanh(|r| / \pi)` where angular, clamped to limits, if there are any.
+
+    The gradient is that without limits: a width that is held at one can leave it again.
+    """
+    free = torch.where(angular, math.pi * (raw.abs() / math.pi).tanh(), raw.abs())
+    if ends is None:
+        return free
+    clamped = free.detach().maximum(ends[:, 0]).minimum(ends[:, 1])
+    return clamped + (free - free.detach())
 
 
 def raw_from_widths(widths: Float[Tensor, "K"], angular: Bool[Tensor, "K"]) -> Float[Tensor, "K"]:
-    """Raw parameters ≥ 0 of widths, the inverse of `widths_from_raw`."""
+    """Raw parameters ≥ 0 of widths, the inverse of `widths_from_raw` without limits."""
     reachable = widths.isfinite() & (widths >= 0) & (~angular | (widths < math.pi))
     if not reachable.all():
         raise DataError(

@@ -17,6 +17,8 @@ class Symmetry:
         state: "settled", "still moving", "not learned yet" or "fixed", as `records.settling` says.
         error: The standard error of the width, as `training.error_bars` says; None where it has none.
         interval: The ends of the 90 % interval of the width; None where it has none.
+        state: "settled", "still moving", "not learned yet" or "fixed", as `records.settling` says, or "at its limit".
+        limits: The limits that it was learned within, in the unit; None without limits.
 
     Example:
         >>> from covary.records import Symmetry
@@ -31,6 +33,7 @@ class Symmetry:
     state: str = "settled"
     error: float | None = None
     interval: list[float] | None = None
+    limits: list[float] | None = None
 
 
 @dataclass(frozen=True)

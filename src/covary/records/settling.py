@@ -13,6 +13,8 @@ gradient's noise shows as changes that cancel, a drift as changes that add up. A
   than a pixel and by more than 30 % of the last,
 - *settled* otherwise.
 
+A width with limits that hyper steps have moved to within 5 % of the range from a limit is *at its limit* instead.
+
 6 %: with a learning rate that falls along half a cosine to zero, a width that never comes near its optimum has d = 8 %
 of its way. Where the rule fails:
 
@@ -37,6 +39,7 @@ State = Literal["not learned yet", "still moving", "settled", "fixed"]
 LEAST_STEPS = 8
 CHANGE = 0.15  # pixels
 DIRECTED = 1 / 3  # of the sum of all changes in the tail
+NEAR = 0.05  # of the range between limits: a width nearer to one of them is at its limit
 SLOWING = 0.06  # of the range of the whole trajectory
 STEADY = 0.3  # of the last amount
 
@@ -62,6 +65,15 @@ def width_state(amounts: Sequence[float], num_steps: int) -> State:
     if not negligible and drift > max(CHANGE, DIRECTED * changes, SLOWING * way):
         return "still moving"
     return "still moving" if max(newer) - min(newer) > max(SLIGHT, STEADY * amounts[-1]) else "settled"
+
+
+def at_limit(symmetry: Symmetry) -> bool:
+    """Whether a width is as large as its limits allow, or as small if they begin above 0."""
+    if symmetry.limits is None:
+        return False
+    low, high = symmetry.limits
+    near = NEAR * (high - low)
+    return symmetry.width >= high - near or (low > 0 and symmetry.width <= low + near)
 
 
 def trajectory(history: Sequence[Epoch]) -> tuple[list[Epoch], int]:
@@ -95,5 +107,6 @@ def with_states(
     found = []
     for symmetry in symmetries:
         amounts = [pixels(replace(symmetry, width=epoch.widths[symmetry.name]), image_shape) for epoch in epochs]
-        found.append(replace(symmetry, state=width_state(amounts, num_steps)))
+        state = width_state(amounts, num_steps)
+        found.append(replace(symmetry, state="at its limit" if num_steps and at_limit(symmetry) else state))
     return found

@@ -18,7 +18,8 @@ THRESHOLD = (
 )
 SETTLED = (
     "A width is still moving if fewer than eight hyper steps were taken, if it drifted by more than 6 % of its way in "
-    "the second half of them, or if it varied by more than 30 % in the last quarter; small changes do not count."
+    "the second half of them, or if it varied by more than 30 % in the last quarter; small changes do not count. It is "
+    "at its limit if it is within 5 % of a limit that was set."
 )
 OFF = (
     "The share is the path's part of the layer's sum of γ/P, with γ the number of its P parameters that the data "

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .._types import SampleAveraging
+from ..augment.limits import limits_of
 from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of
 from ..config import FitConfig
 from ..curvature import coverage
@@ -207,8 +208,9 @@ def _symmetries(state: FitState, shape: tuple[int, ...]) -> list[Symmetry]:
         return []
     units = getattr(augment, "units", ("",) * len(augment.names))
     image = shape if len(shape) == 3 else None
+    limits = {name: list(ends) for name, ends in limits_of(augment).items()}
     found = [
-        Symmetry(name, width, unit, meaning(name, width, unit, image))
+        Symmetry(name, width, unit, meaning(name, width, unit, image), limits=limits.get(name))
         for name, width, unit in zip(augment.names, augment.widths.tolist(), units, strict=True)
     ]
     return [_unmoved(entry, state) for entry in with_states(found, state.history, image)]

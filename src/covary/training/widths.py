@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..augment import Augmentation
+from ..augment.limits import project_
 from ..batches import Batches
 from ..curvature.passes import captured_chunks, draw_probes
 from ..distributed import all_sum
@@ -166,7 +167,10 @@ class Move:
 
     @torch.no_grad()
     def bound(self) -> None:
-        """Shorten the move, in all parameters alike, so that no width changes by more than the bound."""
+        """Shorten the move, in all parameters alike, so that no width changes by more than the bound.
+
+        Then set parameters back whose widths are held at a limit.
+        """
         if not self.parameters or self.augment is None:
             return
         after, scale = [parameter.detach().clone() for parameter in self.parameters], 1.0
@@ -174,6 +178,7 @@ class Move:
             scale *= self.max_change / largest  # of the whole move: shortened again and again, it could round to itself
             for parameter, before, value in zip(self.parameters, self.before, after, strict=True):
                 parameter.copy_(before + scale * (value - before))
+        project_(self.augment)
 
     @torch.no_grad()
     def undo(self, optimizer: Optimizer) -> None:

@@ -97,7 +97,7 @@ class FiniteGroup(nn.Module):
         """Images x of shape (N, C, H, W) under the samples' elements."""
         require_images(x)
         orbit = torch.stack([act(x, name) for name in self.elements], dim=1)
-        return orbit[torch.arange(len(x), device=x.device)[:, None], noise.squeeze(-1).long()]
+        return orbit[torch.arange(x.shape[0], device=x.device)[:, None], noise.squeeze(-1).long()]
 
     def matrices(self, noise: Float[Tensor, "N S 1"]) -> Float[Tensor, "N S 3 3"]:
         """Matrices of the samples' elements from output to input coordinates on [−1, 1]²."""

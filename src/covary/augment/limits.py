@@ -69,6 +69,17 @@ def _bounded(augment: Any, limits: Limits) -> Augmentation:
     )
 
 
+def free_widths(augment: Augmentation) -> Tensor:
+    """The widths that an augmentation would have without its limits."""
+    if isinstance(augment, Composed):
+        return torch.cat([free_widths(part) for part in augment.parts])
+    if isinstance(augment, Correlated):
+        return widths_from_raw(torch.linalg.vector_norm(augment.raw_mix.tril(), dim=1), augment.base.angular)
+    return (
+        widths_from_raw(augment.raw_widths, augment.angular) if isinstance(augment, UniformWidths) else augment.widths
+    )
+
+
 @torch.no_grad()
 def project_(augment: Augmentation) -> None:
     """Set parameters back, in place, whose widths are held at a limit."""

@@ -159,7 +159,7 @@ def _check(images: Tensor, matrices: Tensor, padding: str) -> None:
         raise ShapeError(f"Images must be (N, C, H, W), got {tuple(images.shape)}. Add missing axes with [:, None].")
     if not images.is_floating_point():
         raise DataError(f"Images must be floating, got {images.dtype}. Pass images.float() / 255 if they are bytes.")
-    if matrices.ndim != 4 or matrices.shape[-2:] != (3, 3) or len(matrices) != len(images):
+    if matrices.ndim != 4 or matrices.shape[-2:] != (3, 3) or matrices.shape[0] != images.shape[0]:
         raise ShapeError(
             f"Matrices must be (N, S, 3, 3) with N = {len(images)} as the images, got {tuple(matrices.shape)}. "
             "Pass S affine matrices per image."

@@ -70,7 +70,7 @@ class Averaged(nn.Module):
             index: The identity of each datum, shape (N,) int64, which determines its noise; by default its position.
             seed: The seed of the noise; use one seed for evidences that are compared.
         """
-        num_data, num_samples = len(x), self.num_samples
+        num_data, num_samples = x.shape[0], self.num_samples  # not len(x): that is no symbol in torch.export
         index = torch.arange(num_data, device=x.device) if index is None else index
         if index.shape != (num_data,):
             raise ShapeError(
@@ -85,7 +85,7 @@ class Averaged(nn.Module):
                 f"{tuple(samples.shape)}. Keep the leading axes (N, S) of the noise in `transform`."
             )
         outputs: Tensor = self.network(samples.flatten(0, 1))
-        if outputs.ndim < 2 or len(outputs) != num_data * num_samples:
+        if outputs.ndim < 2 or outputs.shape[0] != num_data * num_samples:
             raise ShapeError(
                 f"Expected outputs of shape ({num_data * num_samples}, C), a row per sample, got "
                 f"{tuple(outputs.shape)}. Keep the batch as the first axis, and do not mix rows."

@@ -14,10 +14,9 @@ class Symmetry:
         width: How far it reaches, at least 0.
         unit: The unit of the width, such as "radians".
         meaning: The same amount for a person, such as "±87° of rotation".
-        state: "settled", "still moving", "not learned yet" or "fixed", as `records.settling` says.
+        state: "settled", "still moving", "not learned yet", "fixed" or "at its limit", as `records.settling` says.
         error: The standard error of the width, as `training.error_bars` says; None where it has none.
         interval: The ends of the 90 % interval of the width; None where it has none.
-        state: "settled", "still moving", "not learned yet" or "fixed", as `records.settling` says, or "at its limit".
         limits: The limits that it was learned within, in the unit; None without limits.
 
     Example:
@@ -267,8 +266,7 @@ class Pruning:
         max_change: The largest change of an output on the training data.
         mean_change: The mean absolute change.
         test: How the simple network predicts the test data, where there are any.
-        precisions: The prior precision of each tensor that remains, by its name (the geometric mean of one that has
-            many): `Prior(network, precision=precisions)` is the prior again.
+        precisions: The prior precision of each tensor that remains, by name, as `Prior(precision=...)` takes it.
 
     Example:
         >>> from covary.records import Evidence, Pruning
@@ -316,8 +314,7 @@ class RunRecord:
         pruned: The result of pruning, where that was asked for.
         model: How network, likelihood and prior are made, as plain data that `covary.load` reads.
         likelihood: The positive hyperparameters of the likelihood by name, such as "sigma_noise".
-        roles: The number of entries of each parameter, by role and name: "integrated", "point", "hyperparameter" and
-            "frozen".
+        roles: Entries of each parameter, by role ("integrated", "point", "hyperparameter", "frozen") and name.
         files: The SHA-256 of each other file of the run, by name.
         timings: The seconds by what they were spent on: "weights", "hyper" and "evaluation" (of the evidence).
 

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..augment import Augmentation
-from ..augment.limits import project_
+from ..augment.limits import free_widths, project_
 from ..batches import Batches
 from ..curvature.passes import captured_chunks, draw_probes
 from ..distributed import all_sum
@@ -154,7 +154,7 @@ class Move:
         learned = _learned(augment)
         self.augment, self.max_change, self.parameters = augment, max_change, learned
         self.before = [parameter.detach().clone() for parameter in learned]
-        self.widths = augment.widths.detach().clone() if augment is not None else torch.zeros(0, device="cpu")
+        self.widths = free_widths(augment).detach().clone() if augment is not None else torch.zeros(0, device="cpu")
 
     def moves(self, parameter: nn.Parameter) -> bool:
         """Whether a parameter is one of those that move."""
@@ -169,12 +169,12 @@ class Move:
     def bound(self) -> None:
         """Shorten the move, in all parameters alike, so that no width changes by more than the bound.
 
-        Then set parameters back whose widths are held at a limit.
+        Then set parameters back whose widths are held at a limit; moves are measured as if there were none.
         """
         if not self.parameters or self.augment is None:
             return
         after, scale = [parameter.detach().clone() for parameter in self.parameters], 1.0
-        while (largest := float((self.augment.widths - self.widths).abs().max())) > self.max_change * (1 + 1e-5):
+        while (largest := float((free_widths(self.augment) - self.widths).abs().max())) > self.max_change * (1 + 1e-5):
             scale *= self.max_change / largest  # of the whole move: shortened again and again, it could round to itself
             for parameter, before, value in zip(self.parameters, self.before, after, strict=True):
                 parameter.copy_(before + scale * (value - before))

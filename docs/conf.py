@@ -26,6 +26,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathml",
     "reference",
+    "scripts",
 ]
 exclude_patterns = [
     "_build",

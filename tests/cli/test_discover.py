@@ -263,6 +263,17 @@ def test_plan_prints_and_does_nothing(run, quick, tmp_path):
     assert not (tmp_path / "a").exists()
 
 
+def test_an_estimate_says_the_memory_before_it_measures_the_time(run, quick, monkeypatch):
+    def fail(*_arguments):
+        raise CovaryError("no trial")
+
+    monkeypatch.setattr("covary.experiments.resources._probe", fail)
+    code, out, err = run("discover", *quick, "--estimate")
+    assert (code, err) == (2, "error: no trial\n")
+    assert "It fits in memory." in out
+    assert "the whole run" not in out
+
+
 def test_plan_as_json(run, quick, tmp_path):
     code, out, _ = run("discover", *quick, "--estimate", "--json", "--out", "a")
     needs = json.loads(out)

@@ -8,7 +8,17 @@ import pytest
 
 from covary.records import RunRecord, Symmetry
 from covary.records.settling import with_states
-from covary.records.words import amount, ending, layer_names, meaning, path_precision, short, strength, summary
+from covary.records.words import (
+    amount,
+    ending,
+    interval,
+    layer_names,
+    meaning,
+    path_precision,
+    short,
+    strength,
+    summary,
+)
 from report.runs import SPARSE, bare_run, full_run, layer_path, layers_run, symmetry
 
 
@@ -39,6 +49,22 @@ from report.runs import SPARSE, bare_run, full_run, layer_path, layers_run, symm
 )
 def test_meaning(name, width, unit, shape, expected):
     assert meaning(name, width, unit, shape) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "ends", "shape", "expected"),
+    [
+        ("rotation", "radians", [math.radians(80.6), math.radians(94)], None, "81° to 94°"),
+        ("shift_x", "half-widths", [0.0, 0.3], (1, 28, 28), "0 to 4.2 pixels"),
+        ("shift_y", "half-heights", [0.1, 0.3], None, "5.0 % to 15 %"),
+        ("scale_x", "log-scale", [0.01, math.log(1.5)], (1, 28, 28), "1.0 % to 50 %"),
+        ("flip_x", "probability", [0.38, 0.5], None, "38 % to 50 %"),
+        ("wobble", "turns", [0.1, 0.25], None, "0.1 to 0.25"),
+        ("rotation", "radians", None, None, ""),
+    ],
+)
+def test_interval(name, unit, ends, shape, expected):
+    assert interval(Symmetry(name, 0.2, unit, "", error=0.1, interval=ends), shape) == expected
 
 
 def test_amount_is_what_a_bar_shows():

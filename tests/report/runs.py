@@ -120,7 +120,12 @@ def full_run() -> RunRecord:
             "learning_rate": 5e-3,
         },
         versions={"covary": "0.1.0", "torch": "2.6.0", "python": "3.11.7", "threads": "2"},
-        symmetries=[symmetry(name, width) for name, width in WIDTHS.items()],
+        symmetries=[
+            dataclasses.replace(
+                symmetry(name, width), error=error, interval=[width - 0.06, width + 0.06] if error else None
+            )
+            for (name, width), error in zip(WIDTHS.items(), (None, None, 0.04, 0.04, None, None), strict=True)
+        ],
         evidence=evidence(-0.31),
         test=tested[0],
         baselines=[

@@ -32,6 +32,18 @@ def test_one_bar_per_width_with_its_amount():
     assert {"rotation", "87", "1.05", "± degrees", "± % of the side"} <= set(shown)
 
 
+def test_a_line_is_drawn_from_end_to_end_of_an_interval():
+    lines = [
+        line.get_xdata()
+        for panel in widths_figure(full_run()).axes
+        for line in panel.lines
+        if len(line.get_xdata()) == 2
+    ]
+    assert lines[0] == pytest.approx([math.degrees(1.518 - 0.06), math.degrees(1.518 + 0.06)])
+    assert lines[1] == pytest.approx([100 * math.expm1(0.034), 100 * math.expm1(0.154)])
+    assert len(lines) == 2
+
+
 def test_bars_are_as_long_as_the_amounts():
     bars = [bar for panel in widths_figure(eight_widths()).axes for bar in panel.patches]
     assert sorted(bar.get_width() for bar in bars)[-2:] == pytest.approx([42.0, math.degrees(1.518)])

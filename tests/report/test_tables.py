@@ -31,6 +31,7 @@ def test_symmetries():
     assert [cell.strip() for cell in line.strip("│").split("│")] == [
         "rotation",
         "1.52",
+        "0.04",
         "±87°",
         "clear",
         "settled",
@@ -107,6 +108,15 @@ def test_comparison_warns_before_it_ranks():
     )
     assert text.startswith(said)
     assert "cannot be compared" not in printed(comparison_table([full_run(), full_run()]))
+
+
+def test_a_comparison_fits_eighty_columns_with_whole_numbers():
+    titles = [f"runs/{name}: mnist-mini: 5,000 images, mlp" for name in ("affine", "a-folder-with-a-very-long-name")]
+    runs = [dataclasses.replace(full_run(), title=title) for title in titles]
+    text = printed(comparison_table(runs), width=80)
+    assert max(map(len, text.splitlines())) <= 80
+    for number in ("-7550.0", "-1550.0", "-815500.0", "809500.0", "90.96", "log Bayes factor"):
+        assert number in text, number
 
 
 @pytest.mark.parametrize("name", SPARSE)

@@ -1,6 +1,5 @@
 """`covary discover` and `covary layers`: a run with the settings of a preset, a file, flags and `--set`."""
 
-import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,8 @@ from ..config import BASELINES, ExperimentConfig, FitConfig, discover_config, la
 from ..config.settings import names_of
 from ..errors import CovaryError
 from ..records import RunRecord
-from .output import echo_json, print_rows
+from .estimate import print_estimate
+from .output import echo_json
 from .terminal import echo, echo_line, show
 
 # What the registries of data, networks and experiments know, for help and completion without torch.
@@ -243,7 +243,7 @@ def _run(preset: Callable[[Mapping[str, Any]], ExperimentConfig], flags: Mapping
     if flags["print_config"]:
         echo(config.to_toml(), nl=False)
     elif flags["estimate"]:
-        _print_estimate(config, flags["as_json"])
+        print_estimate(config, flags["as_json"])
     else:
         _perform(config, flags)
 
@@ -311,39 +311,3 @@ def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
     ]
     show(*(table for exists, table in shown if exists))
     echo(f"The report is in {out / 'report.html'}.")
-
-
-def _print_estimate(config: ExperimentConfig, as_json: bool) -> None:
-    from ..experiments import estimate_resources, prepared
-
-    if int(os.environ.get("RANK", "0")) != 0:  # before any group: each process would estimate for itself
-        return
-    found = estimate_resources(config, prepared(config))
-    if as_json:
-        echo_json(asdict(found))
-        return
-    sizes = {
-        "data": found.data_bytes,
-        "weights, gradients, moments": found.weight_bytes,
-        "factors": found.factor_bytes,
-        "kernels": found.kernel_bytes,
-        "activations": found.activation_bytes,
-        "total": found.total_bytes,
-        "available": found.available_bytes,
-    }
-    times = {
-        "an epoch": found.epoch_seconds,
-        "a hyper step": found.hyper_seconds,
-        "an evaluation of the evidence": found.evaluation_seconds,
-        "the whole run, about": found.seconds,
-    }
-    rows = [
-        {"what": "weights", "amount": f"{found.num_params:,}"},
-        {"what": "images × samples", "amount": f"{found.num_data:,} × {found.num_samples}"},
-        *({"what": name, "amount": f"{size / 2**20:,.0f} MiB"} for name, size in sizes.items()),
-        *({"what": name, "amount": f"{value:,.1f} s"} for name, value in times.items() if value is not None),
-    ]
-    print_rows(found.factors)
-    print_rows(rows)
-    fits = found.total_bytes <= found.available_bytes
-    echo("It fits in memory." if fits else "It does not fit in memory, and the run would be refused.")

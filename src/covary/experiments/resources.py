@@ -79,14 +79,19 @@ class ResourceEstimate:
     seconds: float | None = None
 
 
-def estimate_resources(config: ExperimentConfig, task: Task) -> ResourceEstimate:
+def estimate_resources(
+    config: ExperimentConfig, task: Task, on_memory: Callable[[ResourceEstimate], None] | None = None
+) -> ResourceEstimate:
     """The estimate of a run, its seconds extrapolated from a probe of a few data.
 
     Arguments:
         config: The settings.
         task: The prepared data.
+        on_memory: Called with the estimate of the memory before the probe, which takes longer.
     """
     estimate = _estimate(config, task)
+    if on_memory is not None:
+        on_memory(estimate)
     if estimate.total_bytes > estimate.available_bytes:
         return estimate
     epoch, hyper, evaluated = _probe(config, task)

@@ -120,6 +120,19 @@ def _scaled(width: float | int, more: str, less: str, along: str) -> str:
     return f"up to {_digits(larger)} % {more} or {_digits(smaller)} % {less}{along}"
 
 
+def interval(symmetry: Symmetry, image_shape: Sequence[int] | None = None) -> str:
+    """The 90 % interval of a width in the words of `meaning`, such as "81° to 90°"; empty where it has none."""
+    if symmetry.interval is None:
+        return ""
+    unit, ends = symmetry.unit, symmetry.interval
+    if unit in SIDES and image_shape is not None and (axis := SIDES[unit][0]) is not None:
+        low, high = (_digits(end * image_shape[axis] / 2) for end in ends)
+        return f"{low} to {high} pixels"
+    low, high = (_digits(amount(end, unit)) if unit in KINDS else f"{end:.3g}" for end in ends)
+    sign = "°" if unit.startswith("radians") else " %" if unit in KINDS else ""
+    return f"{low}{sign} to {high}{sign}"
+
+
 def amount(width: float | int, unit: str) -> float:
     """A width in what `kind` names: degrees, per cent, or its own unit."""
     if unit in ("radians", "radians of hue"):

@@ -66,15 +66,25 @@ def _width_bars(panel: Axes, group: Sequence[Symmetry], run: RunRecord) -> None:
     places = range(len(group))
     values = [amount(symmetry.width, symmetry.unit) for symmetry in group]
     known = [amount(run.true_widths[s.name], s.unit) if s.name in run.true_widths else None for s in group]
-    reach = max([*values, *(true for true in known if true is not None), LEAST_REACH.get(group[0].unit, 0.1)])
+    ends = [[amount(end, s.unit) for end in s.interval or [s.width]] for s in group]
+    reach = max(
+        [
+            *(end for interval in ends for end in interval),
+            *values,
+            *(true for true in known if true is not None),
+            LEAST_REACH.get(group[0].unit, 0.1),
+        ]
+    )
     shape = run.samples.shape if run.samples is not None else None
     colors = [PALE if strength(symmetry, shape) == "negligible" else COLORS[0] for symmetry in group]
     for bar, symmetry in zip(panel.barh(places, values, height=0.62, color=colors), group, strict=True):
         bar.set_gid(f"bar-{run.symmetries.index(symmetry)}")
         if symmetry.state != "settled":
             bar.set(hatch="////", edgecolor="white", linewidth=0)
-    for place, value, true in zip(places, values, known, strict=True):
-        panel.text(max(value, true or 0) + 0.04 * reach, place, f"{value:.3g}", va="center", color=INK)
+    for place, value, true, interval in zip(places, values, known, ends, strict=True):
+        if len(interval) == 2:
+            panel.plot(interval, [place, place], "|-", color=INK, linewidth=1.2, markersize=7)
+        panel.text(max(value, true or 0, *interval) + 0.04 * reach, place, f"{value:.3g}", va="center", color=INK)
         if true is not None:
             panel.plot([true], [place], "D", color=COLORS[1], markersize=5, markeredgecolor="white", clip_on=False)
     panel.set_xlim(0, 1.22 * reach)

@@ -19,6 +19,7 @@ from ..records.words import (
     SETTLED,
     THRESHOLD,
     flat_settings,
+    interval,
     layer_names,
     path_precision,
     plain_name,
@@ -97,6 +98,7 @@ def page(run: RunRecord) -> str:
         settled=SETTLED,
         off=OFF,
         strengths=[strength(symmetry, run.samples.shape if run.samples else None) for symmetry in run.symmetries],
+        intervals=[interval(symmetry, run.samples.shape if run.samples else None) for symmetry in run.symmetries],
         figures=_figures(run),
         settings=flat_settings(run.config),
         terms=_terms(run),
@@ -114,6 +116,7 @@ def _figures(run: RunRecord) -> dict[str, Drawing]:
     if run.symmetries:
         bars = "Learned widths, one bar per transform" + (", ◆ the true amount" if run.true_widths else "")
         settled = all(symmetry.state == "settled" for symmetry in run.symmetries)
+        bars += "; lines are 90 % intervals" if any(symmetry.interval for symmetry in run.symmetries) else ""
         bars += "." if settled else "; hatched where it is not settled."
         drawn.append(_drawing("widths", widths_figure(run), bars))
     if run.layers:

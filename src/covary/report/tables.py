@@ -1,6 +1,6 @@
 """Tables of runs for the terminal, whose text is never read as markup, and the comparison of several runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from rich.console import Group, RenderableType
@@ -149,21 +149,31 @@ def _differences(runs: Sequence[RunRecord]) -> list[str]:
 
 
 def comparison_table(runs: Sequence[RunRecord]) -> RenderableType:
-    """Runs ranked by log evidence; not ranked, after a sentence for each reason, where they cannot be compared."""
-    rows = []
-    for row in comparison(runs):
-        nats = [
-            row["log_evidence"],
-            row["log_bayes_factor"],
-            row["log_likelihood"],
-            row["log_prior"],
-            row["log_volume"],
-        ]
-        shown = [ABSENT if value is None else f"{value:.1f}" for value in nats]
-        rows.append([_or_dash(row["rank"]), row["title"], *shown, _percent(row["accuracy"])])
-    heads = [">rank", "run", ">log evidence", ">log Bayes factor", ">log-likelihood", ">log-prior", ">log-volume"]
+    """Runs ranked by log evidence, then the terms of each; not ranked, after the reasons, if they cannot be compared.
+
+    Two tables, of which each fits on a terminal of 80 characters.
+    """
+    found = comparison(runs)
+    ranked = [
+        [str(number), row["title"], *_nats(row, "log_evidence", "log_bayes_factor"), _percent(row["accuracy"])]
+        for number, row in enumerate(found, 1)
+    ]
+    terms = [
+        [str(number), *_nats(row, "log_likelihood", "log_prior", "log_volume"), _or_dash(row["num_data"])]
+        for number, row in enumerate(found, 1)
+    ]
+    first = ">rank" if all(row["rank"] for row in found) else ">number"
     warnings = [Text(sentence, style="yellow") for sentence in comparability(runs)]
-    return Group(*warnings, _table([*heads, ">accuracy %"], rows))
+    heads = [first, "run", ">log evidence", ">log Bayes factor", ">accuracy %"]
+    return Group(
+        *warnings,
+        _table(heads, ranked, broken="run"),
+        _table([first, ">log-likelihood", ">log-prior", ">log-volume", ">data"], terms),
+    )
+
+
+def _nats(row: Mapping[str, Any], *names: str) -> list[str]:
+    return [ABSENT if row[name] is None else f"{row[name]:.1f}" for name in names]
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], broken: str | None = None) -> Table:

@@ -30,10 +30,8 @@ def test_symmetries():
     line = next(line for line in printed(symmetries_table(full_run())).splitlines() if "rotation" in line)
     assert [cell.strip() for cell in line.strip("│").split("│")] == [
         "rotation",
-        "1.52",
-        "0.04",
+        "1.52 ± 0.04",
         "±87°",
-        "clear",
         "settled",
         "1.57",
     ]
@@ -46,6 +44,8 @@ def test_names_and_states_are_whole_on_a_terminal_of_80_characters():
     for symmetry in full_run().symmetries:
         assert text.count(f"│ {plain_name(symmetry.name)} ") == 1
     assert text.count(" settled ") == len(full_run().symmetries)
+    assert " 1.52 ± 0.04 " in text
+    assert " 1.57 " in text, "the true width, in the last column"
 
 
 def cells(line: str) -> list[str]:

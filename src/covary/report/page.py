@@ -123,7 +123,8 @@ def _figures(run: RunRecord) -> dict[str, Drawing]:
         caption = "The learned architecture, from input to output: the fraction of each path in each layer."
         drawn.append(_drawing("architecture", architecture_figure(run), caption))
     if run.history and run.symmetries:
-        shaded = f" The first {burn_in(run)} epochs (shaded) train the weights only." if burn_in(run) else ""
+        first = "epoch (shaded) trains" if burn_in(run) == 1 else f"{burn_in(run)} epochs (shaded) train"
+        shaded = f" The first {first} the weights only." if burn_in(run) else ""
         drawn.append(_drawing("trajectories", trajectories_figure(run), "Widths after each epoch." + shaded))
     if run.history and run.history[-1].precisions:
         caption = "Prior precision of each group of weights: a line from the first epoch, a dot at the last."

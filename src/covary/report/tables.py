@@ -16,13 +16,18 @@ WHOLE = 16  # characters of a cell that are kept in one line
 
 
 def symmetries_table(run: RunRecord) -> Table:
-    """The learned transforms: name, width, meaning, amount, state; the meaning has the unit.
+    """The learned transforms: name, width with its standard error, by how much, state and the true width, if known.
 
-    On a terminal of 80 characters the meaning alone is broken into lines.
+    On a terminal of 80 characters only "by how much" is broken into lines. The summary says which amounts are slight.
     """
     heads, rows = symmetry_rows(run)
-    unit = heads.index("unit")
-    return _table(heads[:unit] + heads[unit + 1 :], [row[:unit] + row[unit + 1 :] for row in rows], broken="meaning")
+    cells = [dict(zip(heads, row, strict=True)) for row in rows]
+    for row in cells:
+        error = row.get(">± error", ABSENT)
+        row[">width"] += "" if error == ABSENT else f" ± {error}"
+    kept = ["transform", ">width", "meaning", "state", *([">true"] if ">true" in heads else [])]
+    shown = [head.replace("meaning", "by how much") for head in kept]
+    return _table(shown, [[row[head] for head in kept] for row in cells], broken="by how much")
 
 
 def layers_table(run: RunRecord) -> Table:

@@ -145,6 +145,11 @@ def test_no_run_is_one_line(run, name, expected):
     assert_one_line_and_code_2(run("watch", name), f"'{name}' {expected}", "Name the folder of a run")
 
 
+@pytest.mark.parametrize("interval", ["0", "nan", "inf", "-1"])
+def test_an_interval_that_cannot_be_waited_for(run, interval):
+    assert_one_line_and_code_2(run("watch", "a", "--interval", interval), "--interval", "between 0.05 and 3600")
+
+
 def test_a_damaged_log_is_one_line(run):
     begun(LEARN, 2)
     (LEARN / "progress.jsonl").write_text('{"event": 3}\n')

@@ -10,7 +10,7 @@ from report.runs import full_run
 
 EPOCH = full_run().history[29]
 EVIDENCE = f"evidence {EPOCH.evaluated.log_evidence / 5000:.3f}"
-STATE = Progress("learn", 60, "evaluating", 30, 30, EPOCH, 754.0, 754.0)
+STATE = Progress("learn", 60, "evaluating", 30, 30, EPOCH, EPOCH.evaluated, 754.0, 754.0)
 
 
 def test_wide_terminal():
@@ -42,7 +42,18 @@ def test_sixty_columns_have_the_same_in_shorter_words(phase):
 @pytest.mark.parametrize("width", [0, 1, 20, 40, 59, 61, 79, 81, 100, 200])
 def test_no_line_is_longer_than_the_terminal(width):
     for last in (EPOCH, full_run().history[0], None):
-        assert len(replace(STATE, last=last).bar(width)) <= width
+        for evidence in (EPOCH.evaluated, None):
+            assert len(replace(STATE, last=last, evidence=evidence).bar(width)) <= width
+
+
+def test_an_epoch_without_an_evidence_keeps_the_one_before():
+    state = Progress("", 60)
+    state.note(full_run().history[0])
+    assert "log-likelihood -0.300" in state.log_line()
+    state.note(EPOCH)
+    state.note(replace(full_run().history[0], epoch=31))
+    assert "epoch 31 of 60" in state.log_line()
+    assert f"log {EVIDENCE}" in state.log_line()
 
 
 def test_the_bar_is_full_at_the_end_and_never_beyond():

@@ -5,7 +5,7 @@ import io
 import pytest
 
 import covary
-from covary.training.callbacks import ProgressPrinter
+from covary.training.callbacks import ProgressPrinter, ProgressTracker
 from training_models import QUICK, averaged, points
 
 
@@ -90,6 +90,21 @@ def test_a_log_has_a_line_before_an_evaluation_only_after_some_quiet(monkeypatch
     assert "evaluating" not in printed(io.StringIO())
     monkeypatch.setattr("covary.training.callbacks.QUIET_SECONDS", -1.0)
     assert "evaluating, epoch 4 of 4" in printed(io.StringIO())
+
+
+def test_the_time_left_falls_between_steps(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("covary.training.callbacks.time.monotonic", lambda: now[0])
+    tracker = ProgressTracker()
+    tracker.on_fit_start(covary.FitConfig(epochs=10))
+    tracker.on_step(0.0)
+    now[0] = 30.0
+    tracker.on_step(3.0)
+    assert tracker.now().left == 70.0
+    now[0] = 45.0
+    assert (tracker.now().left, tracker.now().elapsed) == (55.0, 45.0)
+    now[0] = 450.0
+    assert tracker.now().left == 0.0
 
 
 def test_without_callbacks_progress_is_printed_and_with_none_it_is_not(capsys):

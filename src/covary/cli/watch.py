@@ -21,12 +21,13 @@ from . import output
 from .terminal import echo, echo_line
 
 CHECKPOINTS, RECORD, REPORT = "checkpoints", "run.json", "report.html"
+SHORTEST, LONGEST = 0.05, 3600  # seconds
 LINES = 10  # of a fit, about, where there is no terminal
 
 
 def watch(
     run: Annotated[Path, typer.Argument(help="The folder of a run, or of checkpoints.", metavar="RUN")],
-    interval: Annotated[float, typer.Option(help="Seconds from one look to the next.", min=0.05)] = 1.0,
+    interval: Annotated[float, typer.Option(help="Seconds from one look to the next.")] = 1.0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object per line: each phase and epoch.")
     ] = False,
@@ -38,6 +39,8 @@ def watch(
 
     Examples: `covary watch runs/latest`, `covary watch runs/latest --json`.
     """
+    if not SHORTEST <= interval <= LONGEST:  # not true of nan either
+        raise CovaryError(f"Expected --interval to be between {SHORTEST} and {LONGEST} seconds, got {interval}.")
     run = run.parent if run.name == RECORD and run.is_file() else run
     _require_run(run)
     view = _JsonView() if as_json else _View()
@@ -128,7 +131,7 @@ class _View:
         if event.phase in ("training", "evaluating", "testing"):
             progress.phase = cast(Phase, event.phase)
         if event.epoch is not None:
-            progress.epoch, progress.epochs, progress.last = event.epoch.epoch, event.epoch.epoch, event.epoch
+            progress.note(event.epoch)
             progress.elapsed = event.epoch.seconds
             progress.left = progress.elapsed * (progress.num_epochs / max(progress.epoch, 1) - 1)
         self.current, self.seen = fit, time.monotonic()

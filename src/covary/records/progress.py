@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from .run import Epoch
+from .run import Epoch, Evidence
 from .words import plain_name
 
 Phase = Literal["training", "evaluating", "testing"]
@@ -21,6 +21,7 @@ class Progress:
         epoch: The epoch under way, or the one that has just ended, from 1.
         epochs: The epochs that are done; a part of an epoch counts as such.
         last: The record of the last complete epoch.
+        evidence: The last evidence; not every epoch has one.
         elapsed: Seconds since the start.
         left: The estimate of the seconds to the end of training, or None.
     """
@@ -31,8 +32,14 @@ class Progress:
     epoch: int = 1
     epochs: float | int = 0
     last: Epoch | None = None
+    evidence: Evidence | None = None
     elapsed: float = 0.0
     left: float | None = None
+
+    def note(self, epoch: Epoch) -> None:
+        """Note that an epoch is complete."""
+        self.epoch, self.epochs, self.last = epoch.epoch, epoch.epoch, epoch
+        self.evidence = epoch.evaluated or epoch.evidence or self.evidence
 
     def bar(self, width: int) -> str:
         """A line of at most `width` characters: phase, bar, epoch of all, evidence per datum, time left.
@@ -71,10 +78,10 @@ class Progress:
         """The evidence per datum; the log-likelihood before there is one."""
         if self.last is None:
             return []
-        evidence = self.last.evaluated or self.last.evidence
-        if evidence is None:
+        if self.evidence is None:
             return [f"{'loglik' if short else 'log-likelihood'} {self.last.log_likelihood:.3f}"]
-        return [f"{'' if short else 'log '}evidence {evidence.log_evidence / max(evidence.num_data, 1):.3f}"]
+        value = self.evidence.log_evidence / max(self.evidence.num_data, 1)
+        return [f"{'' if short else 'log '}evidence {value:.3f}"]
 
     def _widths(self) -> list[str]:
         """The two largest widths."""

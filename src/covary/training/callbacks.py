@@ -68,7 +68,8 @@ class ProgressTracker(Callback):
     def on_fit_start(self, config: FitConfig) -> None:
         """Start the clock."""
         self.progress = Progress(self.title, config.epochs)
-        self.started, self.first = time.monotonic(), -1.0
+        self.started = self.moved = time.monotonic()
+        self.first = -1.0
 
     def on_phase(self, phase: Phase) -> None:
         """Note the phase."""
@@ -80,12 +81,13 @@ class ProgressTracker(Callback):
         if self.first < 0:  # a resumed fit starts later
             self.first = float(epochs)
         self.progress.epochs, self.progress.epoch = epochs, min(int(epochs) + 1, self.progress.num_epochs)
+        self.moved = time.monotonic()
         self.show()
 
     def on_epoch(self, epoch: Epoch) -> None:
         """Note the epoch's record."""
-        self.progress.epochs, self.progress.epoch, self.progress.last = epoch.epoch, epoch.epoch, epoch
-        self.progress.phase = "training"
+        self.progress.note(epoch)
+        self.progress.phase, self.moved = "training", time.monotonic()
         self.show()
 
     def show(self) -> None:
@@ -93,9 +95,11 @@ class ProgressTracker(Callback):
 
     def now(self) -> Progress:
         """The state at this moment, with the time elapsed and left."""
-        found = self.progress
-        done, found.elapsed = found.epochs - max(self.first, 0.0), time.monotonic() - self.started
-        found.left = found.elapsed * (found.num_epochs - found.epochs) / done if done > 0 else None
+        found, now = self.progress, time.monotonic()
+        done, found.elapsed = found.epochs - max(self.first, 0.0), now - self.started
+        if done > 0:  # at the pace up to the last step, less the time since
+            rest = (self.moved - self.started) * (found.num_epochs - found.epochs) / done
+            found.left = max(rest - (now - self.moved), 0.0)
         return found
 
 

@@ -106,7 +106,7 @@ def test_strength_without_pixels():
 
 def learned(**widths: float) -> str:
     found = [symmetry(name, width) for name, width in widths.items()]
-    return summary(dataclasses.replace(full_run(), symmetries=found, layers=[]))
+    return summary(dataclasses.replace(full_run(), symmetries=found, layers=[], baselines=[]))
 
 
 def test_summary():
@@ -129,7 +129,7 @@ def test_summary():
 def in_states(**states: str) -> str:
     widths = {"rotation": math.radians(87), "shift_x": 0.3, "shear": 0.01, "scale_x": 0.01}
     found = [dataclasses.replace(symmetry(name, widths[name]), state=state) for name, state in states.items()]
-    return summary(dataclasses.replace(full_run(), symmetries=found, layers=[]))
+    return summary(dataclasses.replace(full_run(), symmetries=found, layers=[], baselines=[]))
 
 
 def test_the_summary_speaks_of_settled_widths_alone():
@@ -159,7 +159,7 @@ def of_layers(*layers: tuple[str, float]) -> str:
         )
         for name, share in layers
     ]
-    return summary(dataclasses.replace(full_run(), symmetries=[], layers=made))
+    return summary(dataclasses.replace(full_run(), symmetries=[], layers=made, baselines=[]))
 
 
 def test_summary_of_layers():
@@ -172,13 +172,18 @@ def test_summary_of_layers():
         "Layer 1 became mostly convolutional, layer 2 became fully connected (factored)."
     )
     assert of_layers(("wobble", 1.0)) == "Every layer became wobble."
-    assert summary(SPARSE["plain layers"]()) == "Each layer has a single path, so there was nothing to choose."
+    assert (
+        summary(dataclasses.replace(SPARSE["plain layers"](), baselines=[]))
+        == "Each layer has a single path, so there was nothing to choose."
+    )
 
 
-def test_summary_of_both_is_two_sentences():
+def test_summary_of_both_is_two_sentences_and_one_about_the_baselines():
     text = summary(full_run())
     assert text.startswith("The labels ignore rotation")
-    assert text.endswith("layer 3 became mostly convolutional, layer 4 became mostly fully connected (factored).")
+    both, tested = text.split(" On the test data ")
+    assert both.endswith("layer 3 became mostly convolutional, layer 4 became mostly fully connected (factored).")
+    assert "the best baseline" in tested
 
 
 def test_layer_names_leave_out_what_all_share():

@@ -4,7 +4,8 @@ Both choose from the same fourteen operations (`image_operations.py`) with equal
 they apply and how strongly. They are baselines for what an augmentation that is learned should beat.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -15,6 +16,8 @@ from ..errors import DataError
 from ..noise import Stream, uniform
 from . import image_operations as operations
 
+ROUNDING = 1e-4  # by which interpolated images may leave [0, 1]
+Transform = Callable[[Tensor, Tensor, int], Tensor]  # (x, index, seed) -> x, as `covary.data.Augmented` takes it
 STRENGTHS = 30  # the strength of an operation is one of 0, …, 30
 
 
@@ -69,7 +72,7 @@ WIDE = _choices(shear=0.99, shift=lambda strength, side: min(32, side) * strengt
 NARROW = _choices(shear=0.3, shift=lambda strength, side: 150 / 331 * side * strength, angle=30.0, factor=0.9, bits=4)
 
 
-class _Automatic(nn.Module):
+class Automatic(nn.Module):
     """Random operations on images in [0, 1]; without learnable widths."""
 
     names: tuple[str, ...] = ()
@@ -99,12 +102,7 @@ class _Automatic(nn.Module):
             x: The images, with values in [0, 1].
             noise: The noise of `sample_noise`.
         """
-        if x.ndim != 4 or not (float(x.min()) >= 0 and float(x.max()) <= 1):
-            raise DataError(
-                f"Expected images (N, C, H, W) with values from 0 to 1, got shape {tuple(x.shape)} and values from "
-                f"{float(x.min()):.3g} to {float(x.max()):.3g}: colors and contrasts are defined on that range. "
-                "Rescale the images, or leave this augmentation out."
-            )
+        check_range(x)
         found = x[:, None].expand(-1, noise.shape[1], -1, -1, -1).flatten(0, 1).clone()
         for draws in noise.flatten(0, 1).unbind(1):
             chosen = (draws[:, 0] * len(self.choices)).long()
@@ -126,7 +124,7 @@ class _Automatic(nn.Module):
         return amounts.to(x.dtype)
 
 
-class TrivialAugment(_Automatic):
+class TrivialAugment(Automatic):
     """One random operation per image with a random strength: TrivialAugment with its wide ranges.
 
     Shear up to 0.99, shift up to 32 pixels or the whole side, rotation up to 135°, brightness, color, contrast and
@@ -150,7 +148,7 @@ class TrivialAugment(_Automatic):
         return (number * (STRENGTHS + 1)).floor() / STRENGTHS
 
 
-class RandAugment(_Automatic):
+class RandAugment(Automatic):
     """Several random operations per image with one strength for all: RandAugment.
 
     Shear up to 0.3, shift up to 45 % of the side, rotation up to 30°, brightness, color, contrast and sharpness by a
@@ -184,6 +182,23 @@ class RandAugment(_Automatic):
         return torch.full_like(number, self.magnitude / STRENGTHS)
 
 
-def as_transform(augment: _Automatic) -> Callable[[Tensor, Tensor, int], Tensor]:
-    """One sample of each image as a map (x, index, seed) -> x, as `covary.data.Augmented` takes it."""
+def check_range(x: Tensor) -> None:
+    """Raise `DataError` for what are no images with values from 0 to 1."""
+    if x.ndim != 4 or not (float(x.min()) >= -ROUNDING and float(x.max()) <= 1 + ROUNDING):
+        raise DataError(
+            f"Expected images (N, C, H, W) with values from 0 to 1, got shape {tuple(x.shape)} and values from "
+            f"{float(x.min()):.3g} to {float(x.max()):.3g}: TrivialAugment and RandAugment define colors and contrasts "
+            "on that range. Rescale the images, or leave these augmentations out."
+        )
+
+
+def as_transform(augment: Automatic) -> Transform:
+    """One sample of each image as a transform."""
     return lambda x, index, seed: augment.transform(x, augment.sample_noise(index, 1, seed=seed))[:, 0]
+
+
+def in_turn(transforms: Sequence[Transform]) -> Transform:
+    """Transforms one after the other; one alone is itself."""
+    if len(transforms) == 1:
+        return transforms[0]
+    return lambda x, index, seed: reduce(lambda images, transform: transform(images, index, seed), transforms, x)

@@ -129,6 +129,7 @@ Baselines = Annotated[
     str | None,
     _option("Training", f"Other trainings to compare with, joined by commas: {', '.join(BASELINES)}.", default="none"),
 ]
+Equal = Annotated[str | None, _option("Training", "What baselines have as much of: epochs or time.", default="epochs")]
 Prune = Annotated[float | None, _option("Training", "Remove paths with less than this share afterwards, such as 0.01.")]
 ConfigFile = Annotated[Path | None, _option("Settings", "A TOML file with settings.", "--config")]
 Set = Annotated[
@@ -162,6 +163,7 @@ def discover(
     seed: Seed = None,
     device: Device = None,
     baselines: Baselines = None,
+    equal: Equal = None,
     config: ConfigFile = None,
     settings: Set = None,
     print_config: PrintConfig = False,
@@ -176,12 +178,12 @@ def discover(
     Writes `run.json`, `model.safetensors`, `augment.json` and `report.html`. `--resume` continues an interrupted run,
     `--overwrite` replaces the run in the folder. Several processes: `torchrun --nproc-per-node=2 -m covary discover`.
 
-    These are the everyday flags. `--print-config` prints all settings, and the documentation describes them on its page
-    of settings. Precedence, from the lowest: preset, `--config`, flags, `--set`.
+    These are the everyday flags; `--print-config` prints all settings, which the documentation describes. Precedence,
+    from the lowest: preset, `--config`, flags, `--set`. With `--equal time` each baseline is trained a second time.
 
     **Examples**
 
-    - `covary discover --symmetrize rotate:180 --baselines plain`
+    - `covary discover --symmetrize rotate:180 --baselines plain,trivialaugment --equal time`
     - `covary discover --data photos/ --network resnet-8-16 --augment flips+affine --estimate`
     - `covary discover --set hyper.lr=0.05 --set weights.batch_size=100 --print-config > run.toml`
     - `covary discover --config run.toml --resume`

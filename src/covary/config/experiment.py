@@ -10,7 +10,8 @@ from ..errors import StructureError
 from .fit import DataCount, FitConfig
 from .settings import Settings, between, check_setting, names_of, real, unknown
 
-BaselineName = Literal["plain", "fixed", "augerino", "map", "conv"]
+BaselineName = Literal["plain", "fixed", "augerino", "trivialaugment", "randaugment", "map", "conv"]
+Equal = Literal["epochs", "time"]
 TrainAugment = Literal["none", "flips+shifts"]
 BASELINES: tuple[str, ...] = typing.get_args(BaselineName)
 TRAIN_AUGMENTS: tuple[str, ...] = typing.get_args(TrainAugment)
@@ -43,8 +44,11 @@ class ExperimentConfig(Settings):
         relaxation: The size that each weight tensor of a relaxed layer's paths starts with, but for its strict one, in
             units of its usual size; below 1 the priors start as narrow, and the evidence may widen them. 1 starts all
             alike.
-        baselines: Other ways to train the same network: "plain" (no augmentation), "fixed", "augerino", "map" (no
+        baselines: Other ways to train the same network: "plain" (no augmentation), "fixed", "augerino",
+            "trivialaugment" and "randaugment" (random operations that are the same for every data set), "map" (no
             augmentation, precisions fixed at 1, no hyper steps) and, of a relaxed network, "conv" (convolutions alone).
+        equal: What baselines have as much of as the run itself: "epochs", or "time": then each is trained a second
+            time, for as many epochs as take as many seconds.
         fixed_widths: The widths of the baseline "fixed", by name.
         prune: The share below which a path of a relaxed layer is removed afterwards; None keeps all.
         dtype: "float32" or "float64".
@@ -72,6 +76,7 @@ class ExperimentConfig(Settings):
     hyperparameters: tuple[str, ...] = ()
     relaxation: Annotated[float, real("above 0 and at most 1", lambda value: 0 < value <= 1)] = 1.0
     baselines: tuple[BaselineName, ...] = ()
+    equal: Equal = "epochs"
     fixed_widths: dict[str, float] = field(default_factory=dict)
     prune: Annotated[float, real("between 0 and 1, such as 0.01", lambda value: 0 < value < 1)] | None = None
     dtype: Literal["float32", "float64"] = "float32"
@@ -109,6 +114,8 @@ class ExperimentConfig(Settings):
                     f"The baseline '{name}' is about an augmentation, and this run learns none. Leave it out, or name "
                     "an augmentation."
                 )
+        if self.equal == "time" and not self.baselines:
+            raise StructureError("'equal'='time' is about baselines, and this run trains none. Name some, or drop it.")
         if "fixed" in self.baselines and not self.fixed_widths:
             raise StructureError(
                 "The baseline 'fixed' needs widths, such as rotation=1.57. Name one for each transform."

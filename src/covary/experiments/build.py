@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
+from ..augment import RandAugment, TrivialAugment
+from ..augment.automatic import Automatic, Transform, as_transform, check_range, in_turn
 from ..config import ExperimentConfig, FitConfig
 from ..data import (
     Dataset,
@@ -62,6 +64,8 @@ class Session(NamedTuple):
 
 
 ALONE = Session()
+AUTOMATIC: dict[str, Automatic] = {"trivialaugment": TrivialAugment(), "randaugment": RandAugment()}
+NO_BASELINES: dict[str, Any] = {"baselines": (), "equal": "epochs", "fixed_widths": {}}
 
 
 class Task(NamedTuple):
@@ -116,14 +120,24 @@ def trained(method: str, config: ExperimentConfig, task: Task) -> Run:
 
 def run_baseline(name: str, config: ExperimentConfig, task: Task, session: Session = ALONE) -> Baseline:
     """Another way to train the same network: same draw of initial weights, data, epochs and test samples."""
-    run = _fitted(name, _BASELINES[name](config, task), config, task, session)
-    return Baseline(name, run.symmetries, run.evidence, run.record.test, run.record.seconds)
+    return baseline_run(name, name, config, task, session)[0]
+
+
+def baseline_run(
+    name: str, title: str, config: ExperimentConfig, task: Task, session: Session = ALONE
+) -> tuple[Baseline, Run]:
+    """A baseline with its run; the title names its row and its checkpoints."""
+    run = _fitted(title, _BASELINES[name](config, task), config, task, session, AUTOMATIC.get(name))
+    record, epochs = run.record, len(run.record.history)
+    return Baseline(title, run.symmetries, run.evidence, record.test, record.seconds, epochs), run
 
 
 def check_baselines(config: ExperimentConfig, task: Task) -> None:
     """Raise an error for a baseline that cannot be built, before the first run."""
     for name in config.baselines:
         _BASELINES[name](config, task)
+        if name in AUTOMATIC:
+            check_range(task.dataset.x_train)
 
 
 Start = tuple[nn.Module, Prior, FitConfig]
@@ -137,7 +151,7 @@ def _learned(config: ExperimentConfig, task: Task) -> Start:
 
 def _plain(config: ExperimentConfig, task: Task) -> Start:
     """No augmentation: the average over any number of equal samples is the network itself."""
-    return _learned(replace(config, augment="none", baselines=(), fixed_widths={}), task)
+    return _learned(replace(config, augment="none", **NO_BASELINES), task)
 
 
 def _fixed(config: ExperimentConfig, task: Task) -> Start:
@@ -179,7 +193,7 @@ def _map(config: ExperimentConfig, task: Task) -> Start:
 def _conv(config: ExperimentConfig, task: Task) -> Start:
     """The network of the same width whose layers are convolutions and nothing else, learned the same way."""
     width = config.network.split(":")[2]
-    alone = replace(config, network=f"relaxed:conv:{width}", relaxation=1.0, baselines=(), fixed_widths={})
+    alone = replace(config, network=f"relaxed:conv:{width}", relaxation=1.0, **NO_BASELINES)
     return _learned(alone, task)
 
 
@@ -187,6 +201,8 @@ _BASELINES: dict[str, Callable[[ExperimentConfig, Task], Start]] = {
     "plain": _plain,
     "fixed": _fixed,
     "augerino": _augerino,
+    "trivialaugment": _plain,
+    "randaugment": _plain,
     "map": _map,
     "conv": _conv,
 }
@@ -215,12 +231,21 @@ def _prior(config: ExperimentConfig, network: nn.Module) -> Prior:
     return prior_of(config, network, precisions | {"*": 1.0})
 
 
-def _fitted(name: str, start: Start, config: ExperimentConfig, task: Task, session: Session) -> Run:
+def _fitted(
+    name: str,
+    start: Start,
+    config: ExperimentConfig,
+    task: Task,
+    session: Session,
+    automatic: Automatic | None = None,
+) -> Run:
     network, prior, settings = start
     train = task.dataset.train
+    transforms: list[Transform] = [flips_and_shifts] if config.train_augment == "flips+shifts" else []
+    transforms += [] if automatic is None else [as_transform(automatic)]
     return fit(
         Model(network, Categorical(), prior),
-        Augmented(train, flips_and_shifts) if config.train_augment == "flips+shifts" else train,
+        Augmented(train, in_turn(transforms)) if transforms else train,
         settings,
         test=task.dataset.test if len(task.dataset.x_test) else None,
         checkpoints=session.checkpoints(name),

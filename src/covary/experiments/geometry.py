@@ -44,14 +44,13 @@ from ..records import Claim, RunRecord, Study, read_run
 from ..training import versions
 from ..training.schedule import EVALUATE, seed_for
 from ..training.storage import load_model
-from .build import model, prepared
+from .build import NO_BASELINES, model, prepared
 from .resources import require_weights
 
 ROWS = 500  # images times augmentation samples in the products, by default
 TRACE_PRODUCTS, NUM_EIGENVALUES, EIGENVALUE_STEPS, NUM_PROBES, PROBE_STEPS = 30, 3, 5, 8, 5
 SAME = 1e-3  # relative: rounding in single precision, through Krylov spaces
 NAMES = ("Cartesian", "polar")
-NO_BASELINES: dict[str, Any] = {"baselines": (), "fixed_widths": {}}
 AT_THE_START = {"relaxation": 1.0}  # settings of where training began, which a trained network does not show
 KINDS = ("naive", "metric-aware")
 

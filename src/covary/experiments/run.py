@@ -18,6 +18,7 @@ from ..records import Pictures, Pruning, RunRecord
 from ..training import Callback, Run, is_first, measure
 from ..training.ascent import evaluated_curvature, evaluated_network, evidence_record
 from ..training.schedule import EVALUATE, filled_in, seed_for
+from .baselines import run_baselines
 from .begun import (
     CHECKPOINTS,
     DATA_SHA256,
@@ -30,7 +31,7 @@ from .begun import (
     plain,
     remove,
 )
-from .build import Session, Task, check_baselines, learn, model, prepared, run_baseline, silent
+from .build import Session, Task, check_baselines, learn, model, prepared, silent
 from .resources import require_memory
 
 
@@ -106,8 +107,7 @@ def _trained(config: ExperimentConfig, task: Task, session: Session, start: Begu
         record = replace(record, pruned=_pruned(config.prune, learned, config, task, out))
     if config.baselines and is_first():
         replace(learned, record=replace(record, complete=False)).save(out)
-    baselines = [run_baseline(name, config, task, session) for name in config.baselines]
-    record = replace(record, baselines=baselines)
+    record = replace(record, baselines=run_baselines(config, task, session, record.seconds))
     if is_first():
         replace(learned, record=record).save(out)
         remove(session.folder)

@@ -126,11 +126,13 @@ class Baseline:
     """Another way to train the same network, on the same data with as many test samples.
 
     Arguments:
-        name: "plain", "fixed", "augerino", "map" or "conv".
+        name: "plain", "fixed", "augerino", "trivialaugment", "randaugment", "map" or "conv"; after a comma "1 sample"
+            for a test on each image as it is, or "equal time" for as many seconds as the run took.
         symmetries: The widths that it used or found; empty where it has no augmentation.
         evidence: The evidence of the training data, where it has one.
         test: How it predicts the test data, where there are any.
         seconds: How long it took.
+        epochs: How many epochs it was trained for, where that is known.
 
     Example:
         >>> from covary.records import Baseline
@@ -143,6 +145,7 @@ class Baseline:
     evidence: Evidence | None
     test: Metrics | None
     seconds: float
+    epochs: int | None = None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import Layer, RunRecord, Symmetry
+from .ranking import best_tested
 
 THRESHOLD = (
     "A width counts as negligible when it moves the points of an image by less than half a pixel on average, and as "
@@ -188,6 +189,8 @@ def strength(symmetry: Symmetry, image_shape: Sequence[int] | None = None) -> st
 def summary(run: RunRecord) -> str:
     """What was learned, in a plain sentence about the transforms, about the layers, or about each; a problem first.
 
+    Where there are baselines, a sentence says last who predicts the test data best.
+
     Example:
         >>> from covary.records import RunRecord
         >>> from covary.report import summary
@@ -195,10 +198,11 @@ def summary(run: RunRecord) -> str:
         'This run has no transforms whose width could be learned.'
     """
     parts = [] if run.problem is None else [run.problem]
+    tested = [best_tested(run)] if best_tested(run) else []
     if not run.symmetries and not run.layers:
-        return " ".join([*parts, "This run has no transforms whose width could be learned."])
+        return " ".join([*parts, "This run has no transforms whose width could be learned.", *tested])
     parts += [_ignored(run)] if run.symmetries else []
-    return " ".join([*parts, _became(run)] if run.layers else parts)
+    return " ".join([*parts, *([_became(run)] if run.layers else []), *tested])
 
 
 def layer_names(run: RunRecord) -> list[str]:

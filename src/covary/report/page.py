@@ -11,7 +11,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from .._files import write_text
-from ..records import Metrics, RunRecord
+from ..records import Baseline, Metrics, RunRecord
 from ..records.checksums import sealed_page
 from ..records.tables import role_rows
 from ..records.words import (
@@ -175,20 +175,20 @@ def _plain_seconds(run: RunRecord) -> float | None:
 
 def _tested(run: RunRecord) -> list[dict[str, Any]]:
     """One row per network that was tested, with the names of the metrics in which it is the best."""
-    named = [("learned", run.symmetries, run.test, run.evidence, run.seconds)]
-    named += [(other.name, other.symmetries, other.test, other.evidence, other.seconds) for other in run.baselines]
-    tests = [test for _, _, test, _, _ in named if test is not None]
+    learned = Baseline("learned", run.symmetries, run.evidence, run.test, run.seconds, len(run.history) or None)
+    named = [other for other in (learned, *run.baselines) if other.test is not None]
+    tests = [other.test for other in named if other.test is not None]
     return [
         {
-            "name": name,
-            "transforms": symmetries,
-            "test": test,
-            "evidence": evidence,
-            "seconds": seconds,
-            "best": _best(test, tests),
+            "name": other.name,
+            "averaged": bool(other.symmetries) or (other.test is not None and other.test.num_samples > 1),
+            "test": other.test,
+            "evidence": other.evidence,
+            "seconds": other.seconds,
+            "epochs": other.epochs,
+            "best": _best(other.test, tests),
         }
-        for name, symmetries, test, evidence, seconds in named
-        if test is not None
+        for other in named
     ]
 
 

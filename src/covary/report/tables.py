@@ -70,9 +70,14 @@ def evidence_table(run: RunRecord) -> Table:
 
 def metrics_table(run: RunRecord) -> Table:
     """Test metrics of the learned network and of the baselines."""
-    tested = [("learned", run.test, run.seconds), *((b.name, b.test, b.seconds) for b in run.baselines)]
-    rows = [[name, *_metrics(test), f"{seconds:.0f}"] for name, test, seconds in tested]
-    return _table(["network", ">accuracy %", ">nll", ">ece", ">test data", ">samples", ">seconds"], rows)
+    tested = [("learned", run.test, run.seconds, len(run.history) or None)]
+    tested += [(other.name, other.test, other.seconds, other.epochs) for other in run.baselines]
+    rows = [
+        [name, *_metrics(test), f"{seconds:.0f}", *([_or_dash(epochs)] if run.baselines else [])]
+        for name, test, seconds, epochs in tested
+    ]
+    heads = ["network", ">accuracy %", ">nll", ">ece", ">test data", ">samples", ">seconds"]
+    return _table([*heads, ">epochs"] if run.baselines else heads, rows)
 
 
 def comparison(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:

@@ -113,6 +113,7 @@ TESTED_BY = {
     "posterior/function_space.py": "posterior/test_laplace.py",
     "posterior/head.py": "posterior/test_laplace.py posterior/test_predictive.py",
     "records/files.py": "test_records.py",
+    "records/layers.py": "test_records.py",
     "records/run.py": "test_records.py",
     "records/study.py": "test_records.py",
     "records/tables.py": "report/test_tables.py",

@@ -99,6 +99,8 @@ def evidence_record(terms: EvidenceTerms, curvature: str, probes: int | str) -> 
         curvature=curvature,
         probes=str(probes),
         gradient_norm=None if terms.gradient_norm is None else float(terms.gradient_norm),
+        corrected_by=None if terms.standard_error is None else "lanczos" if float(terms.standard_error) else "exact",
+        standard_error=None if terms.standard_error is None else float(terms.standard_error),
     )
 
 

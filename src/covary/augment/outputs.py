@@ -112,7 +112,8 @@ class PermutedOutputs:
             if isinstance(part, FiniteGroup | Mirror3d):
                 missing -= set(part.names)
                 places = self._table(part).to(outputs.device)[own.squeeze(-1).long()]  # (N, S, C)
-                found = found.take_along_dim(places.reshape(*places.shape, *[1] * (outputs.ndim - 3)), dim=2)
+                rows = places.reshape(*places.shape, *[1] * (outputs.ndim - 3)).expand(found.shape)
+                found = found.gather(2, rows)  # not take_along_dim: torch.export would fix the number of data in it
         if missing:
             raise StructureError(
                 f"Expected permutations of elements of the augmentation, got {', '.join(sorted(missing))}, which it "

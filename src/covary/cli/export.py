@@ -5,32 +5,75 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
-from .._files import require_named_writable, write_named
-from .saved import Run
+from .._files import require_named_writable, require_writable, write_named
+from ..errors import CovaryError
+from .saved import Run, TrustCode
 from .terminal import echo
 
-Target = Literal["kornia", "torchvision", "albumentations", "ultralytics", "nnunet", "timm"]
+Target = Literal["kornia", "torchvision", "albumentations", "ultralytics", "nnunet", "timm", "onnx", "torch", "hub"]
+DEFAULTS = {"onnx": "model.onnx", "torch": "model.pt2", "hub": "hub"}  # below the folder of the run
 
 
 def export(
     run: Run,
     to: Annotated[Target, typer.Option(help=f"The program: {', '.join(get_args(Target))}.")],
-    out: Annotated[Path | None, typer.Option(help="The file; by default standard output.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The file or folder; by default standard output, RUN/model.onnx, RUN/model.pt2 or RUN/hub."),
+    ] = None,
+    num_samples: Annotated[
+        int | None, typer.Option(help="Augmentation samples of onnx and torch; by default as in training.", min=1)
+    ] = None,
+    network: Annotated[
+        str | None, typer.Option(help="package.module:function, for a run with a network of your own.")
+    ] = None,
+    trust_code: TrustCode = False,
 ) -> None:
-    """Write the learned ranges as code or settings of another library.
+    """Write what was learned in the form that another program reads.
 
-    Python code of kornia, torchvision (v2) or albumentations, YAML of Ultralytics, a trainer of nnU-Net with mirror
-    axes, or arguments of timm. Comments say what the target cannot express.
+    kornia, torchvision (v2) and albumentations: the ranges as Python code. ultralytics: YAML. nnunet: a trainer with
+    mirror axes. timm: arguments. Comments say what the target cannot express. onnx and torch: the averaged network with
+    fixed augmentation samples, as an ONNX file that onnxruntime has checked, or a program of torch.export. hub: a
+    folder with safetensors, config.json and a model card, to upload to the Hugging Face Hub.
 
-    Examples: `covary export runs/latest --to kornia`, `covary export runs/latest --to ultralytics --out augment.yaml`.
+    Examples: `covary export runs/latest --to kornia`, `covary export runs/latest --to ultralytics --out augment.yaml`,
+    `covary export runs/latest --to onnx --num-samples 16`.
     """
-    from ..experiments import exported_text
+    from ..experiments import exported_text, run_to_export
 
-    if out is not None:
-        require_named_writable(out)
-    text = exported_text(run, to)
-    if out is None:
-        echo(text, nl=False)
+    if to not in DEFAULTS:
+        if out is not None:
+            require_named_writable(out)
+        text = exported_text(run, to)
+        if out is None:
+            echo(text, nl=False)
+        else:
+            write_named(out, text.encode())
+            echo(f"The ranges for {to} are in {out}.")
+        return
+    if to == "hub" and num_samples is not None:
+        raise CovaryError("--num-samples is for onnx and torch: a run in a folder for the hub has those of training.")
+    place = out or (run if run.is_dir() else run.parent) / DEFAULTS[to]
+    require_writable(place / "README.md" if to == "hub" else place)  # before the work
+    _write_network(to, run_to_export(run, network, trust_code), place, num_samples)
+
+
+def _write_network(to: str, run: object, place: Path, num_samples: int | None) -> None:
+    """Write the network of a loaded run, and say where it is."""
+    from ..training import Run as LoadedRun
+    from ..training import export_program
+
+    assert isinstance(run, LoadedRun)
+    if to == "onnx":
+        from ..integrations.onnx import export_onnx
+
+        export_onnx(run, place, num_samples=num_samples)
+        echo(f"The network is in {place}: input x, output outputs, checked with onnxruntime.")
+    elif to == "torch":
+        export_program(run, place, num_samples=num_samples)
+        echo(f"The network is in {place}: torch.export.load reads it.")
     else:
-        write_named(out, text.encode())
-        echo(f"The ranges for {to} are in {out}.")
+        from ..integrations.hub import save_for_hub
+
+        save_for_hub(run, place)
+        echo(f"The folder for the hub is {place}: upload it with `hf upload USER/NAME {place}`.")

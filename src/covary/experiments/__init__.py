@@ -7,7 +7,7 @@ what was learned for other programs.
 
 from .augmentations import NAMES as AUGMENTATIONS
 from .build import prepared
-from .export import exported_text
+from .export import exported_text, run_to_export
 from .geometry import Replacements, saved_geometry
 from .predict import predictions
 from .resources import ResourceEstimate, estimate_resources
@@ -22,5 +22,6 @@ __all__ = [
     "exported_text",
     "predictions",
     "prepared",
+    "run_to_export",
     "saved_geometry",
 ]

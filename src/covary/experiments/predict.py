@@ -43,15 +43,7 @@ def predictions(
     """
     record = read_run(folder)
     images = load_images(data, data_dir, record.config.get("size"))
-    if network is None and _is_own(record):
-        network = str(record.config.get("network", "package.module:function"))
-        if not trust_code:
-            raise StructureError(
-                f"The run has a network of your own. Pass `--network {network:.200}`, which makes it, or --trust-code "
-                "if you trust the record."
-            )
-    made = None if network is None else _maker(network, record, cast(tuple[int, int, int], tuple(images.x.shape[1:])))
-    run = load(folder if folder.is_dir() else folder.parent, made)
+    run = saved_run(folder, cast(tuple[int, int, int], tuple(images.x.shape[1:])), network, trust_code)
     if not isinstance(run.likelihood, Categorical):
         kind = type(run.likelihood).__name__
         raise StructureError(f"Expected a classification run, got the likelihood {kind}. Use run.predict in Python.")
@@ -64,6 +56,30 @@ def predictions(
         {"image": image, "class": names[label], "probability": probability, "uncertainty": entropy}
         for image, label, probability, entropy in rows
     ]
+
+
+def saved_run(
+    folder: Path, image_shape: tuple[int, int, int], network: str | None = None, trust_code: bool = False
+) -> Run:
+    """A saved run, with a network of the user's own where it has one.
+
+    Arguments:
+        folder: The folder of a run, or its run.json.
+        image_shape: The shape of an image, with which a function that makes a network is called.
+        network: "package.module:function" that makes the network, for a run with a network of the user's own; called
+            with (image_shape, num_outputs) or without arguments, as its signature allows.
+        trust_code: Whether the function that the record names may make the network, where none is passed.
+    """
+    record = read_run(folder)
+    if network is None and _is_own(record):
+        network = str(record.config.get("network", "package.module:function"))
+        if not trust_code:
+            raise StructureError(
+                f"The run has a network of your own. Pass `--network {network:.200}`, which makes it, or --trust-code "
+                "if you trust the record."
+            )
+    made = None if network is None else _maker(network, record, image_shape)
+    return load(folder if folder.is_dir() else folder.parent, made)
 
 
 def _maker(reference: str, record: RunRecord, shape: tuple[int, int, int]) -> Callable[[], nn.Module]:

@@ -6,6 +6,7 @@ sample s of datum n.
 
 from .averaged import Averaged
 from .batchnorm import replace_batchnorm
+from .deployed import Deployed
 from .feedforward import cnn, lenet, mlp
 from .images import Standardized
 from .named import build
@@ -14,6 +15,7 @@ from .resnet import fixup_resnet
 
 __all__ = [
     "Averaged",
+    "Deployed",
     "RelaxedNetwork",
     "Standardized",
     "build",

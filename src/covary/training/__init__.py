@@ -7,6 +7,7 @@ those of an `EvidenceLearner`, which any other loop can use too. The mathematics
 from ..distributed import is_first, process_group
 from .callbacks import Callback
 from .checkpoint import Checkpoints
+from .deploy import export_program
 from .learner import EvidenceLearner
 from .record import measure, versions
 from .run import Run, fit, load
@@ -16,6 +17,7 @@ __all__ = [
     "Checkpoints",
     "EvidenceLearner",
     "Run",
+    "export_program",
     "fit",
     "is_first",
     "load",

@@ -14,6 +14,7 @@ from cli.outcomes import assert_one_line_and_code_2
 from covary.config import FitConfig, layers_config
 from covary.data import load, resized
 from covary.errors import CovaryError
+from covary.experiments.starts import Choice
 from covary.likelihoods import Categorical
 from covary.priors import Prior, weights_of
 from covary.records import RunRecord, read_run
@@ -54,9 +55,27 @@ def test_without_options_the_settings_are_the_defaults(run, monkeypatch):
     assert seen[0] == layers_config("f-fc+conv", 4)
     assert (seen[0].augment, seen[0].fit) == ("none", FitConfig.preset("layers"))
     assert (seen[1].network, seen[1].prune) == ("relaxed:s-fc:2", 0.05)
-    run("layers", "--relaxation", "0.3")
+    run("layers", "--start", "equivariant")
     assert seen[2] == layers_config("f-fc+conv", 4, relaxation=0.3)
     assert (seen[2].relaxation, seen[2].fit) == (0.3, FitConfig.preset("layers-equivariant"))
+
+
+def test_the_best_start_is_said_and_used(run, monkeypatch):
+    seen = []
+
+    def stop(config, out, **options):
+        seen.append(config)
+        raise CovaryError("seen")
+
+    better = layers_config("f-fc+conv", 4, relaxation=0.3)
+    monkeypatch.setattr("covary.experiments.discover", stop)
+    monkeypatch.setattr(
+        "covary.experiments.starts.best_start",
+        lambda config, task: Choice("equivariant", better, {"free": -2.0, "equivariant": -1.5}),
+    )
+    assert "start: equivariant, by the log evidence" in run("layers", "--start", "best").err
+    assert seen == [better]
+    assert_one_line_and_code_2(run("layers", "--start", "middle"), "start", "'free', 'equivariant', 'best'")
 
 
 def test_end_to_end(run, small, tmp_path):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ..config import BASELINES, ExperimentConfig, FitConfig, discover_config, layers_config, parse_setting
-from ..config.settings import names_of
+from ..config.settings import check_choice, names_of
 from ..errors import CovaryError
 from ..records import RunRecord
 from .estimate import print_estimate
@@ -18,6 +18,7 @@ from .output import echo_json
 from .terminal import echo, echo_line, show
 
 # What the registries of data, networks and experiments know, for help and completion without torch.
+STARTS = ("free", "equivariant", "best")
 DATA_NAMES = ("mnist-mini", "mnist", "fashion-mnist", "cifar-10", "cifar-100")
 NETWORK_NAMES = (
     *("mlp", "mlp:WIDTH[-WIDTH…]", "cnn", "lenet", "resnet-DEPTH-WIDTH"),
@@ -33,6 +34,7 @@ VARIANT_NAMES = (
     *("gconv-full", "gconv-separable", "gconv-depthwise", "gconv-pointwise"),
 )
 VARIANT, ALPHA = "f-fc+conv", 4
+RELAXATION = 0.3  # of --start equivariant; `--set relaxation=0.1` has precedence
 LONGEST_CONFIG = 1_000_000  # bytes; /dev/zero never ends
 RECORDED = (
     *("title", "symmetries", "layers", "pruned", "evidence", "test", "baselines", "true_widths", "roles", "seconds"),
@@ -111,12 +113,13 @@ Variant = Annotated[
 Alpha = Annotated[
     int | None, _option("Network", "The width of the network: channels of its first layer.", default=str(ALPHA))
 ]
-Relaxation = Annotated[
-    float | None,
+Start = Annotated[
+    str | None,
     _option(
         "Network",
-        "The initial size of all paths but the equivariant one; below 1 the run starts as the equivariant network.",
-        default="1",
+        f"Where layers start: {', '.join(STARTS)}; best makes a short run from both ends and goes on by the evidence.",
+        default="free",
+        offered=lambda: STARTS,
     ),
 ]
 Epochs = Annotated[int | None, _option("Training", "Passes over the training images.", default="40; of layers 50")]
@@ -199,7 +202,7 @@ def layers(
     task: Task = None,
     variant: Variant = None,
     alpha: Alpha = None,
-    relaxation: Relaxation = None,
+    start: Start = None,
     epochs: Epochs = None,
     seed: Seed = None,
     device: Device = None,
@@ -229,6 +232,7 @@ def layers(
     - `covary layers --task quadrant --num-train 4000`
     - `covary layers --data cifar-10 --baselines map,conv --prune 0.01 --set train_augment=flips+shifts`
     - `covary layers --variant s-fc+s-conv --estimate`
+    - `covary layers --symmetrize rotate:180 --variant f-fc+conv+gconv --alpha 2 --start best`
     """
     _run(lambda given: layers_config(VARIANT, ALPHA, relaxation=given.get("relaxation", 1.0)), locals())
 
@@ -256,6 +260,9 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     chosen = {name: value for name, value in flags.items() if name in known and value is not None}
     if "baselines" in chosen:
         chosen["baselines"] = [name for name in dict.fromkeys(chosen["baselines"].replace(" ", "").split(",")) if name]
+    if (start := flags.get("start")) is not None:
+        check_choice("start", start, STARTS)
+        chosen["relaxation"] = RELAXATION if start == "equivariant" else 1.0
     variant, alpha = flags.get("variant"), flags.get("alpha")
     if variant is not None or alpha is not None:
         chosen["network"] = layers_config(variant or VARIANT, ALPHA if alpha is None else alpha).network
@@ -283,6 +290,8 @@ def _perform(config: ExperimentConfig, flags: Mapping[str, Any]) -> None:
 
     out: Path = flags["out"]
     with process_group():
+        if flags.get("start") == "best":
+            config = _best(config)
         record = discover(config, out, resume=flags["resume"], overwrite=flags["overwrite"], callbacks=progress_of)
         if is_first():
             report.write_page(record, out / "report.html")
@@ -291,6 +300,19 @@ def _perform(config: ExperimentConfig, flags: Mapping[str, Any]) -> None:
                 echo_line(f"error: {record.problem}")
         if record.problem is not None:
             raise typer.Exit(1)
+
+
+def _best(config: ExperimentConfig) -> ExperimentConfig:
+    """The settings from the start whose short run has the higher evidence, which is printed."""
+    from ..experiments import prepared
+    from ..experiments.starts import best_start
+    from ..training import is_first
+
+    found = best_start(config, prepared(config))
+    if is_first():
+        evidences = ", ".join(f"{name} {value:.4f}" for name, value in found.evidences.items())
+        echo_line(f"start: {found.name}, by the log evidence per datum of a short run from each end ({evidences})")
+    return found.config
 
 
 def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:

@@ -19,18 +19,19 @@ from .study import Entry, Options, Request
 __all__ = ["SCALES", "STUDIES", "Entry", "Options", "Request"]
 
 SCALES = ("smoke", "cpu", "full", "paper")
+_SEEDS = ("num_train", "num_seeds", "processes")
 _ROWS = ("num_train", "num_seeds", "versions", "processes")
 STUDIES: dict[str, Entry] = {
     "toy": Entry(toy),
     "recover": Entry(recover, ("num_train",)),
     "table1": Entry(table1, ("data", "network", *_ROWS), SCALES),
-    "table2": Entry(table2, ("num_train", "num_seeds", "processes"), SCALES),
+    "table2": Entry(table2, _SEEDS, SCALES),
     "figure5": Entry(figure5, ("data", "network", *_ROWS)),
-    "correlated": Entry(correlated, ("data", "network", "num_train", "num_seeds", "processes"), SCALES),
+    "correlated": Entry(correlated, ("data", "network", *_SEEDS), SCALES),
     "sampling": Entry(sampling),
-    "quadrant": Entry(quadrant),
-    "cifar-layers": Entry(cifar_layers),
-    "groups": Entry(several_groups),
+    "quadrant": Entry(quadrant, _SEEDS),
+    "cifar-layers": Entry(cifar_layers, _SEEDS, SCALES),
+    "groups": Entry(several_groups, _SEEDS, SCALES),
     "separable": Entry(separable),
     "reparametrization": Entry(reparametrization),
 }

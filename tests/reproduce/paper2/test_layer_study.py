@@ -9,8 +9,10 @@ from torch import nn
 
 from covary.errors import StructureError
 from covary.experiments.build import model, prepared
+from covary.experiments.starts import Choice
 from covary.layers import Conv, FactoredDense, Relaxed
 from covary.records import from_plain
+from covary.reproduce.paper2 import layer_study
 from covary.reproduce.paper2.layer_study import (
     EVIDENCE,
     MAP,
@@ -21,10 +23,11 @@ from covary.reproduce.paper2.layer_study import (
     Version,
     train_all,
 )
-from covary.reproduce.study import Request
+from covary.reproduce.study import Options, Request
 from experiments.small import config
 from reproduce.relaxed_cells import cell, cells_of
 
+SEEDS = {0: (0.6, 1.0), 1: (0.8, 2.0)}
 TINY = SMOKE.replace(weights={"batch_size": 15})
 
 
@@ -59,6 +62,7 @@ def test_settings_of_a_network():
     plain = scale.config("conv", Version("mnist", task="digit"), request)
     assert (plain.network, plain.task, plain.train_augment) == ("relaxed:conv:3", "digit", "none")
     own = {"alpha": 3, "num_train": 70, "size": 16, "processes": 1, "train_augment": "flips+shifts", "relaxation": 1.0}
+    own |= {"start": "given", "num_seeds": 1}
     follow = replace(scale, fit=SMOKE.replace(weights={"prior_scaled_lr": True}), relaxation=0.3)
     assert follow.config("f-fc+conv", Version("mnist"), request).relaxation == 0.3
     assert scale.as_dict() == own | SMOKE.as_dict()
@@ -68,7 +72,7 @@ def test_map_has_neither_evidence_nor_layers_and_the_evidence_has_both(tmp_path)
     seen: list[tuple[str, float]] = []
     chosen = jobs(tmp_path, "reproduce.paper2.test_layer_study:two_paths")
     strict, learned = trained(chosen, progress=lambda message, done: seen.append((message, done)))
-    assert seen == [("bars, F-FC+CONV, MAP", 0.0), ("bars, F-FC+CONV, evidence", 0.5)]
+    assert seen == [("bars, F-FC+CONV, MAP, seed 0", 0.0), ("bars, F-FC+CONV, evidence, seed 0", 0.5)]
     assert (strict.evidence, strict.layers) == (None, [])
     assert learned.evidence.num_data == 30
     assert [path.name for path in learned.layers[0].paths] == ["f-fc", "conv"]
@@ -149,3 +153,32 @@ def test_shares_are_mean_minimum_and_maximum_over_layers():
     shares = cell("a", "b", EVIDENCE, 0.5, [{"conv": 0.2, "fc": 0.8}, {"conv": 0.6, "fc": 0.4}]).shares()
     assert shares["conv"] == pytest.approx((0.4, 0.2, 0.6))
     assert shares["fc"] == pytest.approx((0.6, 0.4, 0.8))
+
+
+def test_the_best_start_is_chosen_for_sums_of_paths_by_the_evidence_alone(tmp_path, monkeypatch):
+    chosen = config(tmp_path, network="relaxed:f-fc+conv:1", augment="none", size=4, standardize=True, fit=TINY)
+    jobs_made = [Job("bars", "F-FC+CONV", method, chosen) for method in (MAP, EVIDENCE)]
+    asked = []
+    monkeypatch.setattr(
+        layer_study, "best_start", lambda config, task: asked.append(config) or Choice("free", config, {})
+    )
+    request = Request(folder=tmp_path / "cells")
+    cells = train_all(jobs_made, replace(Scale(1, 1, 4, SMOKE), start="best"), request)
+    assert asked == [chosen]
+    assert [found.start for found in cells.all] == ["given", "free"]
+    with pytest.raises(StructureError, match="start = 'best'"):
+        train_all(jobs_made, Scale(1, 1, 4, SMOKE), request)
+
+
+def test_means_are_over_seeds():
+    both = [replace(cell("a", "CONV", MAP, accuracy, loss=loss), seed=seed) for seed, (accuracy, loss) in SEEDS.items()]
+    found = cells_of(both)
+    assert found.accuracy("a", "CONV", MAP) == pytest.approx(0.7)
+    assert found.loss("a", "CONV", MAP) == pytest.approx(1.5)
+
+
+def test_options_change_sizes_and_seeds():
+    request = Request(seed=2, options=Options(num_train=7, num_seeds=2, processes=1))
+    scale = Scale(1, 1, 4, SMOKE, processes=2).with_options(request)
+    assert (scale.num_train, scale.processes) == (7, 1)
+    assert [seeded.seed for seeded in scale.requests(request)] == [2, 3]

@@ -24,6 +24,9 @@ NETWORKS = {
     f"{SPARSE}, ω a weight": ("s-fc+s-conv:weight", "u, ω"),
     f"{SPARSE}, ω learned": ("s-fc+s-conv:hyperparameter", "u, and ω without one"),
 }
+# Paths without a convolution, the other rows of Table 2: at the scales where they fit.
+FREE = {"FC": ("fc", "θ"), "F-FC": ("f-fc", "θ"), "S-FC": ("s-fc", "u")}
+NARROWER = {"full": {"FC": 1}}  # α of a network that would be too large at the common one
 EARLY = 4  # layers of eight
 CLOSE = 0.02
 
@@ -36,21 +39,27 @@ LATE = FitConfig.preset("layers").replace(
 SCALES = {
     "smoke": Scale(1, 100, 8, SMOKE),
     "cpu": Scale(6, 3000, 32, LATE, processes=2, train_augment="flips+shifts"),
+    "full": Scale(6, 6000, 32, LATE, processes=2, train_augment="flips+shifts", start="best"),
     "paper": Scale(10, None, 32, PAPER, train_augment="flips+shifts"),
 }
 
 
 def cifar_layers(request: Request) -> Study:
     """Test accuracy of strict and relaxed layers by MAP and by the evidence, and what each relaxed layer became."""
-    chosen, version = SCALES[request.scale], Version("mnist-mini" if request.scale == "smoke" else "cifar-10")
+    chosen = SCALES[request.scale].with_options(request)
+    version = Version("mnist-mini" if request.scale == "smoke" else "cifar-10")
+    networks = NETWORKS if request.scale == "cpu" else NETWORKS | FREE
+    narrower = NARROWER.get(request.scale, {})
+    scales = {name: replace(chosen, alpha=narrower.get(name, chosen.alpha)) for name in networks}
     jobs = [
-        Job(DATA, network, method, chosen.config(paths, version, request))
-        for network, (paths, _) in NETWORKS.items()
+        Job(DATA, network, method, scales[network].config(paths, version, seeded))
+        for seeded in chosen.requests(request)
+        for network, (paths, _) in networks.items()
         for method in METHODS
         if method == EVIDENCE or ":" not in paths
     ]
     cells = train_all(jobs, chosen, request)
-    title, config = "Layers that may become convolutional, on CIFAR-10", {"data": version.data}
+    title, config = "Layers that may become convolutional, on CIFAR-10", {"data": version.data, "narrower": narrower}
     study = cells.study("cifar-layers", title, _claims(cells), config)
     return replace(study, rows=[_row(cell) for cell in cells.all])
 
@@ -58,7 +67,7 @@ def cifar_layers(request: Request) -> Study:
 def _row(cell: Cell) -> dict[str, Any]:
     """The line of a network, with what its prior covers and the learned types of its layers, from the input."""
     learned = " ".join(layer.learned for layer in cell.layers) or None
-    return cell.row() | {"prior on": NETWORKS[cell.network][1], "learned types": learned}
+    return cell.row() | {"prior on": (NETWORKS | FREE)[cell.network][1], "learned types": learned}
 
 
 def _claims(cells: Cells) -> list[Claim]:

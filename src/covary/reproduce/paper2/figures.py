@@ -41,7 +41,7 @@ def quadrant_figure(study: Study) -> Figure:
 def cifar_layers_figure(study: Study) -> Figure:
     """Test accuracy and loss of each network by each method, then the paths' effective parameters in each layer."""
     cells: Cells = study.series["cells"]
-    relaxed = [cell for cell in cells if any(len(layer["paths"]) > 1 for layer in cell["layers"])]
+    relaxed = [cell for cell in _first(cells) if any(len(layer["paths"]) > 1 for layer in cell["layers"])]
     with style():
         figure = Figure(figsize=(7.2, 7.4), layout="constrained")
         above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1.7, 1.1))[:, 0]
@@ -60,7 +60,7 @@ def cifar_layers_figure(study: Study) -> Figure:
 def groups_figure(study: Study) -> Figure:
     """Test accuracy and loss by each method on each data set; below, effective parameters: mean and range of layers."""
     cells: Cells = study.series["cells"]
-    learned = [cell for cell in cells if cell["layers"]]
+    learned = [cell for cell in _first(cells) if cell["layers"]]
     names = [path["name"] for path in learned[0]["layers"][0]["paths"]]
     with style():
         figure = Figure(figsize=(7.2, 7.2), layout="constrained")
@@ -108,6 +108,12 @@ def _where(cells: Cells, **wanted: str) -> Cells:
     return [cell for cell in cells if all(cell[key] == value for key, value in wanted.items())]
 
 
+def _first(cells: Cells) -> Cells:
+    """The cells of the first seed; those of earlier records have none."""
+    seeds = [cell.get("seed", 0) for cell in cells]
+    return [cell for cell, seed in zip(cells, seeds, strict=True) if seed == seeds[0]]
+
+
 def _accuracies(panel: Axes, cells: Cells, along: str) -> None:
     """Bars of the test accuracy in %."""
     _bars(panel, cells, along, [100 * cell["test"]["accuracy"] for cell in cells], ".1f")
@@ -122,11 +128,15 @@ def _losses(panel: Axes, cells: Cells, along: str) -> None:
 
 
 def _bars(panel: Axes, cells: Cells, along: str, heights: Sequence[float], digits: str) -> None:
-    """A bar per cell with its number above, both methods side by side."""
+    """A bar for the mean over seeds with its number above and a line from minimum to maximum, methods side by side."""
     places = _names(cells, along)
+    grouped: dict[tuple[str, str], list[float]] = {}
     for cell, height in zip(cells, heights, strict=True):
-        place = places.index(cell[along]) + THICK * (list(METHODS).index(cell["method"]) - 0.5)
-        panel.bar(place, height, width=0.9 * THICK, color=METHODS[cell["method"]])
+        grouped.setdefault((cell[along], cell["method"]), []).append(height)
+    for (name, method), values in grouped.items():
+        place, height = places.index(name) + THICK * (list(METHODS).index(method) - 0.5), sum(values) / len(values)
+        panel.bar(place, height, width=0.9 * THICK, color=METHODS[method])
+        panel.vlines(place, min(values), max(values), color=INK, linewidth=0.8)
         panel.annotate(
             format(height, digits),
             (place, height),

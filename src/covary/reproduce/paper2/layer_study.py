@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, final
 
 from ...config import ExperimentConfig, FitConfig, HyperConfig, WeightConfig, layers_config
 from ...experiments.build import learn, model, prepared, prior_of, run_baseline
+from ...experiments.starts import best_start
 from ...records import Claim, Evidence, Layer, Metrics, Study
 from ...training import versions
 from ..cells import CellSpec, compute_cells, wall_time
@@ -65,6 +66,8 @@ class Scale:
         processes: The number of networks that are trained at a time.
         train_augment: The augmentation of CIFAR-10 in weight updates, as in App. F.6; digits have none.
         relaxation: The initial scale of the weights of all paths but the equivariant one, if precisions are learned.
+        start: "given" by the relaxation, or "best": for each sum of paths, the end that short runs prefer.
+        num_seeds: The number of seeds.
     """
 
     alpha: int
@@ -74,6 +77,22 @@ class Scale:
     processes: int = 1
     train_augment: Literal["none", "flips+shifts"] = "none"
     relaxation: float = 1.0
+    start: Literal["given", "best"] = "given"
+    num_seeds: int = 1
+
+    def with_options(self, request: Request) -> "Scale":
+        """The sizes with what was asked for besides."""
+        options = request.options
+        return replace(
+            self,
+            num_train=options.num_train or self.num_train,
+            num_seeds=options.num_seeds or self.num_seeds,
+            processes=options.processes or self.processes,
+        )
+
+    def requests(self, request: Request) -> list[Request]:
+        """The request of each seed."""
+        return [request._replace(seed=seed) for seed in range(request.seed, request.seed + self.num_seeds)]
 
     def config(self, network: str, version: Version, request: Request) -> ExperimentConfig:
         """The settings of one network on one version of the data.
@@ -126,6 +145,8 @@ class Cell:
         evidence: The evidence of the training data; None for MAP.
         layers: The summary of each layer; empty for MAP.
         seconds: The time of training, loading and layer summary.
+        seed: The seed.
+        start: "given" by the settings, or "free" or "equivariant", as short runs chose.
     """
 
     data: str
@@ -136,6 +157,8 @@ class Cell:
     evidence: Evidence | None
     layers: list[Layer]
     seconds: float
+    seed: int = 0
+    start: str = "given"
 
     def row(self) -> dict[str, Any]:
         """One line of a table."""
@@ -148,6 +171,8 @@ class Cell:
             "accuracy %": 100 * (self.test.accuracy or 0.0),
             "nll": self.test.nll,
             "evidence per datum": None if known is None else known.log_evidence / known.num_data,
+            "seed": self.seed,
+            "start": self.start,
             "seconds": round(self.seconds, 1),
         }
 
@@ -175,18 +200,18 @@ class Cells:
     scale: Scale
     request: Request
 
-    def test(self, data: str, network: str, method: str) -> Metrics:
-        """Metrics of the test data of one cell."""
+    def tests(self, data: str, network: str, method: str) -> list[Metrics]:
+        """Metrics of the test data of one network by one method, for each seed."""
         wanted = (data, network, method)
-        return next(cell.test for cell in self.all if (cell.data, cell.network, cell.method) == wanted)
+        return [cell.test for cell in self.all if (cell.data, cell.network, cell.method) == wanted]
 
     def accuracy(self, data: str, network: str, method: str) -> float:
-        """The test accuracy of one cell, in [0, 1]."""
-        return self.test(data, network, method).accuracy or 0.0
+        """The mean test accuracy over seeds, in [0, 1]."""
+        return statistics.fmean(test.accuracy or 0.0 for test in self.tests(data, network, method))
 
     def loss(self, data: str, network: str, method: str) -> float:
-        """The test loss of one cell, in nats per datum."""
-        return self.test(data, network, method).nll
+        """The mean test loss over seeds, in nats per datum."""
+        return statistics.fmean(test.nll for test in self.tests(data, network, method))
 
     def best_accuracy(self, data: str, network: str) -> float:
         """The higher test accuracy of a network of both methods."""
@@ -227,18 +252,33 @@ def train_all(jobs: Sequence[Job], scale: Scale, request: Request) -> Cells:
         scale: The sizes of the study.
         request: The arguments of the study.
     """
-    specs = [CellSpec(_name(job), job.config.as_dict(), Cell, partial(_trained, job)) for job in jobs]
+    specs = [
+        CellSpec(_name(job), job.config.as_dict() | _chosen(job, scale), Cell, partial(_trained, job, scale.start))
+        for job in jobs
+    ]
     cells = compute_cells(specs, request.folder, request.progress, scale.processes)
     return Cells(list(cells.values()), scale, request)
 
 
 def _name(job: Job) -> str:
-    return f"{job.data}, {job.network}, {job.method}"
+    return f"{job.data}, {job.network}, {job.method}, seed {job.config.fit.seed}"
 
 
-def _trained(job: Job) -> Cell:
-    started, config = time.perf_counter(), job.config
+def _chosen(job: Job, scale: Scale) -> dict[str, Any]:
+    """The setting that a cell has besides, where short runs choose its start."""
+    return {"start": "best"} if _has_starts(job, scale.start) else {}
+
+
+def _has_starts(job: Job, start: str) -> bool:
+    return start == "best" and job.method == EVIDENCE and "+" in job.config.network
+
+
+def _trained(job: Job, start: str) -> Cell:
+    started, config, began = time.perf_counter(), job.config, "given"
     task = prepared(config)
+    if _has_starts(job, start):
+        choice = best_start(config, task)
+        config, began = choice.config, choice.name
     num_params = prior_of(config, model(config, task)).num_params
     evidence: Evidence | None = None
     layers: list[Layer] = []
@@ -251,4 +291,4 @@ def _trained(job: Job) -> Cell:
         test, evidence, layers = record.test, record.evidence, record.layers
     assert test is not None, "every version has test data"
     seconds = time.perf_counter() - started
-    return Cell(job.data, job.network, job.method, num_params, test, evidence, layers, seconds)
+    return Cell(job.data, job.network, job.method, num_params, test, evidence, layers, seconds, config.fit.seed, began)

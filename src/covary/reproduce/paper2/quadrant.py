@@ -30,11 +30,12 @@ NARROWER = {"cpu": {"FC": 2}}
 
 def quadrant(request: Request) -> Study:
     """Test accuracy of FC, CONV and F-FC+CONV, by MAP and by the evidence, with and without a symmetry."""
-    chosen, data = SCALES[request.scale], "mnist-mini" if request.scale == "smoke" else "mnist"
+    chosen, data = SCALES[request.scale].with_options(request), "mnist-mini" if request.scale == "smoke" else "mnist"
     narrower = NARROWER.get(request.scale, {})
     scales = {network: replace(chosen, alpha=narrower.get(network, chosen.alpha)) for network in NETWORKS}
     jobs = [
-        Job(name, network, method, scales[network].config(variant, Version(data, task=task), request))
+        Job(name, network, method, scales[network].config(variant, Version(data, task=task), seeded))
+        for seeded in chosen.requests(request)
         for name, task in TASKS.items()
         for network, variant in NETWORKS.items()
         for method in METHODS
@@ -43,7 +44,7 @@ def quadrant(request: Request) -> Study:
     return cells.study(
         "quadrant",
         "A task with a symmetry and one without: strict, free and learned layers",
-        [*_claims(cells), *([_speed(cells.seconds)] if request.scale == "cpu" else [])],
+        [*_claims(cells), *([_speed(cells.seconds)] if request.scale == "cpu" and not request.options.given else [])],
         {"data": data, "narrower": narrower},
     )
 

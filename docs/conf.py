@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the examples are small: more threads only wait for each other
@@ -65,11 +66,15 @@ napoleon_use_rtype = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
+# Examples of other libraries are executed where the library is installed, and shown without output elsewhere.
+LIBRARIES = {"lightning_callback": "lightning", "huggingface_trainer": "transformers", "accelerate_loop": "accelerate"}
+MISSING = [example for example, library in LIBRARIES.items() if find_spec(library) is None]
+
 warnings.filterwarnings("ignore", message=".*non-interactive.*")
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples/tutorials", "../examples/guides"],
     "gallery_dirs": ["tutorials", "examples"],
-    "filename_pattern": r"\.py$",
+    "filename_pattern": "^" + "".join(rf"(?!.*{example}\.py$)" for example in MISSING) + r".*\.py$",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,

@@ -4,12 +4,15 @@ import importlib
 import inspect
 import pkgutil
 import re
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import covary
+import covary.integrations
+from covary.errors import MissingLibraryError
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -19,16 +22,24 @@ COMMAND_PACKAGES = ("cli", "benchmarks", "experiments", "reproduce")
 
 
 def public_packages() -> dict[str, ModuleType]:
-    """Packages whose `__all__` is public, and the errors, by name."""
+    """Packages whose `__all__` is public, the errors, and the integrations whose library is installed, by name."""
     names = [info.name for info in pkgutil.iter_modules(covary.__path__) if info.ispkg]
     public = [f"covary.{name}" for name in names if name not in COMMAND_PACKAGES]
     packages = {name: importlib.import_module(name) for name in ["covary", *public, "covary.errors"]}
-    return {name: package for name, package in packages.items() if exported(package)}
+    return {name: package for name, package in packages.items() if exported(package)} | _integrations()
+
+
+def _integrations() -> dict[str, ModuleType]:
+    found = {}
+    for info in pkgutil.iter_modules(covary.integrations.__path__, "covary.integrations."):
+        with suppress(MissingLibraryError):
+            found[info.name] = importlib.import_module(info.name)
+    return found
 
 
 def exported(package: ModuleType) -> dict[str, Any]:
-    """Public objects of a package by name, without its modules."""
-    if package.__name__ == "covary.errors":
+    """Public objects of a package by name, without its modules; of one without `__all__`, what it defines."""
+    if package.__name__.startswith(("covary.errors", "covary.integrations.")):
         defined = {
             name: value for name, value in vars(package).items() if getattr(value, "__module__", "") == package.__name__
         }

@@ -46,6 +46,7 @@ trainer = pl.Trainer(
     logger=False,
     enable_checkpointing=False,
     enable_progress_bar=False,
+    enable_model_summary=False,
     accelerator="cpu",
 )
 trainer.fit(Classifier(), DataLoader(TensorDataset(*train), batch_size=50, shuffle=True))

@@ -100,6 +100,24 @@ def test_metrics_have_a_row_per_network():
     assert "90.96" in text
 
 
+def test_metrics_of_many_networks_fit_eighty_columns():
+    run = full_run()
+    long = dataclasses.replace(run.baselines[0], name="trivialaugment, equal time", epochs=120)
+    text = printed(metrics_table(dataclasses.replace(run, baselines=[*run.baselines, long])), 80)
+    assert max(map(len, text.splitlines())) <= 80
+    for word in (
+        "accuracy",
+        "samples",
+        "seconds",
+        "epochs",
+        "trivialaugment,",
+        "augerino",
+        "0.2910",
+        "2,000 test data",
+    ):
+        assert word in text, word
+
+
 def test_comparison_warns_before_it_ranks():
     runs = [full_run(), dataclasses.replace(full_run(), title="few", evidence=evidence(-0.3, 10))]
     text = printed(comparison_table(runs))

@@ -69,15 +69,17 @@ def evidence_table(run: RunRecord) -> Table:
 
 
 def metrics_table(run: RunRecord) -> Table:
-    """Test metrics of the learned network and of the baselines."""
+    """Test metrics of the learned network and of the baselines; on a narrow terminal only names are broken."""
     tested = [("learned", run.test, run.seconds, len(run.history) or None)]
     tested += [(other.name, other.test, other.seconds, other.epochs) for other in run.baselines]
     rows = [
         [name, *_metrics(test), f"{seconds:.0f}", *([_or_dash(epochs)] if run.baselines else [])]
         for name, test, seconds, epochs in tested
     ]
-    heads = ["network", ">accuracy %", ">nll", ">ece", ">test data", ">samples", ">seconds"]
-    return _table([*heads, ">epochs"] if run.baselines else heads, rows)
+    heads = ["network", ">accuracy %", ">nll", ">ece", ">samples", ">seconds"]
+    table = _table([*heads, ">epochs"] if run.baselines else heads, rows, broken="network")
+    table.caption = None if run.test is None else f"{run.test.num_data:,} test data"
+    return table
 
 
 def comparison(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
@@ -191,7 +193,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], broken: str | No
     table = Table()
     for number, head in enumerate(heads):
         longest = max((len(row[number]) for row in rows), default=0)
-        least = None if broken in (None, head) else min(longest, WHOLE)
+        word = max(map(len, head.removeprefix(">").split()))
+        least = None if broken in (None, head) else max(min(longest, WHOLE), word)
         side: Literal["left", "right"] = "right" if head.startswith(">") else "left"
         table.add_column(head.removeprefix(">"), justify=side, overflow="fold", min_width=least)
     for row in rows:
@@ -201,9 +204,9 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], broken: str | No
 
 def _metrics(test: Metrics | None) -> list[str]:
     if test is None:
-        return [ABSENT] * 5
+        return [ABSENT] * 4
     ece = ABSENT if test.ece is None else f"{test.ece:.4f}"
-    return [_percent(test.accuracy), f"{test.nll:.4f}", ece, str(test.num_data), str(test.num_samples)]
+    return [_percent(test.accuracy), f"{test.nll:.4f}", ece, str(test.num_samples)]
 
 
 def _percent(share: float | None) -> str:

@@ -50,7 +50,7 @@ MAY_IMPORT = {
     "geometry references evidence hypergrad posterior layer_summary training records config report noise",
     "reproduce": "batches distributed data augment layers networks likelihoods priors models curvature geometry "
     "evidence hypergrad posterior layer_summary training experiments records config report noise",
-    "benchmarks": "batches distributed linalg data augment layers networks likelihoods priors models curvature "
+    "benchmarks": "batches distributed linalg groups data augment layers networks likelihoods priors models curvature "
     "evidence hypergrad training experiments records config report noise",
     "integrations": "augment likelihoods models networks training records config",
     "report": "records",
@@ -101,6 +101,7 @@ TESTED_BY = {
     "experiments/begun.py": "experiments/test_run.py",
     "experiments/geometry_figure.py": "reproduce/paper3/test_figures.py",
     "experiments/predict.py": "cli/test_saved.py",
+    "experiments/verdict.py": "cli/test_verdict.py",
     "layers/frozen.py": "networks/test_batchnorm.py",
     "evidence/kernel.py": "evidence/test_laplace.py",
     "hypergrad/direct.py": "hypergrad/test_two_pass.py hypergrad/test_stochastic.py",
@@ -116,6 +117,7 @@ TESTED_BY = {
     "records/layers.py": "test_records.py",
     "records/run.py": "test_records.py",
     "records/study.py": "test_records.py",
+    "records/symmetry.py": "test_records.py training/test_verdicts.py",
     "records/tables.py": "report/test_tables.py",
     "reproduce/paper1/toy_models.py": "reproduce/paper1/test_toy.py",
     "reproduce/paper3/coordinates.py": "reproduce/paper3/test_reparametrization.py",

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .networks import Averaged
     from .posterior import Laplace
     from .priors import Prior
-    from .training import Callback, Checkpoints, EvidenceLearner, Run, fit, load
+    from .training import Callback, Checkpoints, EvidenceLearner, Run, fit, load, verdict
 
 __version__ = "0.1.0"
 __all__ = [
@@ -88,6 +88,7 @@ __all__ = [
     "posterior",
     "prune",
     "summarize_layers",
+    "verdict",
 ]
 
 # Module -> the names that it provides here; what is in `__all__` and not in this table is a module itself.
@@ -103,7 +104,7 @@ _PROVIDES = {
     "networks": ("Averaged",),
     "posterior": ("Laplace",),
     "priors": ("Prior",),
-    "training": ("Callback", "Checkpoints", "EvidenceLearner", "Run", "fit", "load"),
+    "training": ("Callback", "Checkpoints", "EvidenceLearner", "Run", "fit", "load", "verdict"),
 }
 _HOMES = {name: module for module, names in _PROVIDES.items() for name in names}
 

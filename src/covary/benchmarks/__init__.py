@@ -15,6 +15,7 @@ from .fit import measure_fit
 from .layers import measure_layers
 from .peers import measure_peers
 from .scaling import measure_scaling
+from .verdicts import measure_verdicts
 
 __all__ = ["WORKLOADS"]
 
@@ -26,4 +27,5 @@ WORKLOADS: dict[str, Callable[[int, Progress], list[dict[str, Any]]]] = {
     "scaling": measure_scaling,
     "peers": measure_peers,
     "coverage": measure_coverage,
+    "verdicts": measure_verdicts,
 }

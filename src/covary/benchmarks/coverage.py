@@ -29,7 +29,7 @@ from ..networks import Averaged
 from ..priors import Prior
 from ..training.error_bars import NORMAL_90, width_lines
 
-TRUE_WIDTHS = (0.5, 0.8)
+TRUE_WIDTHS = (0.5, 0.65, 0.8)
 SETS = 20  # per repeat
 NUM_DATA, NUM_TARGETS, NUM_HARMONICS, SIGMA, NUM_SAMPLES = 60, 12, 4, 0.5, 64
 STARTS = tuple(0.1 * number for number in range(1, 13))  # a grid, of which the best place is where the steps begin

@@ -51,7 +51,7 @@ def predict(
 
     if out is not None and out.suffix.lower() not in (".csv", ".json"):
         raise CovaryError(f"Expected --out to end in .csv or .json, got '{out}'.")
-    _require_finished(run)
+    require_finished(run)
     if out is not None:
         require_named_writable(out)  # before the work
     rows = predictions(run, data, data_dir=data_dir, network=network, num_samples=num_samples, trust_code=trust_code)
@@ -82,8 +82,8 @@ def report(
     from ..records.checksums import sealed_page
     from ..report import page, write_page
 
-    _require_finished(run)
-    path = out or _folder(run) / "report.html"
+    require_finished(run)
+    path = out or run_folder(run) / "report.html"
     if out is None:
         write_page(read_run(run), path)
     else:
@@ -186,14 +186,14 @@ def geometry(
     from ..records.checksums import checksums
     from ..reproduce.figures import study_table
 
-    folder = out or _folder(run)
+    folder = out or run_folder(run)
     for name in ("geometry.json", "geometry.svg"):
         require_writable(folder / name)  # before the work, which an impossible path would lose
     given = Replacements(data, data_dir, network, trust_code)
     with progress("geometry") as told:
         found = saved_geometry(run, given, images, seed, told)
     write_whole(folder / "geometry.svg", drawn(geometry_figure(found), ".svg"))
-    files = checksums(folder, ["geometry.svg"]) | checksums(_folder(run), ["model.safetensors"])
+    files = checksums(folder, ["geometry.svg"]) | checksums(run_folder(run), ["model.safetensors"])
     write_study(replace(found, files=files), folder / "geometry.json")
     if as_json:
         echo_json(asdict(found))
@@ -203,10 +203,12 @@ def geometry(
     echo(f"Numbers and figure are in {folder} ({found.seconds:.0f} s).")
 
 
-def _require_finished(run: Path) -> None:
+def require_finished(run: Path) -> None:
+    """Raise `CovaryError` for a run that has checkpoints and no record yet."""
     if (run / "checkpoints").is_dir() and not (run / "run.json").exists():
         raise CovaryError(f"{run} holds an unfinished run. Continue it with the same command and --resume.")
 
 
-def _folder(run: Path) -> Path:
+def run_folder(run: Path) -> Path:
+    """The folder of a run that is named by it, or by its `run.json`."""
     return run if run.is_dir() else run.parent

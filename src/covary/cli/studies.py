@@ -21,7 +21,7 @@ STUDY_NAMES = (
     *("quadrant", "cifar-layers", "groups", "separable", "reparametrization"),
 )
 SCALE_NAMES = ("smoke", "cpu", "full", "paper")
-WORKLOAD_NAMES = ("curvature", "evidence", "fit", "layers", "scaling", "peers", "coverage")
+WORKLOAD_NAMES = ("curvature", "evidence", "fit", "layers", "scaling", "peers", "coverage", "verdicts")
 FIT_NAMES = ("mlp-5000", "cnn-5000", "resnet-3000", "mlp-60000", "cnn-prior")
 
 
@@ -111,8 +111,8 @@ def bench(
     """Measure time and memory, as ratios to a training pass over the same images; `fit` measures whole runs.
 
     Run it on an idle machine: `curvature` and `peers` take about five minutes, `evidence`, `layers` and `scaling` ten,
-    one repeat of a workload of `fit` three to thirty. `coverage` measures no time but how often error bars of widths
-    are right, on twenty data sets for each repeat.
+    one repeat of a workload of `fit` three to thirty. `coverage` and `verdicts` measure no time but how often error
+    bars of widths and verdicts are right, on twenty data sets and ten questions for each repeat.
 
     Examples: `covary bench evidence --repeats 3 --json`, `covary bench scaling --plot scaling.svg`, `covary bench fit
     --only mlp-5000,cnn-5000 --plot fit.svg`.

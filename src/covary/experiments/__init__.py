@@ -1,8 +1,8 @@
 """What `covary discover` and `covary layers` run: data, network, baselines and the run itself.
 
 `run.py` learns the symmetries of a data set, `build.py` makes its pieces, `resources.py` estimates memory and time. For
-a saved run, `geometry.py` measures the sharpness, `predict.py` predicts the classes of images, and `export.py` writes
-what was learned for other programs.
+a saved run, `geometry.py` measures the sharpness, `predict.py` predicts the classes of images, `export.py` writes what
+was learned for other programs, and `verdict.py` decides whether the data have each symmetry.
 """
 
 from .augmentations import NAMES as AUGMENTATIONS
@@ -12,6 +12,7 @@ from .geometry import Replacements, saved_geometry
 from .predict import predictions
 from .resources import ResourceEstimate, estimate_resources
 from .run import discover
+from .verdict import saved_verdict
 
 __all__ = [
     "AUGMENTATIONS",
@@ -24,4 +25,5 @@ __all__ = [
     "prepared",
     "run_to_export",
     "saved_geometry",
+    "saved_verdict",
 ]

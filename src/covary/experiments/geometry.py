@@ -185,7 +185,7 @@ def _polar_or_cartesian(weight: Tensor) -> Chart:
 
 
 def _saved(run: RunRecord, folder: Path, num_images: int | None, given: Replacements) -> Saved:
-    config = _config(run, folder, given)
+    config = saved_config(run, folder, given)
     task = prepared(config)
     require_weights(config, task)
     place = folder if folder.is_dir() else folder.parent
@@ -197,15 +197,15 @@ def _saved(run: RunRecord, folder: Path, num_images: int | None, given: Replacem
     return Saved(network, prior, IndexedBatch(x, y, torch.arange(number)), seed_for(config.fit.seed, EVALUATE))
 
 
-def _config(run: RunRecord, folder: Path, given: Replacements) -> ExperimentConfig:
+def saved_config(run: RunRecord, folder: Path, given: Replacements) -> ExperimentConfig:
     """The settings that the run's own network was made with, without those of its baselines."""
     names = [part.name for part in fields(ExperimentConfig) if part.name != "fit"] + list(FitConfig().as_dict())
     missing = [name for name in names if name not in run.config]
     if missing:
         raise StructureError(
             f"{folder} does not keep how its network was made: its settings lack '{missing[0]}'. Expected a run of "
-            "`covary discover` or `covary layers`; for a network of your own, call covary.geometry.sharpness and "
-            "covary.evidence.chart_evidence."
+            "`covary discover` or `covary layers`; for a network of your own, call covary.geometry.sharpness, "
+            "covary.evidence.chart_evidence or covary.verdict."
         )
     passed = {name: value for name in ("data", "data_dir", "network") if (value := getattr(given, name)) is not None}
     written = {name: run.config[name] for name in names}

@@ -14,9 +14,9 @@ from .run import (
     Pictures,
     Pruning,
     RunRecord,
-    Symmetry,
 )
 from .study import Claim, Study
+from .symmetry import Symmetry, Verdict
 from .verify import FileCheck, verify
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "RunRecord",
     "Study",
     "Symmetry",
+    "Verdict",
     "from_plain",
     "read_run",
     "verify",

@@ -16,12 +16,13 @@ from typing import Any
 from .._files import require_regular, write_text
 from ..errors import DataError
 from .checksums import FIELD, check_seal, sealed
-from .run import Evidence, Pictures, RunRecord, Symmetry
+from .run import Evidence, Pictures, RunRecord
 from .study import Study
+from .symmetry import Symmetry
 
 VERSION = 3
 UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")  # control characters but for tabs and line ends
-OPTIONAL = ("complete", "notes", "pruned", "model", "timings")  # fields of a run that a file may lack
+OPTIONAL = ("complete", "notes", "pruned", "model", "timings", "verdicts")  # fields of a run that a file may lack
 LARGEST = sys.float_info.max
 LEAST = {
     (Evidence, "num_data"): 1,

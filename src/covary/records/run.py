@@ -5,36 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .layers import Layer
-
-
-@dataclass(frozen=True)
-class Symmetry:
-    """One learned amount of an augmentation.
-
-    Arguments:
-        name: The transform, such as "rotation".
-        width: How far it reaches, at least 0.
-        unit: The unit of the width, such as "radians".
-        meaning: The same amount for a person, such as "±87° of rotation".
-        state: "settled", "still moving", "not learned yet", "fixed" or "at its limit", as `records.settling` says.
-        error: The standard error of the width, as `training.error_bars` says; None where it has none.
-        interval: The ends of the 90 % interval of the width; None where it has none.
-        limits: The limits that it was learned within, in the unit; None without limits.
-
-    Example:
-        >>> from covary.records import Symmetry
-        >>> Symmetry("rotation", 1.52, "radians", "±87°").width
-        1.52
-    """
-
-    name: str
-    width: float
-    unit: str
-    meaning: str
-    state: str = "settled"
-    error: float | None = None
-    interval: list[float] | None = None
-    limits: list[float] | None = None
+from .symmetry import Symmetry, Verdict
 
 
 @dataclass(frozen=True)
@@ -268,6 +239,7 @@ class RunRecord:
         likelihood: The positive hyperparameters of the likelihood by name, such as "sigma_noise".
         roles: Entries of each parameter, by role ("integrated", "point", "hyperparameter", "frozen") and name.
         files: The SHA-256 of each other file of the run, by name.
+        verdicts: Whether the data have each symmetry, where that was asked for.
         timings: The seconds by what they were spent on: "weights", "hyper" and "evaluation" (of the evidence).
 
     Example:
@@ -300,3 +272,4 @@ class RunRecord:
     roles: dict[str, dict[str, int]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
+    verdicts: list[Verdict] = field(default_factory=list)

@@ -32,7 +32,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from .run import Epoch, Symmetry
+from .run import Epoch
+from .symmetry import Symmetry
 from .words import NEGLIGIBLE, SLIGHT, pixels
 
 State = Literal["not learned yet", "still moving", "settled", "fixed"]

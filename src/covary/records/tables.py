@@ -11,7 +11,7 @@ Rows = tuple[list[str], list[list[str]]]  # heads, where ">" means that the colu
 
 def run_text(run: RunRecord) -> str:
     """What was learned as plain text, for `print`: tables of transforms and layers, evidence, noise, test metrics."""
-    tables = [(run.symmetries, symmetry_rows), (run.layers, layer_rows)]
+    tables = [(run.symmetries, symmetry_rows), (run.verdicts, verdict_rows), (run.layers, layer_rows)]
     numbers = [line for line in (_evidence(run), _noise(run), _test(run)) if line]
     if not any((run.symmetries, run.layers, numbers)):
         numbers = [f"{len(run.history)} epochs, without an evidence, transforms or test data"]
@@ -42,6 +42,19 @@ def symmetry_rows(run: RunRecord) -> Rows:
         rows.append([plain_name(s.name), f"{s.width:.3g}", *error, *words, *_true(run, s.name)])
     heads = ["transform", ">width", *([">± error"] if known else []), "unit", "meaning", "amount", "state"]
     return [*heads, *([">true"] if run.true_widths else [])], rows
+
+
+def verdict_rows(run: RunRecord) -> Rows:
+    """Whether the data have each symmetry, with the log Bayes factors of the learned width."""
+    rows = []
+    for v in run.verdicts:
+        pairs = [
+            (v.log_bayes_factor, v.error),
+            (v.log_bayes_factor_none, v.error_none),
+            (v.log_bayes_factor_full, v.error_full),
+        ]
+        rows.append([plain_name(v.name), v.answer, *(f"{value:+.1f} ± {error:.1f}" for value, error in pairs)])
+    return ["symmetry", "verdict", ">nats", ">learned against none", ">learned against full"], rows
 
 
 def role_rows(run: RunRecord) -> Rows:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from .._files import write_text
 from ..records import Baseline, Metrics, RunRecord
 from ..records.checksums import sealed_page
-from ..records.tables import role_rows
+from ..records.tables import role_rows, verdict_rows
 from ..records.words import (
     OFF,
     SETTLED,
@@ -106,6 +106,7 @@ def page(run: RunRecord) -> str:
         times=_times(run),
         plain=_plain_seconds(run),
         roles=role_rows(run)[1],
+        verdicts=verdict_rows(run)[1],
         layers=list(zip(layer_names(run), run.layers, strict=True)),
     )
 

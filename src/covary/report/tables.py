@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..records import Metrics, RunRecord
-from ..records.tables import ABSENT, layer_rows, role_rows, symmetry_rows
+from ..records.tables import ABSENT, layer_rows, role_rows, symmetry_rows, verdict_rows
 
 # Settings that determine the data of a run: evidences of different data cannot be compared.
 DATA_SETTINGS = ("data", "num_train", "symmetrize", "task")
@@ -28,6 +28,11 @@ def symmetries_table(run: RunRecord) -> Table:
     kept = ["transform", ">width", "meaning", "state", *([">true"] if ">true" in heads else [])]
     shown = [head.replace("meaning", "by how much") for head in kept]
     return _table(shown, [[row[head] for head in kept] for row in cells], broken="by how much")
+
+
+def verdicts_table(run: RunRecord) -> Table:
+    """Whether the data have each symmetry: the answer, the number that it is from, and both Bayes factors."""
+    return _table(*verdict_rows(run))
 
 
 def layers_table(run: RunRecord) -> Table:

@@ -11,6 +11,7 @@ from .deploy import export_program
 from .learner import EvidenceLearner
 from .record import measure, versions
 from .run import Run, fit, load
+from .verdicts import verdict
 
 __all__ = [
     "Callback",
@@ -23,5 +24,6 @@ __all__ = [
     "load",
     "measure",
     "process_group",
+    "verdict",
     "versions",
 ]

@@ -1,0 +1,247 @@
+r"""Do the data have a symmetry? Log Bayes factors from short continuations of a run.
+
+For each symmetry the run goes on from where it ended, with all widths fixed: as learned, with this one at 0 (*none*),
+and with this one complete (*full*). Weights and prior are trained on, and the evidence is evaluated under the noise and
+probes that all continuations of a repeat share. With the log evidences ℓ of repeat r,
+
+.. math:: B = \overline{\ell_r(\text{learned}) - \ell_r(\text{none})}, \qquad
+    F = \overline{\ell_r(\text{full}) - \ell_r(\text{none})}.
+
+Repeats differ in the order of data, in the noise of training, and in samples and probes of the evaluation. The error of
+a mean of R differences is :math:`e^2 = v/R + d^2`, with v their variance, or the mean one of all differences where that
+is larger (R is small), and d what the second half of the epochs changed in their mean: a continuation that has not
+ended says little.
+
+A factor decides if it is above 3 nats (odds of 20 to 1) and above twice its error. Of an amount, such as an angle, B
+decides if the learned width is not negligible, else F; the answer is also yes if F says so, and no only if both do. Of
+a probability F decides: a finite symmetry holds or does not. It is undecided if no continuation has an evidence above
+the log-likelihood of the best constant prediction: to a network that knows nothing of its inputs, everything is
+symmetric.
+"""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from statistics import fmean, variance
+from typing import NamedTuple, cast
+
+import torch
+from torch import nn
+
+from ..augment.amounts import set_full, set_none
+from ..batches import Data, IndexedBatch, as_batches, outputs_of
+from ..config import FitConfig
+from ..data.dataset import Augmented
+from ..errors import NumericalError, StructureError
+from ..noise import fold
+from ..records import RunRecord, Symmetry, Verdict
+from ..records.words import strength
+from .constant import constant_log_likelihood
+from .loop import train
+from .modes import set_training
+from .run import Run
+from .widths import augmentation_of
+
+MIN_NATS, MIN_ERRORS = 3.0, 2.0
+LEAST_EPOCHS, PART = 4, 4  # a quarter of the epochs of the run
+Progress = Callable[[str, float], None]
+
+
+class Ended(NamedTuple):
+    """The log evidence at the end of a continuation, and that half-way."""
+
+    log_evidence: float
+    half_way: float
+
+
+class Factor(NamedTuple):
+    """A log Bayes factor and its standard error."""
+
+    value: float
+    error: float
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where it decides, else 0."""
+        decides = abs(self.value) > max(MIN_NATS, MIN_ERRORS * self.error)
+        return (1 if self.value > 0 else -1) if decides else 0
+
+
+class Reference(NamedTuple):
+    """What all symmetries are compared by.
+
+    Arguments:
+        variance: The mean variance of the differences between continuations.
+        constant: The log-likelihood of the best constant prediction.
+    """
+
+    variance: float
+    constant: float
+
+
+def verdict(
+    run: Run,
+    data: Data | Augmented,
+    names: Sequence[str] | None = None,
+    *,
+    epochs: int | None = None,
+    num_repeats: int = 2,
+    progress: Progress | None = None,
+) -> list[Verdict]:
+    """Return for each symmetry whether the data have it: yes, no or undecided, with log Bayes factors in nats.
+
+    The run is not changed. Of K symmetries, 2 K + 1 continuations are trained for each repeat.
+
+    Arguments:
+        run: The run, with an augmentation.
+        data: Its training data, as for `fit`.
+        names: The symmetries; all by default.
+        epochs: Epochs of each continuation, at least 2; by default a quarter of those of the run, at least 4.
+        num_repeats: Continuations of each kind with seeds of their own, at least 2.
+        progress: Called with the current step and the fraction of the work that is done.
+
+    Example:
+        >>> import torch, covary
+        >>> x = torch.randn(40, 2)
+        >>> network = covary.Averaged(covary.networks.mlp(2, 8, 2), covary.augment.Rotation2d(0.5), num_samples=4)
+        >>> run = covary.fit(network, (x, (x.norm(dim=1) > 1).long()), epochs=4, callbacks=())
+        >>> [found.name for found in covary.verdict(run, (x, (x.norm(dim=1) > 1).long()), epochs=2)]
+        ['rotation']
+    """
+    chosen, config = _checked_names(run, names), _settings(run.record, epochs)
+    if num_repeats < 2:
+        raise StructureError(f"Expected num_repeats of at least 2, which give an error, got {num_repeats}.")
+    states = ["learned", *(f"{kind} {name}" for name in chosen for kind in ("none", "full"))]
+    found: dict[str, list[Ended]] = {state: [] for state in states}
+    for repeat in range(num_repeats):
+        for number, state in enumerate(states):
+            if progress is not None:
+                progress(state, (repeat * len(states) + number) / (num_repeats * len(states)))
+            found[state].append(_continued(run, data, config.replace(seed=_seed(config, repeat)), state))
+    by_name = {symmetry.name: symmetry for symmetry in run.symmetries}
+    shape = run.record.samples.shape if run.record.samples is not None else None
+    reference = Reference(_pooled(found, chosen), constant_log_evidence(run, data))
+    return [_decided(by_name[name], shape, found, reference) for name in chosen]
+
+
+def difference(first: Sequence[Ended], second: Sequence[Ended], pooled: float) -> Factor:
+    """The mean of the differences of repeats, with its error.
+
+    Arguments:
+        first: The continuations of one kind.
+        second: Those of the other, in the same order.
+        pooled: The mean variance of all such differences.
+    """
+    ends = [a.log_evidence - b.log_evidence for a, b in zip(first, second, strict=True)]
+    halves = [a.half_way - b.half_way for a, b in zip(first, second, strict=True)]
+    spread, drift = max(variance(ends), pooled) / len(ends), fmean(ends) - fmean(halves)
+    return Factor(fmean(ends), (spread + drift**2) ** 0.5)
+
+
+def answer(
+    learned: Factor, full: Factor, *, finite: bool, negligible: bool, informed: bool = True
+) -> tuple[str, Factor]:
+    """The answer, and the factor that it is from.
+
+    Arguments:
+        learned: B, of the learned width against none.
+        full: F, of the complete symmetry against none.
+        finite: Whether the symmetry is an element of a finite group, or a mirror.
+        negligible: Whether the learned width is negligible.
+        informed: Whether an evidence is above that of a constant prediction.
+    """
+    if not informed:
+        return "undecided", full if finite or negligible else learned
+    if finite or negligible:
+        return {1: "yes", -1: "no", 0: "undecided"}[full.sign], full
+    if learned.sign > 0 or full.sign > 0:
+        return "yes", learned if learned.sign > 0 else full
+    return ("no", full) if learned.sign < 0 and full.sign < 0 else ("undecided", learned)
+
+
+def _decided(
+    symmetry: Symmetry, shape: Sequence[int] | None, found: dict[str, list[Ended]], reference: Reference
+) -> Verdict:
+    learned, none, full = (found[state] for state in ("learned", f"none {symmetry.name}", f"full {symmetry.name}"))
+    pooled, best = reference.variance, max(fmean(each.log_evidence for each in kind) for kind in (learned, none, full))
+    against_none, against_full = difference(learned, none, pooled), difference(learned, full, pooled)
+    said, factor = answer(
+        against_none,
+        difference(full, none, pooled),
+        finite=symmetry.unit == "probability",
+        negligible=strength(symmetry, shape) == "negligible",
+        informed=best > reference.constant,
+    )
+    values = (against_none.value, against_full.value, against_none.error, against_full.error)
+    return Verdict(symmetry.name, said, *factor, symmetry.width, *values)
+
+
+@torch.no_grad()
+def constant_log_evidence(run: Run, data: Data | Augmented) -> float:
+    """The log-likelihood of all data under the best constant prediction, whose evidence it bounds."""
+    batches = as_batches(data.data if isinstance(data, Augmented) else data).matching(run.network)
+    first = next(iter(batches))
+    shape = tuple(outputs_of(run.network, IndexedBatch(*(part[:1] for part in first)), 0).shape[1:])
+    targets = torch.cat([batch.y for batch in batches])
+    return len(targets) * constant_log_likelihood(run.likelihood, targets, shape)
+
+
+def _pooled(found: dict[str, list[Ended]], names: Sequence[str]) -> float:
+    """The mean variance of the differences between continuations, over all symmetries."""
+    pairs = [("learned", f"{kind} {name}") for name in names for kind in ("none", "full")]
+    differences = [
+        [a.log_evidence - b.log_evidence for a, b in zip(found[first], found[second], strict=True)]
+        for first, second in pairs
+    ]
+    return fmean(variance(values) for values in differences)
+
+
+def _continued(run: Run, data: Data | Augmented, config: FitConfig, state: str) -> Ended:
+    """Train a copy of the run on, with the widths of a state, and return its evidence."""
+    model = deepcopy(run.model)
+    augment = augmentation_of(model.network)
+    assert augment is not None, "it was checked"
+    kind, _, name = state.partition(" ")
+    if kind != "learned":
+        {"none": set_none, "full": set_full}[kind](augment, name)
+    cast(nn.Module, augment).requires_grad_(False)
+    set_training(model.network, run.record.model.get("evaluation_modules", ()))
+    record = train(model, data, config, test=None, checkpoints=None, callbacks=())
+    evaluated = [epoch.evaluated.log_evidence for epoch in record.history if epoch.evaluated is not None]
+    if len(evaluated) < 2:
+        raise NumericalError(
+            f"The continuation with {state} ended without an evidence: {record.problem or 'too few epochs'}. Pass more "
+            "epochs, or leave the symmetry out."
+        )
+    return Ended(evaluated[-1], evaluated[0])
+
+
+def _checked_names(run: Run, names: Sequence[str] | None) -> list[str]:
+    if run.augment is None:
+        raise StructureError("Expected a run with an augmentation, got one without: it has no symmetry to decide on.")
+    chosen = list(run.augment.names if names is None else names)
+    for name in chosen:
+        if name not in run.augment.names:
+            known = ", ".join(run.augment.names)
+            raise StructureError(f"Expected symmetries among {known}, got '{name}'. Choose from these.")
+    if not chosen:
+        raise StructureError("Expected one symmetry or more, got none.")
+    return chosen
+
+
+def _settings(record: RunRecord, epochs: int | None) -> FitConfig:
+    """The settings of a continuation: those of the run without burn-in and warm-up, evaluated twice."""
+    written = {name: record.config[name] for name in FitConfig().as_dict() if name in record.config}
+    config = FitConfig().replace(**written)
+    length = max(config.epochs // PART, LEAST_EPOCHS) if epochs is None else epochs
+    if length < 2:
+        raise StructureError(f"Expected epochs of at least 2, got {length}: the evidence is compared with half-way.")
+    return config.replace(
+        epochs=length,
+        weights={"warmup_epochs": 0},
+        hyper={"burn_in": 0},
+        evaluation={"num_evaluations": 2, "num_error_data": 0},
+    )
+
+
+def _seed(config: FitConfig, repeat: int) -> int:
+    return fold(fold(config.seed, 40487), repeat)  # apart from the seeds of the run itself

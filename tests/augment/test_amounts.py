@@ -16,7 +16,7 @@ from covary.augment import (
     Mirror3d,
     Rotation2d,
 )
-from covary.augment.amounts import complete_width, set_full, set_none
+from covary.augment.amounts import complete_width, num_elements, set_full, set_none
 from covary.errors import StructureError
 
 WIDTHS = {
@@ -49,6 +49,12 @@ def test_what_was_learned_to_be_wider_is_doubled_but_no_angle_is():
     assert complete_width("half-widths", 1.5) == 3.0
     assert complete_width("radians", 3.1415926) == pytest.approx(math.pi, rel=1e-5)
     assert complete_width("lumens", 0.1) == 1.0
+
+
+def test_samples_cycle_through_the_elements():
+    assert num_elements(Rotation2d(0.3)) == 1
+    assert num_elements(Mirror3d()) == 8
+    assert num_elements(Composed(FiniteGroup("flips", 0.1), Affine2d(("rotation",)))) == 4
 
 
 def probabilities(group: FiniteGroup) -> dict[str, float]:

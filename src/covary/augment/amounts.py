@@ -43,6 +43,15 @@ def complete_width(unit: str, width: float) -> float:
     return complete if unit.startswith("radians") or width < complete else 2 * width
 
 
+def num_elements(augment: Augmentation) -> int:
+    """The number of combinations of finite symmetries that the samples of a datum cycle through; 1 without any."""
+    if isinstance(augment, Composed):
+        return math.prod(num_elements(part) for part in augment.parts)
+    if isinstance(augment, FiniteGroup):
+        return len(augment.elements)
+    return 2 ** len(augment.names) if isinstance(augment, Mirror3d) else 1
+
+
 def set_none(augment: Augmentation, name: str) -> None:
     """Take a symmetry out of an augmentation, in place: its width, or its probability, is 0.
 

@@ -27,13 +27,13 @@ from typing import NamedTuple, cast
 import torch
 from torch import nn
 
-from ..augment.amounts import set_full, set_none
+from ..augment.amounts import num_elements, set_full, set_none
 from ..batches import Data, IndexedBatch, as_batches, outputs_of
 from ..config import FitConfig
 from ..data.dataset import Augmented
 from ..errors import NumericalError, StructureError
 from ..noise import fold
-from ..records import RunRecord, Symmetry, Verdict
+from ..records import Symmetry, Verdict
 from ..records.words import strength
 from .constant import constant_log_likelihood
 from .loop import train
@@ -107,7 +107,7 @@ def verdict(
         >>> [found.name for found in covary.verdict(run, (x, (x.norm(dim=1) > 1).long()), epochs=2)]
         ['rotation']
     """
-    chosen, config = _checked_names(run, names), _settings(run.record, epochs)
+    chosen, config = _checked_names(run, names), _settings(run, epochs)
     if num_repeats < 2:
         raise StructureError(f"Expected num_repeats of at least 2, which give an error, got {num_repeats}.")
     states = ["learned", *(f"{kind} {name}" for name in chosen for kind in ("none", "full"))]
@@ -228,18 +228,25 @@ def _checked_names(run: Run, names: Sequence[str] | None) -> list[str]:
     return chosen
 
 
-def _settings(record: RunRecord, epochs: int | None) -> FitConfig:
-    """The settings of a continuation: those of the run without burn-in and warm-up, evaluated twice."""
-    written = {name: record.config[name] for name in FitConfig().as_dict() if name in record.config}
+def _settings(run: Run, epochs: int | None) -> FitConfig:
+    """The settings of a continuation: those of the run without burn-in and warm-up, evaluated twice.
+
+    Each of two sets of samples has every element of a finite group, or its probabilities would count for nothing.
+    """
+    written = {name: run.record.config[name] for name in FitConfig().as_dict() if name in run.record.config}
     config = FitConfig().replace(**written)
+    assert run.augment is not None, "it was checked"
+    least, own = 2 * num_elements(run.augment), int(getattr(run.network, "num_samples", 1))
+    finite = least > 2
+    numbers = [max(n or own, least) if finite else n for n in (config.hyper.num_samples, config.evaluation.num_samples)]
     length = max(config.epochs // PART, LEAST_EPOCHS) if epochs is None else epochs
     if length < 2:
         raise StructureError(f"Expected epochs of at least 2, got {length}: the evidence is compared with half-way.")
     return config.replace(
         epochs=length,
         weights={"warmup_epochs": 0},
-        hyper={"burn_in": 0},
-        evaluation={"num_evaluations": 2, "num_error_data": 0},
+        hyper={"burn_in": 0, "num_samples": numbers[0]},
+        evaluation={"num_evaluations": 2, "num_error_data": 0, "num_samples": numbers[1]},
     )
 
 

@@ -14,16 +14,16 @@ CASES = {  # estimator, M
     "kernel-7": ("kernel", 7),
     "kernel-40": ("kernel", 40),
 }
+SETTINGS = QUICK.replace(
+    epochs=3,
+    weights={"batch_size": 9},
+    hyper={"burn_in": 0, "probes": "exact"},
+    evaluation={"num_evaluations": 1},
+)
 
 
 def fitted(estimator: str, block: int) -> dict[str, torch.Tensor]:
-    settings = QUICK.replace(
-        epochs=3,
-        weights={"batch_size": 9},
-        hyper={"burn_in": 0, "probes": "exact"},
-        evaluation={"num_evaluations": 1},
-    )
-    config = settings.replace(hyper={"estimator": estimator, "num_data": block, "fraction": 1.0})
+    config = SETTINGS.replace(hyper={"estimator": estimator, "num_data": block, "fraction": 1.0})
     # the minibatches that a width would take with "kernel" are each process's own
     network = averaged().network if estimator == "kernel" else averaged()
     run = covary.fit(network, points(23), config, test=points(5, 2), callbacks=())
@@ -32,10 +32,26 @@ def fitted(estimator: str, block: int) -> dict[str, torch.Tensor]:
     return {**everything(run), "numbers": torch.tensor(numbers)}
 
 
+def learned() -> dict[str, torch.Tensor]:
+    """Hyper steps of a loop of one's own, in which all processes take the same weight steps."""
+    config = SETTINGS.replace(hyper={"estimator": "running", "num_data": 7, "fraction": 1.0})
+    x, y = points(23)
+    learner = covary.EvidenceLearner(averaged(), (x, y), config)
+    network = learner.model.network
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        learner.loss(network(x, seed=learner.seed), y).backward()
+        optimizer.step()
+        learner.step(23)
+    numbers = torch.tensor([learner.log_evidence, learner.evaluate().log_evidence, *learner.widths.values()])
+    return {"numbers": numbers, "log_precision": learner.model.prior.log_precision.detach().clone()}
+
+
 if __name__ == "__main__":
     dist.init_process_group("gloo")
     torch.set_default_dtype(torch.float64)
-    found = {name: fitted(*case) for name, case in CASES.items()}
+    found = {name: fitted(*case) for name, case in CASES.items()} | {"learner": learned()}
     if dist.get_rank() == 0:
         torch.save(found, sys.argv[1])
     dist.destroy_process_group()

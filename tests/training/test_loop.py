@@ -463,6 +463,13 @@ def test_one_and_two_processes_take_the_same_first_steps(groups, case):
         assert not torch.equal(one["network/augment.raw_widths"], averaged().augment.raw_widths)
 
 
+def test_one_and_two_processes_learn_alike_in_a_loop_of_ones_own(groups):
+    one, two = (group["learner"] for group in groups)
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name], tensor, rtol=1e-10, atol=1e-10, msg=name)
+    assert float(one["numbers"][-1]) != pytest.approx(0.3, rel=1e-3), "the width has been learned"
+
+
 def test_a_diagonal_prior_is_refused_by_the_kernel_estimator_before_work():
     network = averaged()
     with pytest.raises(StructureError, match="one precision by weight"):

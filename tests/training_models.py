@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import nn
 
 import covary
 from covary.config import EvalConfig, FitConfig, HyperConfig, WeightConfig
@@ -67,6 +68,22 @@ def averaged(num_samples: int = 3, seed: int = 0, width: float = 0.3) -> covary.
         network[3].weight.mul_(0.1).add_(torch.tensor([[-3.0], [3.0]]))
         network[3].bias.copy_(torch.tensor([5.0, -5.0]))
     return covary.Averaged(network, covary.augment.Rotation2d(width), num_samples)
+
+
+def relu_network() -> covary.Averaged:
+    """One that knows the distance from the origin, as `averaged`, and that can die."""
+    known = averaged(width=0.3)
+    known.network[2] = nn.ReLU()
+    with torch.no_grad():
+        known.network[3].bias.mul_(1.4)
+    return known
+
+
+@torch.no_grad()
+def kill(network: covary.Averaged) -> None:
+    """Leave no unit of the hidden layer that is ever on: outputs are constant, and no gradient reaches it."""
+    network.network[1].weight.zero_()
+    network.network[1].bias.fill_(-10.0)
 
 
 def everything(run: covary.Run) -> dict[str, torch.Tensor]:

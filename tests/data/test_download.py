@@ -42,6 +42,11 @@ class Answers(http.server.BaseHTTPRequestHandler):
         if length is not None and length > len(content) and self.path.startswith("/slow"):
             self.wfile.flush()
             self.server.held.wait(20)
+        while self.path.startswith("/drop") and not self.server.held.wait(0.05):
+            try:
+                self.wfile.write(b"x")
+            except OSError:
+                return
 
     def log_message(self, *_):
         pass
@@ -264,3 +269,13 @@ def test_names_that_cannot_be_fetched():
         fetch("mnist-mini")
     with pytest.raises(DataError, match="Expected a data set among .*got 'mnits'"):
         fetch("mnits")
+
+
+def test_a_server_that_never_ends_is_left_after_a_time(server, tmp_path, monkeypatch):
+    """A byte now and then: each one comes in time, and a whole chunk of them never would."""
+    monkeypatch.setattr("covary.data.download._MOST_SECONDS", 0.3)
+    server.answers["/drop/train.idx.gz"] = (200, b"x", 1 << 19)
+    started = time.monotonic()
+    refuse(plain(server, "drop/"), tmp_path, r"sent [\d,]+ bytes in 0 seconds, and not all of them")
+    assert time.monotonic() - started < 10
+    assert listed(tmp_path) == []

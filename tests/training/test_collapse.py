@@ -10,7 +10,7 @@ import covary
 from covary.config import FitConfig, WeightConfig
 from covary.records import read_run
 from covary.records.words import summary
-from training_models import QUICK, RUNNING, averaged, points
+from training_models import QUICK, RUNNING, kill, points, relu_network
 
 SHORT = FitConfig(epochs=30, weights=WeightConfig(lr=0.03, batch_size=20)).replace(hyper={"num_samples": 8})
 
@@ -24,22 +24,6 @@ def sectors(num_data: int = 120) -> tuple[torch.Tensor, torch.Tensor]:
 def network(num_outputs: int, num_hidden: int, width: float) -> covary.Averaged:
     inner = covary.networks.mlp(2, num_hidden, num_outputs, generator=torch.Generator().manual_seed(1))
     return covary.Averaged(inner, covary.augment.Rotation2d(width), 4)
-
-
-def relu_network() -> covary.Averaged:
-    """One that knows the distance from the origin, as `averaged`, and that can die."""
-    known = averaged(width=0.3)
-    known.network[2] = nn.ReLU()
-    with torch.no_grad():
-        known.network[3].bias.mul_(1.4)
-    return known
-
-
-@torch.no_grad()
-def kill(network: covary.Averaged) -> None:
-    """Leave no unit of the hidden layer that is ever on: outputs are constant, and no gradient reaches it."""
-    network.network[1].weight.zero_()
-    network.network[1].bias.fill_(-10.0)
 
 
 @pytest.mark.parametrize("config", [RUNNING, QUICK])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from ..errors import StructureError
-from .settings import DEVICE, NON_NEGATIVE, POSITIVE, SEED, Settings, at_least, between, real
+from .settings import DEVICE, POSITIVE, SEED, Settings, at_least, between, real
 
 CurvatureStructure = Literal["kron", "kron-traced", "kron-shared", "full", "diag"]
 Estimator = Literal["running", "two_pass", "kernel", "stochastic", "augerino"]
@@ -16,7 +16,7 @@ CountOrZero = Annotated[int, at_least(0, 1_000_000)]
 DataCount = Annotated[int, at_least(1, 1_000_000_000)]
 StepCount = Annotated[int, at_least(1, 10_000)]
 Probes = Literal["auto", "exact"] | Count
-LearningRate = Annotated[float, NON_NEGATIVE]
+LearningRate = Annotated[float, real("a number from 0 to 1e6", lambda value: 0 <= value <= 1e6)]
 
 
 @dataclass(frozen=True)

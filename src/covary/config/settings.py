@@ -54,7 +54,6 @@ DEVICE = Check(
     "'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'",
     lambda value: isinstance(value, str) and re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", value) is not None,
 )
-NON_NEGATIVE = real("a finite number of at least 0", lambda value: value >= 0)
 POSITIVE = real("a finite number above 0", lambda value: value > 0)
 
 

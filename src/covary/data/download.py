@@ -19,7 +19,8 @@ from ..errors import DataError
 from .sources import Download, Source, cache_dir, content_sum, existing_file, source_of
 
 _CHUNK = 1 << 16
-_TIMEOUT_SECONDS = 30.0
+_TIMEOUT_SECONDS = 30.0  # without a byte
+_MOST_SECONDS = 3600.0  # for a file
 _STALE_SECONDS = 3600.0
 
 
@@ -109,11 +110,17 @@ def _copy_answer(download: Download, file: BufferedWriter, progress: Callable[[f
 def _chunks(address: str) -> Iterator[tuple[bytes, int]]:
     """Bytes at an address in chunks, each with the total length, 0 if the server does not send it."""
     num_bytes = length = 0
+    started = time.monotonic()
     try:
         with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:
             length = answer.length or 0
-            while chunk := answer.read(_CHUNK):
+            while chunk := answer.read1(_CHUNK):  # what is there: a whole chunk of a slow server may take for ever
                 num_bytes += len(chunk)
+                if time.monotonic() - started > _MOST_SECONDS:
+                    raise DataError(
+                        f"{address} sent {num_bytes:,} bytes in {_MOST_SECONDS:.0f} seconds, and not all of them. No "
+                        "file was written; try again, or download it yourself."
+                    )
                 yield chunk, length
     except urllib.error.HTTPError as error:
         raise DataError(f"{address} answered {error.code} {error.reason}. Download it yourself, or retry.") from error

@@ -10,13 +10,15 @@ Rows = tuple[list[str], list[list[str]]]  # heads, where ">" means that the colu
 
 
 def run_text(run: RunRecord) -> str:
-    """What was learned as plain text, for `print`: tables of transforms and layers, evidence, noise, test metrics."""
+    """What was learned as plain text, for `print`: problem, tables of transforms and layers, evidence, metrics."""
+    problem = [] if run.problem is None else [run.problem]
     tables = [(run.symmetries, symmetry_rows), (run.verdicts, verdict_rows), (run.layers, layer_rows)]
     numbers = [line for line in (_evidence(run), _noise(run), _test(run)) if line]
     if not any((run.symmetries, run.layers, numbers)):
         numbers = [f"{len(run.history)} epochs, without an evidence, transforms or test data"]
     numbers += [line for line in (_roles(run),) if line]
-    return "\n\n".join([*(text_table(*rows(run)) for there, rows in tables if there), "\n".join(numbers)]).strip()
+    parts = [*problem, *(text_table(*rows(run)) for there, rows in tables if there), "\n".join(numbers)]
+    return "\n\n".join(parts).strip()
 
 
 def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

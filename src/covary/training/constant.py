@@ -17,6 +17,7 @@ from ..models import Model
 
 LEAST_GAIN = 0.1  # nats per datum by which a network must predict better than a constant
 DEAD_GAIN = 2e-3  # nats per datum that are no gain over a constant
+DIVERGED_LOSS = 1.0  # nats per datum by which training has made a network worse
 
 
 def constant_log_likelihood(likelihood: Likelihood, targets: Tensor, shape: tuple[int, ...]) -> float:
@@ -73,6 +74,17 @@ def has_collapsed(log_likelihoods: Sequence[float], constant: float, num_epochs:
     """
     recent = log_likelihoods[-num_epochs:]
     return len(recent) == num_epochs and all(value < constant + DEAD_GAIN for value in recent)
+
+
+def has_diverged(log_likelihood: float, constant: float, untrained: float) -> bool:
+    """Whether training has made a network worse: it predicts worse than a constant, and than it did untrained.
+
+    Arguments:
+        log_likelihood: Its mean log-likelihood per datum.
+        constant: That of the best constant.
+        untrained: That of the network before its first step.
+    """
+    return not log_likelihood >= min(constant, untrained) - DIVERGED_LOSS
 
 
 def is_constant(outputs: Float[Tensor, "N *outputs"]) -> bool:

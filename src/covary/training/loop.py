@@ -11,10 +11,9 @@ from itertools import islice
 from types import FrameType
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, outputs_of, read_through
+from ..batches import Batches, Contents, Data, IndexedBatch, as_batches, read_through
 from ..config import FitConfig
 from ..curvature.passes import check_model
 from ..data.dataset import Augmented, Dataset
@@ -26,7 +25,7 @@ from ..records import Epoch, Evidence, RunRecord
 from ..records.words import flat_settings
 from .callbacks import Callback, ProgressPrinter, as_callbacks, enter_phase, reported
 from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkpoint
-from .constant import constant_of, has_collapsed, is_constant
+from .constant import constant_of
 from .devices import move_model, resolved_device
 from .held_out import check_test
 from .hyper import check_learning
@@ -34,11 +33,10 @@ from .learner import EvidenceLearner
 from .learning_rates import follow, set_rates, start_within
 from .log import ProgressLog
 from .modes import evaluation, set_training, warn_of_modes
+from .problems import finite_evidence, log_likelihood_of, problem_of_epoch
 from .record import described, epoch_record
 from .schedule import (
-    EVALUATE,
     WEIGHTS,
-    dead_epochs,
     filled_in,
     is_evaluated_epoch,
     seed_for,
@@ -91,6 +89,7 @@ def train(
     shown = as_callbacks(([ProgressPrinter()] if is_first() else []) if callbacks is None else callbacks)
     with evaluation(network):
         constant = constant_of(model, batches)
+        state.untrained = log_likelihood_of(state, next(iter(batches)), config)
     fingerprint = _fingerprint(state, contents, config)
     learner = EvidenceLearner.of_state(state.hyper, batches, config)
     job = Job(learner, batches, contents.num_data, config, transform, checkpoints, shown, fingerprint, constant)
@@ -146,19 +145,21 @@ def _end_of_epoch(state: FitState, job: Job) -> Epoch:
     state.epoch, state.step, state.log_likelihood, state.num_seen = state.epoch + 1, 0, 0.0, 0
     if state.learns_likelihood:
         hyper.constant = job.constant()
-    state.problem = _problem(state, job, log_likelihood)
+    state.problem = problem_of_epoch(state, job.batches, config, log_likelihood)
     evaluated = None
-    if is_evaluated_epoch(state.epoch, config):
+    if math.isfinite(log_likelihood) and is_evaluated_epoch(state.epoch, config):
         enter_phase(job.callbacks, "evaluating")
         with timed(state.timings, "evaluation"):
             evaluated = job.learner.evaluate()
+    hyper.evidence, evaluated = finite_evidence(state, hyper.evidence), finite_evidence(state, evaluated)
     best = _is_best(state, log_likelihood, evaluated)
     if best:
         state.best = Best(state.epoch, log_likelihood, evaluated, snapshot(state))
     seconds = _seconds(state, job)
     record = epoch_record(state, log_likelihood, hyper.evidence, evaluated, best and evaluated is not None, seconds)
     hyper.evidence, hyper.log_likelihood = None, log_likelihood
-    state.history.append(record)
+    if math.isfinite(log_likelihood):  # no record holds another; the problem says so
+        state.history.append(record)
     every = 1 if job.checkpoints is None else job.checkpoints.every
     if state.epoch % every == 0 or state.epoch == config.epochs or state.problem is not None:
         _save(state, job)
@@ -171,30 +172,6 @@ def _is_best(state: FitState, log_likelihood: float, evaluated: Evidence | None)
     if evaluated is not None:
         return best is None or best.evidence is None or evaluated.log_evidence > best.evidence.log_evidence
     return best is None or (best.evidence is None and log_likelihood > best.log_likelihood)
-
-
-def _problem(state: FitState, job: Job, log_likelihood: float) -> str | None:
-    """Why training should end here; None where all is well. Augerino, a baseline, goes on whatever happens."""
-    if job.config.hyper.estimator == "augerino":
-        return None
-    past = [epoch.log_likelihood for epoch in state.history] + [log_likelihood]
-    dead, constant = dead_epochs(job.config, job.num_data), state.hyper.constant
-    # with noise that is still to be learned, a good fit may differ from a constant by hardly a nat
-    told = not state.learns_likelihood and has_collapsed(past, constant, dead)
-    if told or (has_collapsed(past, constant, 1) and state.epoch > 1 and is_constant(_some_outputs(state, job))):
-        return (
-            f"The network has collapsed: its log-likelihood per datum, {log_likelihood:.4f}, is that of a constant "
-            f"prediction, {constant:.4f}. Training stopped in epoch {state.epoch}. Lower weights.lr, or set "
-            "weights.warmup_epochs or weights.max_grad_norm."
-        )
-    return None
-
-
-@torch.no_grad()
-def _some_outputs(state: FitState, job: Job) -> Tensor:
-    """The outputs of one batch; equal in all processes."""
-    batch = next(iter(job.batches))
-    return outputs_of(state.network, batch, seed_for(job.config.seed, EVALUATE))
 
 
 def _parts(state: FitState, job: Job) -> Iterator[tuple[IndexedBatch, int]]:

@@ -30,13 +30,13 @@ from .ascent import evaluated_curvature, evaluated_network
 from .error_bars import with_errors
 from .metrics import scores_of
 from .pictures import NUM_PICTURES, pictures_of
+from .problems import problem_of_run
 from .schedule import EVALUATE, SAMPLES, TEST, seed_for
 from .state import FitState
 from .storage import model_recipe
 from .widths import Move, augmentation_of
 
 TEST_BATCH = 500
-FEW_DATA = 400  # below which the evidence is not compared with that of a constant prediction
 
 
 def epoch_record(
@@ -85,7 +85,7 @@ def described(
         seconds=seconds,
         timings=dict(state.timings),
         notes=[*_notes(state, config), *problems],
-        problem=_problem(state),
+        problem=problem_of_run(state, batches, config),
         model=model_recipe(state.model) | {"evaluation_modules": list(state.evaluation_modules)},
         likelihood=_likelihood(state.likelihood),
         roles=_roles(state.model),
@@ -178,6 +178,11 @@ def _notes(state: FitState, config: FitConfig) -> list[str]:
             f"prediction, {state.hyper.constant:.4f}, so the network has nothing to say about transforms. Raise "
             "epochs, or change weights.lr."
         )
+    elif learning and _stands_still(state):
+        notes.append(
+            f"No width moved in {state.hyper.learning.num_steps} hyper steps: the gradient of the evidence is zero in "
+            "each, as for transforms that change no datum. Check that the augmentation suits the data."
+        )
     if config.weights.warmup_epochs >= config.epochs:
         notes.append(
             f"The weights never reached their learning rate: the warm-up has {config.weights.warmup_epochs} epochs of "
@@ -186,20 +191,6 @@ def _notes(state: FitState, config: FitConfig) -> list[str]:
     for note in notes:
         warnings.warn(note, stacklevel=3)
     return notes
-
-
-def _problem(state: FitState) -> str | None:
-    """Why what was learned cannot be trusted; None where there is no reason not to."""
-    evidence, hyper = None if state.best is None else state.best.evidence, state.hyper
-    if state.problem is not None or evidence is None or hyper.learning.begun is None or hyper.num_data < FEW_DATA:
-        return state.problem  # of few data, KFAC puts too high a price on every network
-    found, constant = evidence.log_evidence / evidence.num_data, hyper.constant
-    if found < constant:
-        return (
-            f"The log evidence per datum, {found:.4f}, is below that of a constant prediction, {constant:.4f}: these "
-            "data do not support the widths that were learned. Use more data, more epochs or a smaller network."
-        )
-    return None
 
 
 def _symmetries(state: FitState, shape: tuple[int, ...]) -> list[Symmetry]:
@@ -229,6 +220,13 @@ def _unmoved(symmetry: Symmetry, state: FitState) -> Symmetry:
 def _waits(state: FitState) -> bool:
     """Whether there are widths to learn, and the network never predicted well enough for it."""
     return state.hyper.learning.begun is None and bool(Move(state.network, 0.0).parameters)
+
+
+def _stands_still(state: FitState) -> bool:
+    """Whether hyper steps were to move the widths, and moved none."""
+    trajectory = state.hyper.learning.widths
+    moved = any(widths != trajectory[0] for widths in trajectory)
+    return bool(Move(state.network, 0.0).parameters) and len(trajectory) > 1 and not moved
 
 
 def _roles(model: Model) -> dict[str, dict[str, int]]:

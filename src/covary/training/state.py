@@ -1,5 +1,6 @@
 """What a fit needs to go on: everything that a step changes, and nothing that a step can compute."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
@@ -38,6 +39,7 @@ class FitState:
     Arguments:
         hyper: The model, and what hyper steps change.
         weight_optimizer: Of the weights.
+        untrained: The mean log-likelihood per datum of the network before its first step, on the first batch.
         problem: Why training ended early; None where it did not.
         epoch: Epochs that are complete.
         step: Weight steps done in the epoch under way.
@@ -52,6 +54,7 @@ class FitState:
 
     hyper: HyperState
     weight_optimizer: Optimizer
+    untrained: float = -math.inf
     problem: str | None = None
     epoch: int = 0
     step: int = 0

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,10 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from cli.outcomes import assert_one_line_and_code_2
+from covary import load
 from covary.augment import Affine2d, Composed, Correlated, FiniteGroup
 from covary.augment.export import load as load_augmentation
-from covary.cli import runs
+from covary.cli import options
 from covary.config import ExperimentConfig
 from covary.data.sources import NAMES
 from covary.data.transforms import TASKS
@@ -96,11 +98,11 @@ def test_a_bad_file_of_settings_is_one_line(run, tmp_path, text, words):
 
 
 def test_names_in_help_are_those_of_the_registries():
-    assert runs.DATA_NAMES == NAMES
-    assert runs.TASK_NAMES == TASKS
-    assert runs.NETWORK_NAMES == NETWORK_NAMES
-    assert tuple(VARIANTS) == runs.VARIANT_NAMES
-    assert runs.AUGMENTATION_NAMES == AUGMENTATIONS
+    assert options.DATA_NAMES == NAMES
+    assert options.TASK_NAMES == TASKS
+    assert options.NETWORK_NAMES == NETWORK_NAMES
+    assert tuple(VARIANTS) == options.VARIANT_NAMES
+    assert options.AUGMENTATION_NAMES == AUGMENTATIONS
 
 
 def test_a_run_too_short_to_learn_warns_in_one_line(run, quick):
@@ -293,6 +295,21 @@ def test_what_cannot_fit_is_refused_with_numbers(run, quick, tmp_path):
     assert "It does not fit in memory, and the run would be refused." in out
 
 
+def test_a_pipe_with_settings_is_refused_at_once(run, quick, tmp_path):
+    os.mkfifo(tmp_path / "pipe.toml")
+    found = run("discover", *quick, "--config", "pipe.toml")
+    assert_one_line_and_code_2(found, "'pipe.toml' cannot be read", "not a regular file")
+
+
+def test_a_run_that_diverged_ends_with_one_line_and_code_1(run, quick, tmp_path, undrawn):
+    diverging = ("--set", "weights.lr=1e5", "--set", "weights.lr_min=1e5", "--set", "weights.max_grad_norm=none")
+    code, _, err = run("discover", *quick, *diverging, "--out", "diverged")
+    assert code == 1
+    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert line.startswith("error: Training has diverged")
+    assert read_run(Path("diverged")).problem == line.removeprefix("error: ")
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_that_is_missing_is_one_line(run, quick):
     assert_one_line_and_code_2(run("discover", *quick, "--device", "cuda"), "sees none", "device='cpu'")
@@ -312,3 +329,87 @@ def test_a_run_that_knows_nothing_ends_with_one_line_and_code_1(run, quick, tmp_
     record = read_run(Path("black"))
     assert record.problem == line.removeprefix("error: ")
     assert len(record.history) == 2
+
+
+def archive_of(tmp_path, **arrays):
+    np.savez(tmp_path / "mine.npz", **arrays)
+    return "--data", "mine.npz", "--network", "mlp:4", "--num-samples", "4", "--epochs", "2"
+
+
+@pytest.mark.parametrize(
+    ("shape", "augment", "names"),
+    [
+        ((24, 12), "signal", ["shift", "stretch", "amplitude", "noise"]),
+        ((24, 6, 3), "points:rotation_z,jitter", ["rotation_z", "jitter"]),
+        ((24, 4, 4, 4), "volume:scale+mirror:mirror_x", ["scale", "mirror_x"]),
+        ((24, 6, 3), "mirror", ["mirror_x", "mirror_y", "mirror_z"]),
+    ],
+)
+def test_data_that_are_no_images(shape, augment, names, run, tmp_path, undrawn):
+    random, labels = np.random.default_rng(0), np.arange(24) % 2
+    x = random.normal(size=shape) + labels.reshape(-1, *[1] * (len(shape) - 1))
+    arguments = archive_of(tmp_path, traces=x, kinds=labels)
+    code, _, err = run("discover", *arguments, "--keys", "traces,kinds", "--augment", augment, "--out", "a")
+    assert code == 0, err
+    record = read_run(Path("a"))
+    assert [symmetry.name for symmetry in record.symmetries] == names
+    assert record.title == "mine: 24 data, mlp:4"
+    assert record.config["keys"] == ["traces", "kinds"]
+
+
+def test_what_does_not_fit_other_data_is_one_line(run, tmp_path):
+    arguments = archive_of(tmp_path, x_train=np.zeros((24, 12)), y_train=np.arange(24) % 2)
+    for more, words in {
+        ("--augment", "signal", "--network", "cnn"): ["Expected images (C, H, W) for the network 'cnn'"],
+        ("--augment", "signal", "--symmetrize", "rotate:10"): ["'symmetrize' is of images"],
+        ("--augment", "signal+affine"): ["augmentations of one kind of data", "images, signals"],
+        ("--augment", "points"): ["expected (N, P, 3)"],
+        ("--augment", "signal:wobble"): ["'wobble'"],
+        ("--keys", "x_train"): ["two names of arrays"],
+        ("--task", "regresion"): ["(N, H, W)"],
+    }.items():
+        assert_one_line_and_code_2(run("discover", *arguments, *more), *words)
+
+
+def test_a_regression_on_a_table(run, tmp_path, undrawn):
+    """A noisy plane: the network finds it, in the units of the file."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(120, 2)) * [3.0, 100.0] + [10.0, -500.0]
+    y = 1000 + 20 * x[:, 0] - 0.3 * x[:, 1] + 5 * random.normal(size=120)
+    rows = [f"{a},{b},{c}" for (a, b), c in zip(x, y, strict=True)]
+    (tmp_path / "plane.csv").write_text("\n".join(["width,depth,price", *rows]))
+    arguments = ("--data", "plane.csv", "--task", "regression", "--target", "price", "--network", "mlp:8")
+    settings = ("--set", "test_share=0.25", "--set", "weights.lr=0.03", "--epochs", "25", "--out", "plane")
+    code, out, err = run("discover", *arguments, *settings)
+    assert code == 0, err
+    assert "rmse" in out
+    assert "accuracy" not in out
+    record = read_run(Path("plane"))
+    assert record.problem is None
+    assert record.test.num_data == 30
+    assert record.test.rmse < 0.4 * y.std(), "a constant prediction has the deviation of the targets"
+    assert record.likelihood["sigma_noise[0]"] < 0.4 * y.std()
+    assert record.symmetries == []
+    assert any("width 9." in note or "width 10." in note for note in record.notes)
+    assert any("price" in note for note in record.notes)
+    loaded = load("plane")
+    predicted = loaded.predict(torch.from_numpy(x).float())[:, 0].numpy()
+    assert np.sqrt(np.mean((predicted - y) ** 2)) < 0.4 * y.std()
+    assert_one_line_and_code_2(run("predict", "plane", "--data", "plane.csv"), "got a regression")
+    assert_one_line_and_code_2(run("discover", *arguments[:4]), "--target price", "width, depth, price")
+
+
+def test_a_folder_of_several_sizes(run, tmp_path, undrawn):
+    random = np.random.default_rng(0)
+    for name, side in (("left", 8), ("right", 12)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(6):
+            pixels = random.integers(0, 255, (side, side + number % 2), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
+    arguments = ("--data", "photos", "--network", "mlp:4", "--num-samples", "2", "--epochs", "2", "--out", "a")
+    assert_one_line_and_code_2(run("discover", *arguments), "expected images of one size", "--size 64")
+    code, _, err = run("discover", *arguments, "--size", "8")
+    assert code == 0, err
+    assert any(
+        note.startswith("9 images were resized: the shorter side to 8 pixels") for note in read_run(Path("a")).notes
+    )

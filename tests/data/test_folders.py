@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from covary.data import load
-from covary.data.folders import load_folder, read_image
+from covary.data.folders import load_folder, read_image, squared
 from covary.errors import DataError
 
 
@@ -152,3 +152,15 @@ def test_more_images_than_memory_are_refused(folder, monkeypatch):
     refuse(folder, str(folder), "GiB of memory")
     monkeypatch.setattr("covary.data.dataset._physical_memory", lambda: 3 * 30 * 5)
     load_folder(folder)
+
+
+def test_the_center_of_a_resized_image_is_kept():
+    """Antialiased averages of a picture twice as large: each pixel repeated, with borders that are cut off."""
+    small = torch.randint(0, 255, (3, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(squared(small, 4), small)
+    wide = torch.cat([torch.zeros(3, 4, 1, dtype=torch.uint8), small, torch.zeros(3, 4, 1, dtype=torch.uint8)], 2)
+    assert torch.equal(squared(wide, 4), small)
+    flat = torch.full((1, 9, 6), 7, dtype=torch.uint8)
+    assert squared(flat, 4).shape == (1, 4, 4)
+    assert torch.equal(squared(flat, 12), torch.full((1, 12, 12), 7, dtype=torch.uint8))
+    assert not torch.equal(squared(small.flip(2), 4), small), "a control"

@@ -5,7 +5,7 @@ import torch
 
 from covary.augment import Affine2d, ColorJitter, Composed, Correlated, FiniteGroup
 from covary.errors import CovaryError
-from covary.experiments.augmentations import build
+from covary.experiments.augmentations import build, layout_of
 from covary.groups.affine import AFFINE_NAMES
 
 
@@ -84,3 +84,30 @@ def test_what_cannot_be_built_is_named(description, widths, expected):
 def test_widths_of_colors_by_name():
     augment = build("color:brightness,hue", {"hue": 0.5}, "float64")
     assert augment.widths.tolist() == pytest.approx([0.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("description", "layout"),
+    [
+        ("none", "images"),
+        ("flips+affine", "images"),
+        ("signal:shift", "signals"),
+        ("points", "points"),
+        ("mirror+volume", "volumes"),
+        ("mirror", "space"),
+    ],
+)
+def test_an_augmentation_says_what_it_transforms(description, layout):
+    assert layout_of(description) == layout
+
+
+@pytest.mark.parametrize("description", ["signal+points", "mirror+affine", "volume+color"])
+def test_augmentations_of_different_data_are_refused(description):
+    with pytest.raises(CovaryError, match="of one kind of data"):
+        layout_of(description)
+
+
+def test_widths_of_other_data_by_name():
+    augment = build("points:scale,jitter+mirror", {"scale": 0.5, "mirror_y": 0.25})
+    assert augment.names == ("scale", "jitter", "mirror_y")
+    assert augment.widths.tolist() == pytest.approx([0.5, 0.0, 0.25])

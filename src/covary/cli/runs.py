@@ -2,156 +2,62 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from ..config import BASELINES, ExperimentConfig, FitConfig, discover_config, layers_config, parse_setting
-from ..config.settings import check_choice, names_of
+from .._files import require_regular
+from ..config import ExperimentConfig, discover_config, layers_config, parse_setting
+from ..config.settings import check_choice
 from ..errors import CovaryError
 from ..records import RunRecord
 from .estimate import print_estimate
+from .options import (
+    ALPHA,
+    RELAXATION,
+    STARTS,
+    VARIANT,
+    Alpha,
+    AsJson,
+    Augment,
+    Baselines,
+    ConfigFile,
+    Data,
+    DataDir,
+    Device,
+    DiscoverTask,
+    Epochs,
+    Equal,
+    Estimate,
+    Keys,
+    Network,
+    NumSamples,
+    NumTrain,
+    Out,
+    Overwrite,
+    PrintConfig,
+    Prune,
+    Resume,
+    Seed,
+    Set,
+    Size,
+    Start,
+    Symmetrize,
+    Target,
+    Task,
+    Variant,
+    setting_names,
+)
 from .output import echo_json
 from .terminal import echo, echo_line, show
 
-# What the registries of data, networks and experiments know, for help and completion without torch.
-STARTS = ("free", "equivariant", "best")
-DATA_NAMES = ("mnist-mini", "mnist", "fashion-mnist", "cifar-10", "cifar-100")
-NETWORK_NAMES = (
-    *("mlp", "mlp:WIDTH[-WIDTH…]", "cnn", "lenet", "resnet-DEPTH-WIDTH"),
-    *("relaxed:VARIANT:ALPHA[:LENGTH_SCALE]", "package.module:function"),
-)
-AUGMENTATION_NAMES = (
-    *("affine", "affine:NAME,NAME…", "correlated[:NAME,…]", "color[:NAME,…]"),
-    *("flips", "quarter-turns", "dihedral", "one+another"),
-)
-TASK_NAMES = ("none", "digit", "quadrant")
-VARIANT_NAMES = (
-    *("fc", "conv", "f-fc", "fc+conv", "f-fc+conv", "s-conv", "s-fc", "s-fc+s-conv", "f-fc+conv+gconv"),
-    *("gconv-full", "gconv-separable", "gconv-depthwise", "gconv-pointwise"),
-)
-VARIANT, ALPHA = "f-fc+conv", 4
-RELAXATION = 0.3  # of --start equivariant; `--set relaxation=0.1` has precedence
 LONGEST_CONFIG = 1_000_000  # bytes; /dev/zero never ends
 RECORDED = (
     *("title", "symmetries", "layers", "pruned", "evidence", "test", "baselines", "true_widths", "roles", "seconds"),
 )
-
-
-def _option(
-    panel: str, text: str, *names: str, default: str | bool = True, offered: Callable[[], Sequence[str]] | None = None
-) -> Any:
-    """An option in a panel of the help; its default is shown, or is said there in words."""
-    completion = None if offered is None else lambda: list(offered())
-    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=default, autocompletion=completion)
-
-
-def _concrete(names: Sequence[str]) -> list[str]:
-    """Names that can be completed: those without a part for the user to choose."""
-    return [name for name in names if not any(letter.isupper() or letter in "[+…" for letter in name)]
-
-
-def _setting_names() -> list[str]:
-    """The names of all settings; those of training are named without "fit"."""
-    return [name for name in names_of(ExperimentConfig()) if name.partition(".")[0] != "fit"] + names_of(FitConfig())
-
-
-Data = Annotated[
-    str | None,
-    _option(
-        "Data",
-        f"One of {', '.join(DATA_NAMES)}; an .npz, a folder of class folders, or package.module:function.",
-        default="mnist-mini",
-        offered=lambda: DATA_NAMES,
-    ),
-]
-DataDir = Annotated[str | None, _option("Data", "The folder that is searched first for data sets.")]
-Symmetrize = Annotated[
-    str | None, _option("Data", "A known symmetry to add: rotate:DEGREES, translate:PIXELS or scale:FACTOR.")
-]
-NumTrain = Annotated[int | None, _option("Data", "Number of training images, drawn by the seed.", default="all")]
-Task = Annotated[
-    str | None,
-    _option(
-        "Data",
-        f"Each image in a random quadrant of a canvas: {', '.join(TASK_NAMES)}.",
-        default="none",
-        offered=lambda: TASK_NAMES,
-    ),
-]
-Network = Annotated[
-    str | None,
-    _option(
-        "Network",
-        f"One of {', '.join(NETWORK_NAMES)}.",
-        default="mlp",
-        offered=lambda: [*_concrete(NETWORK_NAMES), "resnet-8-16"],
-    ),
-]
-Augment = Annotated[
-    str | None,
-    _option(
-        "Network",
-        f"The augmentation to learn: none, {', '.join(AUGMENTATION_NAMES)}.",
-        default="affine",
-        offered=lambda: ["none", *_concrete(AUGMENTATION_NAMES)],
-    ),
-]
-NumSamples = Annotated[int | None, _option("Network", "Augmentation samples per image.", default="8")]
-Variant = Annotated[
-    str | None,
-    _option(
-        "Network",
-        f"The paths of each layer: {', '.join(VARIANT_NAMES)}.",
-        default=VARIANT,
-        offered=lambda: VARIANT_NAMES,
-    ),
-]
-Alpha = Annotated[
-    int | None, _option("Network", "The width of the network: channels of its first layer.", default=str(ALPHA))
-]
-Start = Annotated[
-    str | None,
-    _option(
-        "Network",
-        f"Where layers start: {', '.join(STARTS)}; best makes a short run from both ends and goes on by the evidence.",
-        default="free",
-        offered=lambda: STARTS,
-    ),
-]
-Epochs = Annotated[int | None, _option("Training", "Passes over the training images.", default="40; of layers 50")]
-Seed = Annotated[int | None, _option("Training", "The seed of everything random.", default="0")]
-Device = Annotated[
-    str | None,
-    _option("Training", "auto, cpu, cuda or cuda:N.", default="auto", offered=lambda: ("auto", "cpu", "cuda")),
-]
-Baselines = Annotated[
-    str | None,
-    _option("Training", f"Other trainings to compare with, joined by commas: {', '.join(BASELINES)}.", default="none"),
-]
-Equal = Annotated[str | None, _option("Training", "What baselines have as much of: epochs or time.", default="epochs")]
-Prune = Annotated[float | None, _option("Training", "Remove paths with less than this share afterwards, such as 0.01.")]
-ConfigFile = Annotated[Path | None, _option("Settings", "A TOML file with settings.", "--config")]
-Set = Annotated[
-    list[str] | None,
-    _option(
-        "Settings",
-        "NAME=VALUE of any setting, such as hyper.lr=0.05; repeatable.",
-        "--set",
-        offered=lambda: [f"{name}=" for name in _setting_names()],
-    ),
-]
-PrintConfig = Annotated[
-    bool, _option("Settings", "Print every setting as TOML, for --config, and exit.", "--print-config")
-]
-Out = Annotated[Path, _option("Output", "The folder for record, network and report.")]
-Resume = Annotated[bool, _option("Output", "Continue the interrupted run in that folder.", "--resume")]
-Overwrite = Annotated[bool, _option("Output", "Replace the run in that folder, complete or not.", "--overwrite")]
-AsJson = Annotated[bool, _option("Output", "Print JSON instead of tables.", "--json")]
-Estimate = Annotated[bool, _option("Output", "Print the estimated memory and time, and exit.", "--estimate")]
 
 
 def discover(
@@ -159,6 +65,10 @@ def discover(
     data_dir: DataDir = None,
     symmetrize: Symmetrize = None,
     num_train: NumTrain = None,
+    keys: Keys = None,
+    target: Target = None,
+    size: Size = None,
+    task: DiscoverTask = None,
     network: Network = None,
     augment: Augment = None,
     num_samples: NumSamples = None,
@@ -187,11 +97,13 @@ def discover(
     **Examples**
 
     - `covary discover --symmetrize rotate:180 --baselines plain,trivialaugment --equal time`
-    - `covary discover --data photos/ --network resnet-8-16 --augment flips+affine --estimate`
+    - `covary discover --data photos/ --size 32 --network resnet-8-16 --augment flips+affine --estimate`
+    - `covary discover --data beats.npz --keys ecg,beat --augment signal:shift,amplitude`
+    - `covary discover --data houses.csv --task regression --target price --set test_share=0.2`
     - `covary discover --set hyper.lr=0.05 --set weights.batch_size=100 --print-config > run.toml`
     - `covary discover --config run.toml --resume`
     """
-    _run(lambda given: discover_config(str(given.get("network", "mlp"))), locals())
+    _run(_discover_preset, locals())
 
 
 def layers(
@@ -254,15 +166,24 @@ def _run(preset: Callable[[Mapping[str, Any]], ExperimentConfig], flags: Mapping
         _perform(config, flags)
 
 
+def _discover_preset(given: Mapping[str, Any]) -> ExperimentConfig:
+    """The settings for the network that is named; without classes no augmentation is learned unless one is named."""
+    config = discover_config(str(given.get("network", "mlp")))
+    return config.replace(augment="none") if given.get("task") == "regression" else config
+
+
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in a file, in flags and in `--set`, by name; the later of these have precedence."""
-    known = _setting_names()
+    known = setting_names()
     chosen = {name: value for name, value in flags.items() if name in known and value is not None}
     if "baselines" in chosen:
         chosen["baselines"] = [name for name in dict.fromkeys(chosen["baselines"].replace(" ", "").split(",")) if name]
     if (start := flags.get("start")) is not None:
         check_choice("start", start, STARTS)
         chosen["relaxation"] = RELAXATION if start == "equivariant" else 1.0
+    for name in ("keys", "target"):
+        if name in chosen:
+            chosen[name] = [part.strip() for part in chosen[name].split(",") if part.strip()]
     variant, alpha = flags.get("variant"), flags.get("alpha")
     if variant is not None or alpha is not None:
         chosen["network"] = layers_config(variant or VARIANT, ALPHA if alpha is None else alpha).network
@@ -272,6 +193,7 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
 def _from_file(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
+    require_regular(path)  # a pipe may never send anything
     with path.open("rb") as file:
         content = file.read(LONGEST_CONFIG + 1)
     if len(content) > LONGEST_CONFIG:
@@ -328,7 +250,7 @@ def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
         (run.symmetries, tables.symmetries_table(run)),
         (run.layers, tables.layers_table(run)),
         (True, Text(summary(run))),
-        (True, tables.evidence_table(run)),
+        (run.evidence, tables.evidence_table(run)),
         (run.test, tables.metrics_table(run)),
         (run.pruned, tables.pruning_table(run)),
         (run.roles.get("point"), tables.roles_table(run)),

@@ -25,14 +25,18 @@ class ExperimentConfig(Settings):
     """What to learn the symmetries of, and with which network.
 
     Arguments:
-        data: A data set by name, an `.npz`, a folder of class folders, or "package.module:function".
+        data: A data set by name, an `.npz`, a folder of class folders, a `.csv`, or "package.module:function".
         data_dir: Where data sets are looked for first.
         symmetrize: A known symmetry to put into the data: "rotate:DEG", "translate:PIXELS", "scale:FACTOR" or "none".
         num_train: How many training images to use, drawn by the seed; all by default.
-        task: "none", or each image in a quadrant of a canvas, labeled by its class ("digit") or by class and quadrant
-            ("quadrant").
-        size: The side that square images are resampled to, at most 1,024; None leaves images as they are, and canvases
-            of a task at 32.
+        keys: The names of the arrays of an `.npz`: data and labels, then those of the test part, such as
+            ("images", "labels"); x_train, y_train, x_test, y_test by default.
+        target: The columns of a `.csv` that a regression predicts.
+        test_share: The share of the data, drawn by the seed, that is kept for the test; of a source without test data.
+        task: "none", for classes; "regression", for real targets; or each image in a quadrant of a canvas, labeled by
+            its class ("digit") or by class and quadrant ("quadrant").
+        size: The side that square images are resampled to, at most 1,024; of a folder of images of several sizes, the
+            side of the square at the center of each. None leaves images as they are, and canvases of a task at 32.
         standardize: Whether the network sees images standardized by the training set's mean and deviation.
         network: A network by name or "package.module:function".
         augment: The augmentation to learn, as `experiments.augmentations` describes it, or "none".
@@ -64,6 +68,9 @@ class ExperimentConfig(Settings):
     data_dir: str | None = None
     symmetrize: str = "none"
     num_train: DataCount | None = None
+    keys: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+    test_share: Annotated[float, real("at least 0 and below 1", lambda value: 0 <= value < 1)] = 0.0
     task: str = "none"
     size: Annotated[int, between(LEAST_SIDE, MOST_SIDE)] | None = None
     standardize: bool = False

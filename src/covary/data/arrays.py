@@ -4,7 +4,7 @@ import io
 import math
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +15,10 @@ from numpy.lib import format as npy
 from torch import Tensor
 
 from .._files import require_regular
-from .._types import Batch
 from ..errors import DataError
 from ..references import function_of
-from .dataset import Dataset, checked, labels_from, pixels_from, require_memory, scaled, without_test
+from .dataset import Dataset, checked, checked_targets, require_memory
+from .layouts import IMAGES, Reading, read_dataset, read_pair
 
 _TRAINING, _TEST = ("x_train", "y_train"), ("x_test", "y_test")
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -34,19 +34,28 @@ class _Header(NamedTuple):
     dtype: np.dtype[Any]
 
 
-def load_arrays(path: Path) -> Dataset:
-    """Data set of an archive with x_train and y_train and, both or neither, x_test and y_test.
+def load_arrays(path: Path, reading: Reading = IMAGES) -> Dataset:
+    """Data set of an archive with x_train and y_train and, both or neither, x_test and y_test, or with other names.
 
     Images are (N, H, W), (N, H, W, C) or (N, C, H, W), with C = 1 or 3: bytes, or floats, which are not rescaled.
+
+    Arguments:
+        path: The archive.
+        reading: The names of its arrays, and what they are.
     """
-    arrays = read_npz(path, _TRAINING, _TEST)
+    if len(reading.keys) not in (0, 2, 4):
+        raise DataError(
+            f"Expected two names of arrays, of data and labels, or four, of test data and labels too, got "
+            f"{len(reading.keys)}: {', '.join(reading.keys):.200}."
+        )
+    required, optional = (reading.keys, ()) if reading.keys else (_TRAINING, _TEST)
+    arrays = read_npz(path, required, optional)
+    names = list(arrays) if not reading.keys else list(reading.keys)
     parts = [
-        (pixels_from(arrays[x], f"{x} of {path}"), labels_from(arrays[y], f"{y} of {path}"))
-        for x, y in (_TRAINING, _TEST)
-        if x in arrays
+        read_pair(arrays[x], arrays[y], reading, (f"{x} of {path}", f"{y} of {path}"))
+        for x, y in zip(names[::2], names[1::2], strict=True)
     ]
-    train = parts[0]
-    return checked(train, parts[1] if len(parts) > 1 else without_test(train[0]), str(path), path.stem)
+    return read_dataset(parts, reading, str(path), path.stem)
 
 
 def read_npz(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Tensor]:
@@ -62,7 +71,8 @@ def read_npz(path: Path, required: Sequence[str], optional: Sequence[str] = ()) 
             if missing := [name for name in wanted if name not in present]:
                 found = ", ".join(sorted(present)) or "none"
                 raise DataError(
-                    f"{path} lacks {', '.join(missing)}; its arrays are: {found}. Save it with numpy.savez."
+                    f"{path} lacks {', '.join(missing)}; its arrays are: {found:.400}. Name those of data and labels, "
+                    "as in --keys images,labels, or save it with numpy.savez."
                 )
             return {name: _read_member(archive, name, path) for name in wanted}
     # RuntimeError: an encrypted member; NotImplementedError: a compression that this Python does not support
@@ -140,29 +150,31 @@ def _read_header(stream: Any, origin: str) -> _Header:
 _EXPECTED = "a Dataset, (x_train, y_train, x_test, y_test) or (x_train, y_train), of tensors or arrays"
 
 
-def load_function(reference: str) -> Dataset:
+def load_function(reference: str, reading: Reading = IMAGES) -> Dataset:
     """Data set that the function `package.module:function`, called without arguments, returns.
 
     It returns a `Dataset`, (x_train, y_train, x_test, y_test) or (x_train, y_train), of tensors or arrays in the
     layouts of an `.npz` archive.
     """
     made = function_of(reference, (), f"a function that needs no arguments and returns {_EXPECTED}", DataError)()
+    origin = f"x of {reference}", f"y of {reference}"
     if isinstance(made, Dataset):
         # Its layout is known, so any number of channels is accepted.
-        train = _part(made.x_train, made.y_train, scaled, reference)
-        test = _part(made.x_test, made.y_test, scaled, reference)
+        train = read_pair(*_tensors((made.x_train, made.y_train), reference), reading, origin, known=True)
+        test = read_pair(*_tensors((made.x_test, made.y_test), reference), reading, origin, known=True)
+        if reading.regression:
+            return checked_targets(train, test, reference, made.name)
         return checked(train, test, reference, made.name, made.class_names)
     if not isinstance(made, tuple | list) or len(made) not in (2, 4):
         got = f"{type(made).__name__} of {len(made)}" if isinstance(made, tuple | list) else type(made).__name__
         raise DataError(f"Expected {_EXPECTED} from '{reference}', got a {got}.")
-    train = _part(made[0], made[1], pixels_from, reference)
-    test = _part(made[2], made[3], pixels_from, reference) if len(made) == 4 else without_test(train[0])
-    return checked(train, test, reference, reference)
+    parts = [read_pair(*_tensors(made[n : n + 2], reference), reading, origin) for n in range(0, len(made), 2)]
+    return read_dataset(parts, reading, reference, reference)
 
 
-def _part(images: object, labels: object, convert: Callable[[Tensor, str], Tensor], reference: str) -> Batch:
-    x, y = (_tensor(values, reference) for values in (images, labels))
-    return convert(x, f"x of {reference}"), labels_from(y, f"y of {reference}")
+def _tensors(values: Sequence[object], reference: str) -> tuple[Tensor, Tensor]:
+    x, y = (_tensor(value, reference) for value in values)
+    return x, y
 
 
 def _tensor(value: object, reference: str) -> Tensor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float32, Int64
+from jaxtyping import Float32, Int64, Shaped
 from torch import Tensor
 
 from .._text import clipped, is_plain
@@ -16,9 +16,11 @@ from ..noise import permutation
 
 
 class Dataset(NamedTuple):
-    """A data set for classification: images with their labels, split into training and test.
+    """A data set: images, or other data, with their labels or real targets, split into training and test.
 
-    Test tensors have 0 rows if there is no test split. Each class has a training image.
+    Images are (N, C, H, W); signals, points, volumes and tables have their own axes. Labels are (N,), with a training
+    datum of each class; real targets, for regression, are (N, K) in float32, and there are no class names. Test tensors
+    have 0 rows if there is no test split.
 
     Example:
         >>> from covary.data import load
@@ -27,12 +29,15 @@ class Dataset(NamedTuple):
         (torch.Size([5000, 1, 28, 28]), torch.Size([5000]), ('0', '1', '2'))
     """
 
-    x_train: Float32[Tensor, "N C H W"]
-    y_train: Int64[Tensor, " N"]
-    x_test: Float32[Tensor, "M C H W"]  # M may be 0
-    y_test: Int64[Tensor, " M"]
+    x_train: Float32[Tensor, "N ..."]
+    y_train: Shaped[Tensor, "N ..."]
+    x_test: Float32[Tensor, "M ..."]  # M may be 0
+    y_test: Shaped[Tensor, "M ..."]
     name: str
     class_names: tuple[str, ...]
+    notes: tuple[str, ...] = ()  # what was done to the data on the way, such as a new size
+    feature_names: tuple[str, ...] = ()  # of the columns of a table
+    target_names: tuple[str, ...] = ()
 
     @property
     def train(self) -> Batch:
@@ -43,6 +48,16 @@ class Dataset(NamedTuple):
     def test(self) -> Batch:
         """Test images and labels."""
         return self.x_test, self.y_test
+
+    @property
+    def num_outputs(self) -> int:
+        """The number of classes, or of real targets."""
+        return len(self.class_names) or self.y_train.shape[1]
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the targets are real numbers."""
+        return not self.class_names
 
 
 @dataclass(frozen=True)
@@ -87,9 +102,33 @@ def limited(dataset: Dataset, num_train: int, seed: int) -> Dataset:
             f"Expected num_train between 1 and the {available} training images of {dataset.name}, got {num_train}."
         )
     order = permutation(seed, available).to(dataset.x_train.device)
-    _require_classes(dataset, dataset.y_train[order], num_train)
+    if not dataset.is_regression:
+        _require_classes(dataset, dataset.y_train[order], num_train)
     chosen = order[:num_train]
     return dataset._replace(x_train=dataset.x_train[chosen], y_train=dataset.y_train[chosen])
+
+
+def held_out(dataset: Dataset, share: float, seed: int) -> Dataset:
+    """Data set with a share of its training data, drawn by the seed, as its test part.
+
+    Arguments:
+        dataset: The data set, without a test part of its own.
+        share: The share, above 0 and below 1.
+        seed: Any integer.
+    """
+    if len(dataset.x_test):
+        raise DataError(f"{dataset.name} has test data of its own, got test_share={share:g}. Leave it at 0.")
+    order = permutation(seed, len(dataset.x_train)).to(dataset.x_train.device)
+    num_test = round(share * len(order))
+    test, train = order[:num_test], order[num_test:]
+    if not len(test) or not len(train):
+        raise DataError(
+            f"Expected a share of {len(order)} data for test that leaves data in both parts, got {share:g}."
+        )
+    left = dataset._replace(x_train=dataset.x_train[train], y_train=dataset.y_train[train])
+    if not dataset.is_regression:
+        _check_classes(left.y_train, dataset.y_train[test], len(dataset.class_names), dataset.name)
+    return left._replace(x_test=dataset.x_train[test], y_test=dataset.y_train[test])
 
 
 def _require_classes(dataset: Dataset, shuffled: Int64[Tensor, " N"], num_train: int) -> None:
@@ -168,6 +207,31 @@ def checked(train: Batch, test: Batch, origin: str, name: str, class_names: Sequ
         if not isinstance(text, str) or not is_plain(text):
             raise DataError(f"{origin} {kind} {clipped(text)}: expected text without control characters. Rename it.")
     return Dataset(*train, *test, name, names)
+
+
+def checked_targets(train: Batch, test: Batch, origin: str, name: str) -> Dataset:
+    """Data set for regression of training and test data; raise `DataError` if their sizes do not agree.
+
+    Arguments:
+        train: Training data (N, ...) and targets (N, K).
+        test: Test data and targets, possibly 0 of them.
+        origin: The source in messages, such as its path.
+        name: The name of the data set.
+    """
+    for part, (x, y) in (("training", train), ("test", test)):
+        if len(x) != len(y):
+            raise DataError(f"{origin} holds {len(x)} {part} data but {len(y)} {part} targets.")
+    if len(train[0]) < 2:
+        raise DataError(f"{origin} holds {len(train[0])} training data: expected two or more.")
+    for what, first, second in (("data", train[0], test[0]), ("targets", train[1], test[1])):
+        if first.shape[1:] != second.shape[1:]:
+            shapes = f"{tuple(first.shape[1:])} and {tuple(second.shape[1:])}"
+            raise DataError(
+                f"{origin} holds training and test {what} of different shapes, {shapes}: expected the same."
+            )
+    if not is_plain(name):
+        raise DataError(f"{origin} is called {clipped(name)}: expected text without control characters. Rename it.")
+    return Dataset(*train, *test, name, ())
 
 
 def _check_classes(y_train: Tensor, y_test: Tensor, num_classes: int, origin: str) -> None:

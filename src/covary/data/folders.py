@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32, UInt8
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from .._types import Batch
 from ..errors import DataError
@@ -19,8 +20,16 @@ _MODES = ("L", "RGB")
 _BYTES_PER_VALUE = 1 + 4  # a byte, and the float32 that it becomes
 
 
-def load_folder(path: Path) -> Dataset:
-    """Data set of a folder of class folders of PNG or JPEG images, all gray or all color and of one size.
+RESIZED = "the shorter side to {0} pixels by bilinear interpolation with antialiasing, then the center {0}×{0} of each"
+
+
+def load_folder(path: Path, size: int | None = None) -> Dataset:
+    """Data set of a folder of class folders of PNG or JPEG images, all gray or all color, of one size or made so.
+
+    Arguments:
+        path: The folder.
+        size: The side of the square that images are brought to if they differ in size or are not square: the shorter
+            side to `size` pixels, by bilinear interpolation with antialiasing, then the center `size` × `size` pixels.
 
     Folders `train` and `test` are the two splits, each with the same class folders; otherwise there is no test split.
     Classes, named by their folders, and files are in lexicographic order; names that begin with a dot are ignored.
@@ -28,17 +37,24 @@ def load_folder(path: Path) -> Dataset:
     split = _is_split(path)
     folders = _class_folders(path / "train" if split else path)
     class_names = tuple(folder.name for folder in folders)
-    train = _labeled_images(folders)
+    train, changed = _labeled_images(folders, size)
     if not split:
-        return checked(train, without_test(train[0]), str(path), path.resolve().name, class_names)
+        found = checked(train, without_test(train[0]), str(path), path.resolve().name, class_names)
+        return found._replace(notes=_notes(changed, size))
     tested = _class_folders(path / "test")
     if unknown := sorted({folder.name for folder in tested} - set(class_names)):
         raise DataError(
             f"{path / 'test' / unknown[0]} has no counterpart in {path / 'train'}: expected the same classes."
         )
-    images, positions = _labeled_images(tested)
+    (images, positions), changed_too = _labeled_images(tested, size)
     labels = torch.tensor([class_names.index(folder.name) for folder in tested])[positions]
-    return checked(train, (images, labels), str(path), path.resolve().name, class_names)
+    found = checked(train, (images, labels), str(path), path.resolve().name, class_names)
+    return found._replace(notes=_notes(changed + changed_too, size))
+
+
+def _notes(num_resized: int, size: int | None) -> tuple[str, ...]:
+    """What was done to images that had another size."""
+    return (f"{num_resized:,} images were resized: {RESIZED.format(size)}.",) if num_resized else ()
 
 
 def read_image(path: Path) -> UInt8[Tensor, "C H W"]:
@@ -90,36 +106,55 @@ def _class_folders(path: Path) -> list[Path]:
     return folders
 
 
-def _labeled_images(folders: Sequence[Path]) -> Batch:
-    """Images (N, C, H, W) in [0, 1] and the position of the folder of each."""
+def _labeled_images(folders: Sequence[Path], size: int | None) -> tuple[Batch, int]:
+    """Images (N, C, H, W) in [0, 1] with the position of the folder of each, and how many had another size."""
     files = [(file, position) for position, folder in enumerate(folders) for file in _images_in(folder)]
-    images = _stacked([file for file, _ in files], folders[0].parent)
-    return images, torch.tensor([position for _, position in files])
+    images, changed = _stacked([file for file, _ in files], folders[0].parent, size)
+    return (images, torch.tensor([position for _, position in files])), changed
 
 
-def images_below(path: Path) -> tuple[Float32[Tensor, "N C H W"], tuple[str, ...]]:
+def images_below(path: Path, size: int | None = None) -> tuple[Float32[Tensor, "N C H W"], tuple[str, ...]]:
     """Images of all PNG and JPEG files below a folder, in lexicographic order, and their paths relative to it."""
     files = sorted(file for file in path.rglob("*") if file.suffix.lower() in _ENDINGS and file.is_file())
     names = [file.relative_to(path) for file in files]
     kept = [row for row, name in enumerate(names) if not any(part.startswith(".") for part in name.parts)]
     if not kept:
         raise DataError(f"Expected PNG or JPEG files below '{path}', got none.")
-    return _stacked([files[row] for row in kept], path), tuple(names[row].as_posix() for row in kept)
+    images, _ = _stacked([files[row] for row in kept], path, size)
+    return images, tuple(names[row].as_posix() for row in kept)
 
 
-def _stacked(files: Sequence[Path], folder: Path) -> Float32[Tensor, "N C H W"]:
+def _stacked(files: Sequence[Path], folder: Path, size: int | None) -> tuple[Float32[Tensor, "N C H W"], int]:
+    """Images of one size, in [0, 1], and how many were resized for it."""
     first = read_image(files[0])
     require_memory(str(folder), len(files) * first.numel() * _BYTES_PER_VALUE)
-    pixels = torch.empty(len(files), *first.shape, dtype=torch.uint8)
-    for row, file in enumerate(files):
+    pixels: list[UInt8[Tensor, "C H W"]] = []
+    for file in files:
         image = read_image(file)
-        if image.shape != first.shape:
+        if image.shape[0] != first.shape[0] or (size is None and image.shape != first.shape):
             raise DataError(
                 f"{file} is {_described(image)} but {files[0]} is {_described(first)}: expected images of one size, "
-                "all gray or all color. Resize or convert them."
+                "all gray or all color. Pass a size (--size 64) to bring them to one, or convert them."
             )
-        pixels[row] = image
-    return scaled(pixels, str(folder))
+        pixels.append(image)
+    alike = len({image.shape for image in pixels}) == 1 and first.shape[1] == first.shape[2]
+    if size is None or alike:
+        return scaled(torch.stack(pixels), str(folder)), 0
+    square = (first.shape[0], size, size)
+    return scaled(torch.stack([squared(image, size) for image in pixels]), str(folder)), sum(
+        image.shape != square for image in pixels
+    )
+
+
+def squared(image: UInt8[Tensor, "C H W"], size: int) -> UInt8[Tensor, "C {size} {size}"]:
+    """The center of an image whose shorter side is brought to `size` pixels: bilinear, with antialiasing."""
+    height, width = image.shape[1:]
+    ratio = size / min(height, width)
+    sides = max(round(height * ratio), size), max(round(width * ratio), size)
+    if sides != (height, width):
+        image = interpolate(image[None], size=sides, mode="bilinear", align_corners=False, antialias=True)[0]
+    top, left = (sides[0] - size) // 2, (sides[1] - size) // 2
+    return image[:, top : top + size, left : left + size]
 
 
 def _images_in(folder: Path) -> list[Path]:

@@ -9,8 +9,10 @@ from .arrays import load_arrays, load_function
 from .binary import CIFAR_100_RECORDS, RECORDS_PER_FILE, idx_shape, load_cifar, load_cifar_100, load_idx
 from .dataset import Dataset
 from .folders import load_folder
+from .layouts import IMAGES, Reading
 from .sources import NAMES, directory, locate, source_of
 from .sources import verify as verify_files
+from .tables import load_table
 
 _READERS = {"idx": load_idx, "cifar": load_cifar, "cifar-100": load_cifar_100}
 _REFERENCE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
@@ -27,7 +29,7 @@ class Listing(NamedTuple):
     verified: bool | None = None  # None if not checked, not found, or without a known checksum
 
 
-def load(source: str | Path, data_dir: str | Path | None = None) -> Dataset:
+def load(source: str | Path, data_dir: str | Path | None = None, reading: Reading = IMAGES) -> Dataset:
     """Data set of a source, with 0 test images if the source has none.
 
     "mnist-mini" is part of the package. The files of the other names are looked up in `data_dir`, then in the directory
@@ -36,8 +38,11 @@ def load(source: str | Path, data_dir: str | Path | None = None) -> Dataset:
     Arguments:
         source: "mnist-mini", "mnist", "fashion-mnist", "cifar-10" or "cifar-100"; the path of an `.npz` archive with
             x_train, y_train and, optionally, x_test and y_test; the path of a folder of class folders of images, or of
-            two such folders `train` and `test`; or `package.module:function`.
+            two such folders `train` and `test`; the path of a `.csv` of numbers, for regression; or
+            `package.module:function`.
         data_dir: For a name, a directory with a folder for each data set, such as `mnist/`.
+        reading: What arrays are (images, signals, points, volumes or a table) and their names, the size of the images
+            of a folder, and the targets of a regression.
 
     Example:
         >>> from covary.data import load
@@ -47,16 +52,23 @@ def load(source: str | Path, data_dir: str | Path | None = None) -> Dataset:
     """
     place = directory(data_dir)
     if isinstance(source, str) and source in NAMES:
+        if reading.regression or reading.layout != "images":
+            raise DataError(f"Expected a source of your own for {reading.layout} or a regression, got '{source}'.")
         row = source_of(source)
         return _READERS[row.layout](locate(source, place), source, row.class_names)
     path = Path(source)
-    if path.is_dir():
-        return load_folder(path)
+    if path.is_dir() and reading.layout == "images" and not reading.regression:
+        return load_folder(path, reading.size)
     if path.suffix.lower() == ".npz":
-        return load_arrays(path)
+        return load_arrays(path, reading)
+    if path.suffix.lower() == ".csv" and reading.regression:
+        return load_table(path, reading.targets)
     if is_function(source):
-        return load_function(str(source))
-    kinds = "an .npz archive, a folder of class folders of images, or package.module:function"
+        return load_function(str(source), reading)
+    if path.is_dir() or path.suffix.lower() == ".csv":
+        kind, wanted = ("a folder", "images with classes") if path.is_dir() else ("a .csv", "a regression")
+        raise DataError(f"Expected {wanted} of {kind}, got '{source}' for another task. Save its arrays as .npz.")
+    kinds = "an .npz archive, a folder of class folders of images, a .csv, or package.module:function"
     got = "a file of another kind" if path.is_file() else "neither a name nor a path that exists"
     raise DataError(f"Expected one of {', '.join(NAMES)}, {kinds}, got '{source}', {got}.")
 
@@ -64,7 +76,7 @@ def load(source: str | Path, data_dir: str | Path | None = None) -> Dataset:
 def is_function(source: str | Path) -> bool:
     """Whether `load` calls a function of the user for this source."""
     path = Path(source)
-    return not path.is_dir() and path.suffix.lower() != ".npz" and bool(_REFERENCE.fullmatch(str(source)))
+    return not path.is_dir() and path.suffix.lower() not in (".npz", ".csv") and bool(_REFERENCE.fullmatch(str(source)))
 
 
 def listing(data_dir: str | Path | None = None, verify: bool = False) -> list[Listing]:

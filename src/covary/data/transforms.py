@@ -68,11 +68,12 @@ def require_square(dataset: Dataset, what: str) -> None:
         )
 
 
-def channel_moments(images: Float[Tensor, "N C H W"]) -> tuple[Float[Tensor, "C"], Float[Tensor, "C"]]:
+def channel_moments(images: Float[Tensor, "N C ..."]) -> tuple[Float[Tensor, "C"], Float[Tensor, "C"]]:
     """Mean and standard deviation of each channel over images and pixels, in float64, for `Standardized`.
 
     Arguments:
-        images: The training images; a constant channel raises `DataError`.
+        images: The training images, or other data with channels or columns in their second axis; a constant one raises
+            `DataError`.
 
     Example:
         >>> import torch
@@ -80,15 +81,17 @@ def channel_moments(images: Float[Tensor, "N C H W"]) -> tuple[Float[Tensor, "C"
         >>> channel_moments(torch.tensor([0.0, 1.0]).view(1, 1, 1, 2))
         (tensor([0.5000], dtype=torch.float64), tensor([0.5000], dtype=torch.float64))
     """
-    means = images.mean((0, 2, 3), dtype=torch.float64)
+    others = (0, *range(2, images.ndim))
+    means = images.mean(others, dtype=torch.float64)
+    about = means.reshape(-1, *[1] * (images.ndim - 2))
     # in chunks: all images in double precision may not fit into memory
-    squares = [(part.double() - means[:, None, None]).square().sum((0, 2, 3)) for part in images.split(_RESIZE_CHUNK)]
+    squares = [(part.double() - about).square().sum(others) for part in images.split(_RESIZE_CHUNK)]
     deviations = (torch.stack(squares).sum(0) / images[:, 0].numel()).sqrt()
     if not bool((deviations > 0).all()):
-        channel = int((deviations <= 0).nonzero()[0])
+        channel, what = int((deviations <= 0).nonzero()[0]), "column" if images.ndim == 2 else "channel"
         raise DataError(
-            f"Expected channels that vary, got constant channel {channel} of the training images. Remove the channel, "
-            "or do not standardize."
+            f"Expected {what}s that vary, got constant {what} {channel} of the training data. Remove the {what}, or do "
+            "not standardize."
         )
     return means, deviations
 
@@ -120,7 +123,7 @@ def in_quadrants(dataset: Dataset, task: str, seed: int, side: int = QUADRANT_SI
         (torch.Size([5000, 1, 32, 32]), 40)
     """
     if task not in TASKS:
-        raise DataError(f"Expected a task among {', '.join(TASKS)}, got '{task}'.")
+        raise DataError(f"Expected a task among {', '.join(TASKS)} and regression, got '{task}'.")
     if task == "none":
         return dataset
     require_square(dataset, f"the task '{task}'")

@@ -31,7 +31,8 @@ def load_images(source: str | Path, data_dir: str | Path | None = None, size: in
             `.npz` archive with `x`, `x_test` or `x_train`; or what `load` accepts, for its test images or, without any,
             its training images.
         data_dir: The directory to look in first, as in `load`.
-        size: The side that images are resampled to, square ones only; None for none.
+        size: The side that images are resampled to, as in training; None for none. Only those of a folder may differ
+            in size, or not be square.
 
     Example:
         >>> from covary.data import load_images
@@ -41,7 +42,7 @@ def load_images(source: str | Path, data_dir: str | Path | None = None, size: in
     """
     path = Path(source)
     if path.is_dir():
-        x, names = images_below(path)
+        x, names = images_below(path, size)
     else:
         x = _from_archive(path) if path.suffix.lower() == ".npz" else _from_dataset(source, data_dir)
         names = tuple(map(str, range(len(x))))

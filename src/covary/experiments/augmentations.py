@@ -1,14 +1,34 @@
 """Augmentations by name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import cast
 
 import torch
+from torch import nn
 
-from ..augment import Affine2d, Augmentation, ColorJitter, Composed, Correlated, FiniteGroup
+from ..augment import (
+    Affine2d,
+    Augmentation,
+    ColorJitter,
+    Composed,
+    Correlated,
+    FiniteGroup,
+    Mirror3d,
+    Points3d,
+    Signal1d,
+    Volume3d,
+)
+from ..augment.uniform import InitialWidth
+from ..data.layouts import Layout
 from ..errors import StructureError
 
 FINITE = {"flips": "flips", "quarter-turns": "quarter_turns", "dihedral": "dihedral"}
-NAMES = ("affine", "affine:NAME,NAME…", "correlated[:NAME,…]", "color[:NAME,…]", *FINITE, "one+another")
+NAMES = (
+    *("affine", "affine:NAME,NAME…", "correlated[:NAME,…]", "color[:NAME,…]", *FINITE),
+    *("signal[:NAME,…]", "points[:NAME,…]", "volume[:NAME,…]", "mirror[:NAME,…]", "one+another"),
+)
+# family -> what it transforms; mirrors are of points and of volumes
+LAYOUTS: dict[str, Layout] = {"signal": "signals", "points": "points", "volume": "volumes"}
 
 
 def build(description: str, widths: Mapping[str, float] | None = None, dtype: str = "float32") -> Augmentation:
@@ -17,10 +37,12 @@ def build(description: str, widths: Mapping[str, float] | None = None, dtype: st
     Arguments:
         description: "affine" (all six generators), "affine:rotation,shift_x" (some), "correlated" (coefficients that
             may move together), "color" or "color:brightness,contrast" (colors; gray images have these two only),
-            "flips", "quarter-turns" or "dihedral" (learned probabilities), or several joined by "+", applied from left
-            to right.
-        widths: Where each width starts, by name; the others are 0. Elements of a finite group that are not named are
-            left out; those that are make up a group with the identity. By default all start small and positive.
+            "flips", "quarter-turns" or "dihedral" (learned probabilities); "signal" (shift, stretch, amplitude, noise),
+            "points" (rotations, scale, jitter of point clouds), "volume" (rotations, scale), "mirror" (of
+            points and volumes), all or by names; or several joined by "+", applied from left to right.
+        widths: Where each width starts, by name; the others are 0. Elements of a finite group and mirrors that are not
+            named are left out; those elements that are make up a group with the identity. By default all start small
+            and positive.
         dtype: The type of its parameters.
     """
     parts = [_part(name, None) for name in description.split("+")]
@@ -31,12 +53,49 @@ def build(description: str, widths: Mapping[str, float] | None = None, dtype: st
             raise StructureError(f"'{name}' is no transform of the augmentation '{description}'; those are {listed}.")
     if widths is not None:
         named = zip(description.split("+"), parts, strict=True)
-        kept = [_part(n, widths) for n, p in named if not isinstance(p, FiniteGroup) or set(p.names) & set(widths)]
+        finite = FiniteGroup | Mirror3d
+        kept = [_part(n, widths) for n, p in named if not isinstance(p, finite) or set(p.names) & set(widths)]
         whole = kept[0] if len(kept) == 1 else Composed(*kept)
-    return whole.to(getattr(torch, dtype))
+    cast(nn.Module, whole).to(getattr(torch, dtype))
+    return whole
 
 
-def _part(name: str, widths: Mapping[str, float] | None) -> Affine2d | ColorJitter | Correlated | FiniteGroup:
+def layout_of(description: str) -> Layout:
+    """What an augmentation transforms: "images", "signals", "points", "volumes", or either of these two ("space").
+
+    Arguments:
+        description: The description, as for `build`, or "none", for images.
+    """
+    families = {name.strip().partition(":")[0] for name in description.split("+")}
+    found: set[Layout] = {LAYOUTS.get(family, "images") for family in families - {"mirror"}}
+    if len(found) > 1 or ("mirror" in families and found & {"images", "signals"}):
+        own = f"{', '.join(sorted(found))}{' and points or volumes' if 'mirror' in families else ''}"
+        raise StructureError(
+            f"Expected augmentations of one kind of data, got '{description:.200}', of {own}. Name those of one kind."
+        )
+    return found.pop() if found else "space"
+
+
+_MAKERS: dict[str, Callable[[tuple[str, ...], InitialWidth], Augmentation]] = {
+    "affine": lambda names, start: Affine2d(names, initial_width=start),
+    "correlated": lambda names, start: Correlated(Affine2d(names, initial_width=start)),
+    "color": lambda names, start: ColorJitter(names, initial_width=start),
+    "signal": lambda names, start: Signal1d(names, initial_width=start),
+    "points": lambda names, start: Points3d(names, initial_width=start),
+    "volume": lambda names, start: Volume3d(names, initial_width=start),
+}
+_ALL: dict[str, Callable[[], Augmentation]] = {
+    "affine": Affine2d,
+    "correlated": Affine2d,
+    "color": ColorJitter,
+    "signal": Signal1d,
+    "points": Points3d,
+    "volume": Volume3d,
+    "mirror": Mirror3d,
+}
+
+
+def _part(name: str, widths: Mapping[str, float] | None) -> Augmentation:
     kind, _, chosen = name.strip().partition(":")
     if kind in FINITE and not chosen:
         group = FiniteGroup(FINITE[kind])
@@ -44,14 +103,13 @@ def _part(name: str, widths: Mapping[str, float] | None) -> Affine2d | ColorJitt
             return group
         named = {name: float(widths[name]) for name in group.names if name in widths}
         return FiniteGroup(("identity", *named), named)
-    if kind not in ("affine", "correlated", "color"):
+    if kind not in _ALL:
         raise StructureError(f"No augmentation is called '{name}': expected one of {', '.join(NAMES)}, or none.")
-    make = ColorJitter if kind == "color" else Affine2d
-    names = tuple(part.strip() for part in chosen.split(",")) if chosen else make().names
-    if kind == "color":
-        return ColorJitter(names, initial_width=0.05 if widths is None else _all_widths(names, widths))
-    base = Affine2d(names) if widths is None else Affine2d(names, initial_width=_all_widths(names, widths))
-    return Correlated(base) if kind == "correlated" else base
+    names = tuple(part.strip() for part in chosen.split(",")) if chosen else _ALL[kind]().names
+    if kind == "mirror":
+        held = names if widths is None else tuple(part for part in names if part in widths)
+        return Mirror3d(held, 0.05 if widths is None else {part: float(widths[part]) for part in held})
+    return _MAKERS[kind](names, 0.05 if widths is None else _all_widths(names, widths))
 
 
 def _all_widths(names: tuple[str, ...], widths: Mapping[str, float]) -> dict[str, float]:

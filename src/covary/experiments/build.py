@@ -13,6 +13,7 @@ from ..augment.automatic import Automatic, Transform, as_transform, check_range,
 from ..config import ExperimentConfig, FitConfig
 from ..data import (
     Dataset,
+    Reading,
     channel_moments,
     flips_and_shifts,
     in_quadrants,
@@ -22,19 +23,20 @@ from ..data import (
     symmetrize,
     true_widths,
 )
-from ..data.dataset import Augmented
+from ..data.dataset import Augmented, held_out
 from ..data.transforms import QUADRANT_SIDE
 from ..errors import StructureError
 from ..layers import initialize_equivariant
-from ..likelihoods import Categorical
+from ..likelihoods import Categorical, Gaussian
 from ..models import Model
-from ..networks import Averaged, Standardized
+from ..networks import Averaged, Rescaled, Standardized
 from ..networks import build as build_network
 from ..priors import Prior, hyperparameters_of
 from ..records import Baseline
 from ..training import Callback, Checkpoints, Run, fit
 from ..training.augerino import AUGERINO_DECAY, AUGERINO_RATE
 from .augmentations import build as build_augmentation
+from .augmentations import layout_of
 
 
 def silent(name: str) -> Sequence[Callback]:
@@ -75,29 +77,63 @@ class Task(NamedTuple):
         dataset: The data set.
         true_widths: The amounts that it was made with, where they are known.
         moments: The mean and deviation of each channel that networks standardize by, or None for images as they are.
+        scales: The mean and deviation of each target of a regression.
     """
 
     dataset: Dataset
     true_widths: dict[str, float]
     moments: tuple[Tensor, Tensor] | None = None
+    scales: tuple[Tensor, Tensor] | None = None
+
+    def likelihood(self) -> Categorical | Gaussian:
+        """The likelihood of the targets; the noise of real ones starts at their deviation."""
+        return Categorical() if self.scales is None else Gaussian(self.scales[1].tolist())
 
 
 def prepared(config: ExperimentConfig) -> Task:
     """The data as the settings ask for them: limited, made symmetric, placed in quadrants, resampled, typed."""
-    dataset = load(config.data, config.data_dir)
-    seed = config.fit.seed
+    seed, regression = config.fit.seed, config.task == "regression"
+    dataset = load(config.data, config.data_dir, _reading(config))
+    if config.test_share:
+        dataset = held_out(dataset, config.test_share, seed)
     if config.num_train is not None:
         dataset = limited(dataset, config.num_train, seed)
-    height, width = dataset.x_train.shape[-2:]
-    made = symmetrize(dataset, config.symmetrize, seed)
-    known = true_widths(config.symmetrize, height, width)
-    if config.task != "none":  # a digit that turns in its quadrant is no image that turns: no width is known
-        made, known = in_quadrants(made, config.task, seed, config.size or QUADRANT_SIDE), {}
-    elif config.size is not None:
-        made = resized(made, config.size)
-    moments = channel_moments(made.x_train) if config.standardize else None
+    made, known = dataset, {}
+    if dataset.x_train.ndim == 4:
+        height, width = dataset.x_train.shape[-2:]
+        made = symmetrize(dataset, config.symmetrize, seed)
+        known = true_widths(config.symmetrize, height, width)
+        if config.task not in ("none", "regression"):  # a digit that turns in its quadrant is no image that turns
+            made, known = in_quadrants(made, config.task, seed, config.size or QUADRANT_SIDE), {}
+        elif config.size is not None:
+            made = resized(made, config.size)
+    else:
+        _require_plain(config)
+    is_table = made.x_train.ndim == 2
+    moments = channel_moments(made.x_train) if config.standardize or is_table else None
+    scales = channel_moments(made.y_train) if regression else None
     dtype = getattr(torch, config.dtype)
-    return Task(made._replace(x_train=made.x_train.to(dtype), x_test=made.x_test.to(dtype)), known, moments)
+    typed = made._replace(x_train=made.x_train.to(dtype), x_test=made.x_test.to(dtype))
+    if regression:
+        typed = typed._replace(y_train=made.y_train.to(dtype), y_test=made.y_test.to(dtype))
+    return Task(typed, known, moments, scales)
+
+
+def _reading(config: ExperimentConfig) -> Reading:
+    """How the source is read: what its arrays are follows from the augmentation, or from a table of features."""
+    regression = config.task == "regression"
+    table = regression and config.augment == "none" and config.size is None and not config.standardize
+    layout = "features" if table else layout_of(config.augment)
+    return Reading(layout, config.keys, config.size, regression, config.target)
+
+
+def _require_plain(config: ExperimentConfig) -> None:
+    """Raise `StructureError` for settings that images alone have."""
+    images = {"symmetrize": config.symmetrize != "none", "size": config.size is not None}
+    images |= {"task": config.task not in ("none", "regression"), "train_augment": config.train_augment != "none"}
+    for name, given in images.items():
+        if given:
+            raise StructureError(f"The setting '{name}' is of images, and these data are none. Leave it out.")
 
 
 def model(config: ExperimentConfig, task: Task) -> nn.Module:
@@ -244,7 +280,7 @@ def _fitted(
     transforms: list[Transform] = [flips_and_shifts] if config.train_augment == "flips+shifts" else []
     transforms += [] if automatic is None else [as_transform(automatic)]
     return fit(
-        Model(network, Categorical(), prior),
+        Model(network, task.likelihood(), prior),
         Augmented(train, in_turn(transforms)) if transforms else train,
         settings,
         test=task.dataset.test if len(task.dataset.x_test) else None,
@@ -254,7 +290,9 @@ def _fitted(
 
 
 def _network(config: ExperimentConfig, task: Task) -> nn.Module:
-    channels, height, width = task.dataset.x_train.shape[1:]
-    network = build_network(config.network, (channels, height, width), len(task.dataset.class_names), config.fit.seed)
+    shape = tuple(task.dataset.x_train.shape[1:])
+    network = build_network(config.network, shape, task.dataset.num_outputs, config.fit.seed)
     network = network.to(getattr(torch, config.dtype))
-    return network if task.moments is None else Standardized(network, *task.moments)
+    if task.moments is not None:
+        network = Standardized(network, *task.moments, len(shape) - 1)
+    return network if task.scales is None else Rescaled(network, *task.scales)

@@ -42,8 +42,12 @@ def predictions(
         trust_code: Whether the function that the record names may make the network, where none is passed.
     """
     record = read_run(folder)
+    if record.config.get("task") == "regression":
+        raise StructureError(
+            "Expected a run with classes, got a regression. Use covary.load(folder).predict in Python."
+        )
     images = load_images(data, data_dir, record.config.get("size"))
-    run = saved_run(folder, cast(tuple[int, int, int], tuple(images.x.shape[1:])), network, trust_code)
+    run = saved_run(folder, tuple(images.x.shape[1:]), network, trust_code)
     if not isinstance(run.likelihood, Categorical):
         kind = type(run.likelihood).__name__
         raise StructureError(f"Expected a classification run, got the likelihood {kind}. Use run.predict in Python.")
@@ -58,9 +62,7 @@ def predictions(
     ]
 
 
-def saved_run(
-    folder: Path, image_shape: tuple[int, int, int], network: str | None = None, trust_code: bool = False
-) -> Run:
+def saved_run(folder: Path, image_shape: tuple[int, ...], network: str | None = None, trust_code: bool = False) -> Run:
     """A saved run, with a network of the user's own where it has one.
 
     Arguments:
@@ -82,7 +84,7 @@ def saved_run(
     return load(folder if folder.is_dir() else folder.parent, made)
 
 
-def _maker(reference: str, record: RunRecord, shape: tuple[int, int, int]) -> Callable[[], nn.Module]:
+def _maker(reference: str, record: RunRecord, shape: tuple[int, ...]) -> Callable[[], nn.Module]:
     """A function that makes the user's network, from one of (image_shape, num_outputs) or without arguments.
 
     Where both can be called, that of a command's run is called as the command did, that of another run without.

@@ -21,7 +21,6 @@ from ..curvature.registry import KRON, largest_factor
 from ..errors import StructureError
 from ..layer_summary import relaxed_layers
 from ..layers.sparse import AbstractSparse
-from ..likelihoods import Categorical
 from ..memory import available_memory
 from ..networks import Averaged
 from ..networks.images import require_images
@@ -129,8 +128,7 @@ def require_memory(config: ExperimentConfig, task: Task) -> None:
 def require_weights(config: ExperimentConfig, task: Task) -> None:
     """Raise `StructureError`, before the network is built, if its weights alone need more memory than there is."""
     x = task.dataset.x_train
-    channels, height, width = x.shape[1:]
-    empty = outline(config.network, (channels, height, width), len(task.dataset.class_names))
+    empty = outline(config.network, tuple(x.shape[1:]), task.dataset.num_outputs)
     if empty is None:
         return
     num_params = sum(weight.numel() for weight in empty.parameters())
@@ -140,7 +138,7 @@ def require_weights(config: ExperimentConfig, task: Task) -> None:
     available = available_memory()
     if needed > available:
         raise StructureError(
-            f"'{config.network}' has {num_params:,} weights on images of {height}×{width}, and needs "
+            f"'{config.network}' has {num_params:,} weights on data of shape {tuple(x.shape[1:])}, and needs "
             f"{needed / 2**30:,.1f} GiB before any data; this machine has {available / 2**30:.1f} GiB to spare. Choose "
             "a narrower network, or smaller images."
         )
@@ -150,7 +148,7 @@ def _estimate(config: ExperimentConfig, task: Task) -> ResourceEstimate:
     require_weights(config, task)
     network, x = model(config, task).eval(), task.dataset.x_train
     inner, averaged = (network.network, True) if isinstance(network, Averaged) else (network, False)
-    require_images(inner, x[:1], len(task.dataset.class_names), config.network)
+    require_images(inner, x[:1], task.dataset.num_outputs, config.network)
     size, settings, num_samples = x.element_size(), config.fit, config.num_samples if averaged else 1
     # the sizes of factors do not depend on the number of copies, and one is enough to see them
     single = network.with_samples(1) if isinstance(network, Averaged) else network
@@ -276,7 +274,7 @@ def _probe(config: ExperimentConfig, task: Task) -> tuple[float, float, float]:
     settings = filled_in(config.fit, num_data).replace(hyper={"burn_in": 0})
     if settings.hyper.estimator == "two_pass":
         settings = settings.replace(hyper={"num_data": None})
-    state = initial_state(network, Categorical(), prior_of(config, network), settings)
+    state = initial_state(network, task.likelihood(), prior_of(config, network), settings)
     state.hyper.learning.begin(network, 0.0)
     half = max(few // 2, 1)
     batches = {number: as_batches((x[:number], y[:number]), few) for number in (half, few)}

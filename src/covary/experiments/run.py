@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from torch import Tensor
+
 from .._types import Resampling
 from ..batches import as_batches
 from ..config import ExperimentConfig
@@ -96,12 +98,12 @@ def _trained(config: ExperimentConfig, task: Task, session: Session, start: Begu
     own = {"num_images": len(task.dataset.x_train), DATA_SHA256: start.data}
     record = replace(
         learned.record,
-        title=f"{task.dataset.name}: {len(task.dataset.x_train):,} images, {config.network}",
+        title=f"{task.dataset.name}: {len(task.dataset.x_train):,} {_kind(task)}, {config.network}",
         config=learned.record.config | config.as_dict() | own,
         true_widths=task.true_widths,
         class_names=list(task.dataset.class_names),
         samples=_named(learned.record.samples, task.dataset),
-        notes=[*learned.record.notes, *_standardization(task)],
+        notes=[*learned.record.notes, *task.dataset.notes, *_standardization(task)],
     )
     if config.prune is not None:
         record = replace(record, pruned=_pruned(config.prune, learned, config, task, out))
@@ -154,16 +156,40 @@ def _pruned(threshold: float, learned: Run, config: ExperimentConfig, task: Task
     )
 
 
+def _kind(task: Task) -> str:
+    """What the data are, in one word."""
+    return "images" if task.dataset.x_train.ndim == 4 else "rows" if task.dataset.x_train.ndim == 2 else "data"
+
+
 def _standardization(task: Task) -> list[str]:
-    """What a reader must know of the images that the network saw."""
-    if task.moments is None:
-        return []
-    means, deviations = (", ".join(f"{value:.4g}" for value in part.tolist()) for part in task.moments)
-    return [f"The network takes the training images' mean ({means}) out and divides by their deviation ({deviations})."]
+    """What a reader must know of the data that the network saw, and of the targets that it predicts."""
+    notes, dataset = [], task.dataset
+    if task.moments is not None:
+        names = dataset.feature_names
+        what = "training images' mean" if dataset.x_train.ndim == 4 else "mean of each column or channel"
+        notes.append(
+            f"The network takes the {what} ({_values(task.moments[0], names)}) out and divides by "
+            f"{'their' if dataset.x_train.ndim == 4 else 'its'} deviation ({_values(task.moments[1], names)})."
+        )
+    if task.scales is not None:
+        means, deviations = (_values(part, dataset.target_names) for part in task.scales)
+        notes.append(
+            f"The network predicts standardized targets, which are multiplied by the deviation ({deviations}) of the "
+            f"training targets and shifted by their mean ({means}); noise and errors are in the targets' own units."
+        )
+    return notes
+
+
+def _values(numbers: Tensor, names: Sequence[str]) -> str:
+    """Numbers, with their names where there are any."""
+    values = [f"{value:.4g}" for value in numbers.tolist()]
+    return (
+        ", ".join(f"{name} {value}" for name, value in zip(names, values, strict=True)) if names else ", ".join(values)
+    )
 
 
 def _named(samples: Pictures | None, dataset: Dataset) -> Pictures | None:
     """The pictures with the names of their classes."""
-    if samples is None:
-        return None
+    if samples is None or dataset.is_regression:
+        return samples
     return replace(samples, labels=[dataset.class_names[int(label)] for label in samples.labels])

@@ -8,7 +8,7 @@ from .averaged import Averaged
 from .batchnorm import replace_batchnorm
 from .deployed import Deployed
 from .feedforward import cnn, lenet, mlp
-from .images import Standardized
+from .images import Rescaled, Standardized
 from .named import build
 from .relaxed import RelaxedNetwork, relaxed_network
 from .resnet import fixup_resnet
@@ -17,6 +17,7 @@ __all__ = [
     "Averaged",
     "Deployed",
     "RelaxedNetwork",
+    "Rescaled",
     "Standardized",
     "build",
     "cnn",

@@ -22,6 +22,7 @@ class Standardized(nn.Module):
         network: The network f of images (N, C, H, W).
         mean: The means m, shape (C,).
         deviation: The standard deviations s above 0, shape (C,).
+        num_axes: The axes of a datum after its channels: 2 of images, 1 of signals, 0 of the rows of a table.
 
     Example:
         >>> import torch
@@ -31,19 +32,17 @@ class Standardized(nn.Module):
         torch.Size([2, 10])
     """
 
+    network: nn.Module
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, network: nn.Module, mean: Float[Tensor, "C"], deviation: Float[Tensor, "C"]) -> None:
+    def __init__(
+        self, network: nn.Module, mean: Float[Tensor, "C"], deviation: Float[Tensor, "C"], num_axes: int = 2
+    ) -> None:
         super().__init__()
-        if not bool((deviation > 0).all()):
-            raise DataError(f"Expected standard deviations above 0, got {deviation.tolist()}.")
-        self.network = network
-        dtype = next((parameter.dtype for parameter in network.parameters()), torch.get_default_dtype())
-        self.register_buffer("mean", mean.detach().to(dtype).reshape(-1, 1, 1))
-        self.register_buffer("deviation", deviation.detach().to(dtype).reshape(-1, 1, 1))
+        _keep_moments(self, network, mean, deviation, num_axes)
 
-    def forward(self, x: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
+    def forward(self, x: Float[Tensor, "N C ..."]) -> Float[Tensor, "N K"]:
         """Outputs of the network for standardized images."""
         return self.network((x - self.mean) / self.deviation)
 
@@ -52,8 +51,53 @@ class Standardized(nn.Module):
         return f"mean={self.mean.flatten().tolist()}, deviation={self.deviation.flatten().tolist()}"
 
 
+class Rescaled(nn.Module):
+    r"""The network :math:`x \mapsto m + s\, f(x)` with a fixed mean m and standard deviation s of each output.
+
+    For regression: f predicts standardized targets, and likelihood, noise and predictions have the targets' own units.
+
+    Arguments:
+        network: The network f, (N, K) outputs.
+        mean: The means m of the targets, shape (K,).
+        deviation: Their standard deviations s above 0, shape (K,).
+
+    Example:
+        >>> import torch
+        >>> from covary.networks import Rescaled, mlp
+        >>> network = Rescaled(mlp(3, 5, 1), torch.tensor([200.0]), torch.tensor([50.0]))
+        >>> network(torch.rand(2, 3)).shape
+        torch.Size([2, 1])
+    """
+
+    network: nn.Module
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, network: nn.Module, mean: Float[Tensor, "K"], deviation: Float[Tensor, "K"]) -> None:
+        super().__init__()
+        _keep_moments(self, network, mean, deviation, 0)
+
+    def forward(self, x: Float[Tensor, "N ..."]) -> Float[Tensor, "N K"]:
+        """Outputs of the network in the units of the targets."""
+        return self.mean + self.deviation * self.network(x)
+
+    def extra_repr(self) -> str:
+        """Means and deviations, for `print`."""
+        return f"mean={self.mean.tolist()}, deviation={self.deviation.tolist()}"
+
+
+def _keep_moments(module: nn.Module, network: nn.Module, mean: Tensor, deviation: Tensor, num_axes: int) -> None:
+    """Register a network, and moments that have `num_axes` axes after theirs."""
+    if not bool((deviation > 0).all()):
+        raise DataError(f"Expected standard deviations above 0, got {deviation.tolist()}.")
+    module.add_module("network", network)
+    dtype = next((parameter.dtype for parameter in network.parameters()), torch.get_default_dtype())
+    for name, moment in (("mean", mean), ("deviation", deviation)):
+        module.register_buffer(name, moment.detach().to(dtype).reshape(-1, *[1] * num_axes))
+
+
 @torch.no_grad()
-def require_images(network: nn.Module, x: Float[Tensor, "N c H W"], num_classes: int, name: str) -> None:
+def require_images(network: nn.Module, x: Float[Tensor, "N ..."], num_classes: int, name: str) -> None:
     """Raise `ShapeError` if a network does not map such images to one row of enough outputs each.
 
     Errors that the network raises itself are passed on; only those of torch are reworded.

@@ -1,5 +1,6 @@
 """Networks by name, for images of a given shape."""
 
+import math
 import re
 
 import torch
@@ -23,7 +24,7 @@ _RELAXED = re.compile(r"relaxed:([^:]*):(\d+)(?::([^:]*))?")
 _SQUARE = {"cnn": cnn, "lenet": lenet}
 
 
-def build(name: str, image_shape: tuple[int, int, int], num_outputs: int, seed: int) -> nn.Module:
+def build(name: str, image_shape: tuple[int, ...], num_outputs: int, seed: int) -> nn.Module:
     """Network of that name, (N, c, H, W) -> (N, C), with initial weights from the seed.
 
     Arguments:
@@ -31,7 +32,7 @@ def build(name: str, image_shape: tuple[int, int, int], num_outputs: int, seed: 
             "resnet-8-16" (Fixup, depth and width), "relaxed:f-fc+conv:4" (a variant and width α of
             `relaxed_network`; "relaxed:s-fc:4:weight" makes length-scales weights), or "package.module:function",
             called with (image_shape, num_outputs).
-        image_shape: The channels c, height H and width W of an image.
+        image_shape: The channels c, height H and width W of an image; for an mlp or a function, of any datum its shape.
         num_outputs: The number of outputs C.
         seed: The seed of the initial weights, also of those that a function draws from torch's global generator.
 
@@ -45,13 +46,15 @@ def build(name: str, image_shape: tuple[int, int, int], num_outputs: int, seed: 
           (3): Linear(in_features=30, out_features=10, bias=True)
         )
     """
-    num_channels, height, width = image_shape
     generator = torch.Generator().manual_seed(seed)
     if match := _MLP.fullmatch(name):
         hidden = [int(number) for number in (match[1] or "1000").split("-")]
         if 0 in hidden:
             raise ShapeError(f"Expected hidden layers of 1 unit or more, got '{name}'.")
-        return mlp(num_channels * height * width, hidden, num_outputs, generator=generator)
+        return mlp(math.prod(image_shape), hidden, num_outputs, generator=generator)
+    if is_function(name):
+        return _made_by(name, image_shape, num_outputs, seed)
+    num_channels, height, width = _image_shape(name, image_shape)
     if name in _SQUARE:
         if height != width:
             raise ShapeError(f"Expected square images for {name}, got {height}×{width}. Pad them, or use mlp.")
@@ -60,16 +63,24 @@ def build(name: str, image_shape: tuple[int, int, int], num_outputs: int, seed: 
         return fixup_resnet(int(match[1]), int(match[2]), num_channels, num_outputs, generator=generator)
     if match := _RELAXED.fullmatch(name):
         alpha, scale = int(match[2]), match[3] or "fixed"
-        return relaxed_network(match[1], alpha, image_shape, num_outputs, length_scale=scale, generator=generator)
-    if is_function(name):
-        return _made_by(name, image_shape, num_outputs, seed)
+        shape = num_channels, height, width
+        return relaxed_network(match[1], alpha, shape, num_outputs, length_scale=scale, generator=generator)
     raise StructureError(
         f"Expected a network among {', '.join(NAMES[:-1])} or {NAMES[-1]}, got '{name}'. "
         f"The variants of a relaxed network are {', '.join(VARIANTS)}."
     )
 
 
-def outline(name: str, image_shape: tuple[int, int, int], num_outputs: int) -> nn.Module | None:
+def _image_shape(name: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    if len(shape) != 3:
+        raise ShapeError(
+            f"Expected images (C, H, W) for the network '{name}', got data of shape {shape}. Use mlp, or name a "
+            "function of your own that makes a network for them."
+        )
+    return shape[0], shape[1], shape[2]
+
+
+def outline(name: str, image_shape: tuple[int, ...], num_outputs: int) -> nn.Module | None:
     """Network of `build` on the device "meta", whose weights need no memory; None for a user's function."""
     if is_function(name):  # a function may do what "meta" tensors do not support
         return None
@@ -88,7 +99,7 @@ def is_function(name: str) -> bool:
     return ":" in name and not name.startswith(("mlp:", "relaxed:"))
 
 
-def _made_by(reference: str, image_shape: tuple[int, int, int], num_outputs: int, seed: int) -> nn.Module:
+def _made_by(reference: str, image_shape: tuple[int, ...], num_outputs: int, seed: int) -> nn.Module:
     """Network that a user's function returns, with torch's global generator seeded while it runs."""
     expected = "a function of (image_shape, num_outputs) that makes a network"
     function = function_of(reference, ("image_shape", "num_outputs"), expected, StructureError)

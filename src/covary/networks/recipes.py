@@ -15,7 +15,7 @@ from .._text import clipped
 from ..augment.export import action_from_json, action_to_json, from_json, to_json
 from ..errors import CovaryError, DataError, StructureError
 from .averaged import Averaged
-from .images import Standardized
+from .images import Rescaled, Standardized
 
 N = TypeVar("N", bound=nn.Module)
 Recipe = dict[str, Any]
@@ -55,7 +55,10 @@ def recipe_of(network: nn.Module) -> Recipe:
             **samples,
         }
     if isinstance(network, Standardized):
-        return {"kind": "standardized", "network": recipe_of(network.network), "num_channels": network.mean.numel()}
+        sizes = {"num_channels": network.mean.numel(), "num_axes": network.mean.ndim - 1}
+        return {"kind": "standardized", "network": recipe_of(network.network), **sizes}
+    if isinstance(network, Rescaled):
+        return {"kind": "rescaled", "network": recipe_of(network.network), "num_channels": network.mean.numel()}
     return dict(getattr(network, "recipe", CUSTOM))
 
 
@@ -88,14 +91,19 @@ def _network_of(recipe: Mapping[str, Any], given: nn.Module | None, max_weights:
         return Averaged(
             inner, augment, recipe["num_samples"], num_sets=recipe["num_sets"], output_action=actions or None
         )
-    if kind == "standardized":
-        if isinstance(given, Standardized):
+    if kind in ("standardized", "rescaled"):
+        if isinstance(given, Standardized if kind == "standardized" else Rescaled):
             return given
         size = recipe["num_channels"]  # two tensors: filling one must not change the other
         if max_weights is not None and not 0 < size <= max_weights:
             raise DataError(f"Expected 1 to {max_weights:,} channels in the record, got {clipped(size)}.")
-        inner = _network_of(recipe["network"], given, max_weights)
-        return Standardized(inner, torch.zeros(size), torch.ones(size))
+        inner, moments = _network_of(recipe["network"], given, max_weights), (torch.zeros(size), torch.ones(size))
+        if kind == "rescaled":
+            return Rescaled(inner, *moments)
+        num_axes = recipe.get("num_axes", 2)
+        if num_axes not in (0, 1, 2, 3):
+            raise DataError(f"Expected 0 to 3 axes after the channels in the record, got {clipped(num_axes)}.")
+        return Standardized(inner, *moments, num_axes)
     if given is not None:
         return given
     if kind not in FACTORIES:

@@ -202,6 +202,8 @@ def _best(test: Metrics | None, tests: Sequence[Metrics]) -> set[str]:
         best.add("accuracy")
     if test.ece is not None and test.ece <= min(1.0 if other.ece is None else other.ece for other in tests):
         best.add("ece")
+    if test.rmse is not None and test.rmse <= min(other.rmse for other in tests if other.rmse is not None):
+        best.add("rmse")
     return best
 
 

@@ -77,11 +77,13 @@ def metrics_table(run: RunRecord) -> Table:
     """Test metrics of the learned network and of the baselines; on a narrow terminal only names are broken."""
     tested = [("learned", run.test, run.seconds, len(run.history) or None)]
     tested += [(other.name, other.test, other.seconds, other.epochs) for other in run.baselines]
+    numbers = any(test is not None and test.rmse is not None for _, test, _, _ in tested)
     rows = [
-        [name, *_metrics(test), f"{seconds:.0f}", *([_or_dash(epochs)] if run.baselines else [])]
+        [name, *_metrics(test, numbers), f"{seconds:.0f}", *([_or_dash(epochs)] if run.baselines else [])]
         for name, test, seconds, epochs in tested
     ]
-    heads = ["network", ">accuracy %", ">nll", ">ece", ">samples", ">seconds"]
+    scores = [">rmse", ">nll"] if numbers else [">accuracy %", ">nll", ">ece"]
+    heads = ["network", *scores, ">samples", ">seconds"]
     table = _table([*heads, ">epochs"] if run.baselines else heads, rows, broken="network")
     table.caption = None if run.test is None else f"{run.test.num_data:,} test data"
     return table
@@ -207,11 +209,14 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], broken: str | No
     return table
 
 
-def _metrics(test: Metrics | None) -> list[str]:
+def _metrics(test: Metrics | None, numbers: bool) -> list[str]:
+    """The scores of classes, or of numbers, and what they were measured on."""
     if test is None:
-        return [ABSENT] * 4
+        return [ABSENT] * (3 if numbers else 4)
     ece = ABSENT if test.ece is None else f"{test.ece:.4f}"
-    return [_percent(test.accuracy), f"{test.nll:.4f}", ece, str(test.num_samples)]
+    rmse = ABSENT if test.rmse is None else f"{test.rmse:.5g}"
+    scores = [rmse, f"{test.nll:.4f}"] if numbers else [_percent(test.accuracy), f"{test.nll:.4f}", ece]
+    return [*scores, str(test.num_samples)]
 
 
 def _percent(share: float | None) -> str:

@@ -43,12 +43,14 @@ def problem_of_epoch(state: FitState, batches: Batches, config: FitConfig, log_l
         return _diverged(state, log_likelihood)
     # with noise that is still to be learned, a good fit may differ from a constant by hardly a nat
     told = not state.learns_likelihood and has_collapsed(past, state.hyper.constant, dead)
-    constant = has_collapsed(past, state.hyper.constant, 1) and state.epoch > 1
-    if told or (constant and is_constant(_outputs(state, next(iter(batches)), config))):
+    dull = has_collapsed(past, state.hyper.constant, 1) and state.epoch > 1
+    if told or (dull and _is_constant(state, batches, config)):
+        if has_diverged(log_likelihood, state.hyper.constant, state.untrained):
+            return _diverged(state, log_likelihood)
         return (
             f"The network has collapsed: its log-likelihood per datum, {log_likelihood:.4f}, is that of a constant "
-            f"prediction, {state.hyper.constant:.4f}. Training stopped in epoch {state.epoch}. Lower weights.lr, or set "
-            "weights.warmup_epochs or weights.max_grad_norm."
+            f"prediction, {state.hyper.constant:.4f}. Training stopped in epoch {state.epoch}. Lower weights.lr, or "
+            "set weights.warmup_epochs or weights.max_grad_norm."
         )
     return None
 
@@ -98,6 +100,12 @@ def problem_of_run(state: FitState, batches: Batches, config: FitConfig) -> str 
 def log_likelihood_of(state: FitState, batch: IndexedBatch, config: FitConfig) -> float:
     """The mean log-likelihood per datum of a batch, the network as it is."""
     return float(state.likelihood.log_prob(_outputs(state, batch, config), batch.y)) / len(batch.x)
+
+
+@torch.no_grad()
+def _is_constant(state: FitState, batches: Batches, config: FitConfig) -> bool:
+    """Whether the outputs of a batch do not depend on its inputs."""
+    return is_constant(_outputs(state, next(iter(batches)), config))
 
 
 def _has_no_gradient(state: FitState, batches: Batches, config: FitConfig) -> bool:

@@ -266,6 +266,10 @@ CASES: dict[str, Case] = {
     "sparse dense": Case(
         lambda: sequential(SparseDense((1, 2, 2), (2, 2, 1), length_scale="weight"), nn.Tanh(), flat=4), (1, 2, 2)
     ),
+    "sparse dense over a group": Case(
+        lambda: sequential(SparseDense((1, 2, 1), (2, 1, 1), length_scale="weight", group=P4), nn.Tanh(), flat=8),
+        (4, 2, 1),
+    ),
     "group convolution": Case(
         lambda: sequential(GroupConv(1, 2, 2, group=P4, lift=True), nn.Tanh(), GroupPool(P4), flat=18), (1, 3, 3)
     ),

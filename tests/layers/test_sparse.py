@@ -5,7 +5,9 @@ import torch
 from torch import Tensor, nn
 
 from covary.errors import ShapeError, StructureError
+from covary.groups import P4, lift
 from covary.layers import FactoredDense, SparseConv, SparseDense
+from covary.layers.sparse import stationary
 from covary.priors import hyperparameters_of, weights_of
 from oracles.layers import bumps, circular_map, factored_map, factored_offset
 
@@ -52,6 +54,47 @@ def test_sparse_dense_is_the_factored_matrix_of_its_bases(length_scale):
     expected = x.flatten(1) @ factored_map(theta_1, theta_2).T
     expected = expected + factored_offset(theta_1, read.bias, torch.zeros(12))
     torch.testing.assert_close(layer(x), expected.view(6, *OUT))
+
+
+def group_bumps(module, height, width):
+    """Bumps over elements and pixels from their definition, one position after the other."""
+    elements = module.apart.argmin(1).tolist()
+    slices = [
+        bumps(module.anchors, module.omega.item(), height, width)
+        * torch.tensor([1.0 if h == own else float(torch.exp(-(module.omega**2))) for own in elements])[:, None]
+        for h in range(module.apart.shape[1])
+    ]
+    return torch.cat(slices, 1)
+
+
+@pytest.mark.parametrize("length_scale", ["fixed", "weight", "hyperparameter"])
+def test_sparse_dense_over_a_group_is_the_factored_matrix_of_bases_over_elements_and_pixels(length_scale):
+    layer = moved(SparseDense((2, 2, 3), (3, 2, 2), length_scale=length_scale, group=P4))
+    read, write, x = layer.read, layer.write, torch.randn(5, 2 * 4, 2, 3)
+    assert read.values.shape == (2, 3, 12)
+    assert sorted(read.apart.argmin(1).tolist()) == [h for h in range(4) for _ in range(3)], "anchors in every slice"
+    theta_2 = torch.einsum("coj,jx->ocx", read.values, group_bumps(read, 2, 3))
+    theta_1 = torch.einsum("ojc,jx->ocx", write.values, group_bumps(write, 2, 2))
+    expected = x.flatten(1) @ factored_map(theta_1, theta_2).T  # (c, h, p) as in the features
+    expected = expected + factored_offset(theta_1, read.bias, torch.zeros(16))
+    torch.testing.assert_close(layer(x), expected.view(5, 3 * 4, 2, 2))
+
+
+def test_sparse_dense_over_a_group_without_a_length_scale_is_invariant_to_it_and_to_shifts():
+    layer = without_omega(moved(SparseDense((2, 3, 3), (2, 3, 3), length_scale="weight", group=P4)))
+    x = lift(torch.randn(4, 2, 3, 3), P4)
+    permuted = x.unflatten(1, (2, 4)).roll(1, 2).flatten(1, 2)
+    torch.testing.assert_close(layer(permuted), layer(x))
+    torch.testing.assert_close(layer(x.roll((1, 2), (2, 3))), layer(x))
+    control = moved(SparseDense((2, 3, 3), (2, 3, 3), length_scale="weight", group=P4))
+    assert not torch.allclose(control(permuted), control(x), rtol=0.01)
+
+
+def test_plain_channels_for_a_sparse_layer_over_a_group_are_refused():
+    with pytest.raises(ShapeError, match="SparseDense over quarter_turns expected 8 channels, 2 per element"):
+        SparseDense((2, 3, 3), (2, 3, 3), group=P4)(torch.randn(1, 2, 3, 3))
+    with pytest.raises(StructureError, match="Expected a sparse layer of plain features"):
+        stationary(SparseDense((2, 3, 3), (2, 3, 3), group=P4))
 
 
 def test_parameter_counts():

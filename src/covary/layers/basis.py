@@ -58,6 +58,16 @@ def spread_anchors(height: int, width: int, num_anchors: int) -> Float[Tensor, "
     return torch.cartesian_prod(*grid_axes(height, width))[chosen]
 
 
+def in_slices(
+    anchors: Float[Tensor, "M 2"], num_slices: int, height: int
+) -> tuple[Float[Tensor, "M 2"], Float[Tensor, "M S"]]:
+    """Anchors on a grid of slices one below the other: their place in their slice, and their distance from each."""
+    rows = anchors[:, 0] + (num_slices * height - 1) / 2
+    element = (rows / height).floor()
+    inside = torch.stack([rows - element * height - (height - 1) / 2, anchors[:, 1]], 1)
+    return inside, (element[:, None] != torch.arange(num_slices)).to(anchors)
+
+
 def basis(axes: Axes, anchors: Float[Tensor, "M 2"], omega: Float[Tensor, " 1"]) -> Float[Tensor, "M X"]:
     r"""Values :math:`\phi_j(x)` of each bump at each position, row by row."""
     (_, along_rows), (_, along_columns) = _factors(axes, anchors, omega)
@@ -78,14 +88,16 @@ def omega_gradients(axes: Axes, anchors: Float[Tensor, "M 2"], omega: Float[Tens
     return -2 * omega * (by_rows + _outer(along_rows, across.square() * along_columns))
 
 
-def rectified_moments(axes: Axes) -> Float[Tensor, "X X"]:
+def rectified_moments(axes: Axes, num_slices: int = 1) -> Float[Tensor, "X X"]:
     r"""Second moments :math:`E[f(x) f(x')] / E[f^2]` of smooth features after a ReLU.
 
     Before it they are normal with correlation :math:`r = \exp(-\lVert x - x' \rVert^2 / 2)`, as sums of bumps with
-    :math:`\omega = 1` are; after it the moments are :math:`(\sqrt{1 - r^2} + r (\pi - \arccos r)) / \pi`.
+    :math:`\omega = 1` are; after it the moments are :math:`(\sqrt{1 - r^2} + r (\pi - \arccos r)) / \pi`. Slices of
+    two elements of a group are at the distance 1.
     """
     down, across = [torch.exp(-(axis[:, None] - axis).square() / 2) for axis in axes]
-    r = torch.kron(down, across)
+    apart = torch.ones(num_slices, num_slices) - torch.eye(num_slices)
+    r = torch.kron(torch.exp(-apart / 2).to(down), torch.kron(down, across))
     return ((1 - r.square()).sqrt() + r * (math.pi - r.arccos())) / math.pi
 
 

@@ -112,24 +112,33 @@ class FactoredDense(nn.Module):
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
         """Output features, (N, C', H', W'), over a group (N, C'·|G|, H', W')."""
-        if self.group is None:
-            output: Tensor = self.write(self.read(input))
-            return output
-        channels, size = self.read.in_shape[0], self.group.size
-        if input.shape[1] != channels * size:
-            raise ShapeError(
-                f"FactoredDense over {self.group} expected {channels * size} channels, {channels} per element, got "
-                f"{tuple(input.shape)}. Lift images first, by covary.groups.lift."
-            )
-        # the slices of a channel become rows of its image
-        written: Tensor = self.write(self.read(input.unflatten(1, (-1, size)).flatten(2, 3)))
-        return written.unflatten(2, (size, -1)).flatten(1, 2)
+        stacked = stack_slices(input, self.read.in_shape[0], self.group, "FactoredDense")
+        return unstack_slices(self.write(self.read(stacked)), self.group)
 
     @torch.no_grad()
     def rescale_(self, factor: float | int) -> None:
         """Multiply the layer's output by `factor`, in place."""
         self.write.weight.mul_(factor)
         self.write.bias.mul_(factor)
+
+
+def stack_slices(
+    features: Float[Tensor, "N _ H W"], num_channels: int, group: Group | None, layer: str
+) -> Float[Tensor, "N C _ W"]:
+    """Features (N, C·|G|, H, W) as (N, C, |G|·H, W): the slices of a channel become rows of its image."""
+    if group is None:
+        return features
+    if features.shape[1] != num_channels * group.size:
+        raise ShapeError(
+            f"{layer} over {group} expected {num_channels * group.size} channels, {num_channels} per element, got "
+            f"{tuple(features.shape)}. Lift images first, by covary.groups.lift."
+        )
+    return features.unflatten(1, (-1, group.size)).flatten(2, 3)
+
+
+def unstack_slices(features: Float[Tensor, "N C _ W"], group: Group | None) -> Float[Tensor, "N _ H W"]:
+    """Features (N, C, |G|·H, W) as (N, C·|G|, H, W)."""
+    return features if group is None else features.unflatten(2, (group.size, -1)).flatten(1, 2)
 
 
 def read_blocks(features: Float[Tensor, "N C X"], weight: Float[Tensor, "C G X"]) -> Float[Tensor, "N G C"]:

@@ -5,6 +5,13 @@ learned as offsets from an even grid, so that a prior pulls each anchor to its o
 all channels, and there are half as many as positions, rounded up. The inverse length :math:`\omega` is initially 1 and
 "fixed"; or a "weight" with its own prior, which makes the map constant in space by pulling it to zero (paper 2,
 Sec. 3.2); or a "hyperparameter", learned by the evidence through the basis.
+
+Over a finite group, positions are pairs of element and pixel, and the basis needs a distance between elements (paper 2,
+App. A): the one that every group has, 0 for equal ones and 1 for others, which no product changes,
+
+.. math:: \phi_j(h, x) = \exp(-\omega^2 ([h \ne h_j] + \lVert x - z_j \rVert^2)).
+
+Every anchor has an element :math:`h_j` that stays, and at :math:`\omega = 0` the map is constant over the group, too.
 """
 
 import math
@@ -15,19 +22,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..errors import StructureError
+from ..groups import Group
 from .basis import (
     Axes,
     anchor_gradients,
     basis,
     grid_axes,
     half_of,
+    in_slices,
     initial_values,
     omega_gradients,
     rectified_moments,
     spread_anchors,
 )
 from .dense import GAIN, check_channels, check_features, check_shapes, check_sizes, pad_circular
-from .factored import read_blocks, write_blocks
+from .factored import read_blocks, stack_slices, unstack_slices, write_blocks
 
 LENGTH_SCALES = ("fixed", "weight", "hyperparameter")
 
@@ -39,20 +48,27 @@ class AbstractSparse(nn.Module):
         size: The grid's height and width.
         num_anchors: The number M of anchors; half the positions, rounded up, by default.
         length_scale: The role of :math:`\omega`: "fixed", "weight" or "hyperparameter".
+        group: The group of the features, whose slices are one below the other; None for plain ones.
     """
 
     rows: Float[Tensor, " H"]
     columns: Float[Tensor, " W"]
     start: Float[Tensor, "M 2"]
+    apart: Float[Tensor, "M S"]
     omega: Float[Tensor, " 1"]
 
-    def __init__(self, size: Sequence[int], num_anchors: int | None, length_scale: str) -> None:
+    def __init__(
+        self, size: Sequence[int], num_anchors: int | None, length_scale: str, group: Group | None = None
+    ) -> None:
         super().__init__()
         height, width = size
-        number = half_of(height, width) if num_anchors is None else num_anchors
+        num_slices = 1 if group is None else group.size
+        number = half_of(num_slices * height, width) if num_anchors is None else num_anchors
         for name, axis in grid_axes(height, width)._asdict().items():
             self.register_buffer(name, axis, persistent=False)
-        self.register_buffer("start", spread_anchors(height, width, number), persistent=False)
+        start, apart = in_slices(spread_anchors(num_slices * height, width, number), num_slices, height)
+        self.register_buffer("start", start, persistent=False)
+        self.register_buffer("apart", apart, persistent=False)
         self.offsets = nn.Parameter(torch.zeros(number, 2))
         self._set_omega(length_scale)
 
@@ -67,16 +83,24 @@ class AbstractSparse(nn.Module):
         return self.start + self.offsets
 
     def basis(self) -> Float[Tensor, "M X"]:
-        r"""Values :math:`\phi_j(x)` of the basis on the grid."""
-        return basis(self.axes, self.anchors, self.omega)
+        r"""Values :math:`\phi_j(x)` of the basis on the grid, slice by slice."""
+        return self._over_slices(basis(self.axes, self.anchors, self.omega))
 
     def anchor_gradients(self) -> Float[Tensor, "M 2 X"]:
         r"""Derivatives :math:`\partial\phi_j(x) / \partial z_j`, the same by anchor and by offset."""
-        return anchor_gradients(self.axes, self.anchors, self.omega)
+        return self._over_slices(anchor_gradients(self.axes, self.anchors, self.omega))
 
     def omega_gradients(self) -> Float[Tensor, "M X"]:
         r"""Derivatives :math:`\partial\phi_j(x) / \partial\omega`."""
-        return omega_gradients(self.axes, self.anchors, self.omega)
+        along = self._over_slices(omega_gradients(self.axes, self.anchors, self.omega))
+        distances = self.apart.repeat_interleave(len(self.rows) * len(self.columns), 1)
+        return along - 2 * self.omega * distances * self.basis()
+
+    def _over_slices(self, values: Float[Tensor, "M *rest X"]) -> Float[Tensor, "M *rest _"]:
+        """Values on one slice, times the bump over the elements: all slices, one after the other."""
+        bumps = torch.exp(-self.omega.square() * self.apart)
+        bumps = bumps.reshape(len(bumps), *[1] * (values.ndim - 2), -1, 1)
+        return (bumps * values.unsqueeze(-2)).flatten(-2)
 
     def _set_omega(self, length_scale: str) -> None:
         if length_scale not in LENGTH_SCALES:
@@ -166,11 +190,13 @@ class SparseRead(AbstractSparse):
         num_anchors: int | None,
         length_scale: str,
         generator: torch.Generator | None,
+        group: Group | None = None,
     ) -> None:
-        super().__init__(in_shape[1:], num_anchors, length_scale)
-        self.in_shape = tuple(in_shape)
-        values = self._draw((in_shape[0], out_channels), rectified_moments(self.axes), generator)
-        self.values = nn.Parameter(values / math.sqrt(in_shape[1] * in_shape[2]))
+        super().__init__(in_shape[1:], num_anchors, length_scale, group)
+        num_slices = self.apart.shape[1]
+        self.in_shape = in_shape[0], num_slices * in_shape[1], in_shape[2]
+        values = self._draw((in_shape[0], out_channels), rectified_moments(self.axes, num_slices), generator)
+        self.values = nn.Parameter(values / math.sqrt(self.in_shape[1] * self.in_shape[2]))
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
     def forward(self, input: Float[Tensor, "N C _ _"]) -> Float[Tensor, "N _ C"]:
@@ -194,11 +220,12 @@ class SparseWrite(AbstractSparse):
         num_anchors: int | None,
         length_scale: str,
         generator: torch.Generator | None,
+        group: Group | None = None,
     ) -> None:
-        super().__init__(out_shape[1:], num_anchors, length_scale)
-        self.out_shape = tuple(out_shape)
+        super().__init__(out_shape[1:], num_anchors, length_scale, group)
+        self.out_shape = out_shape[0], self.apart.shape[1] * out_shape[1], out_shape[2]
         # no sum over positions follows
-        values = self._draw((out_shape[0], in_channels), torch.eye(out_shape[1] * out_shape[2]), generator)
+        values = self._draw((out_shape[0], in_channels), torch.eye(self.out_shape[1] * self.out_shape[2]), generator)
         self.values = nn.Parameter(values.transpose(1, 2).contiguous() * (GAIN / math.sqrt(in_channels)))
 
     def forward(self, input: Float[Tensor, "N G C"]) -> Float[Tensor, "N G _ _"]:
@@ -210,14 +237,16 @@ class SparseDense(nn.Module):
     r"""Factored fully connected map with both factors in a spatial basis (S-FC; paper 2, Eq. (7)).
 
     `read` and `write` each have their values, anchors and :math:`\omega`. Initially the variance of the output is twice
-    the second moment of smooth inputs, for a ReLU; the bias of `read` is zero.
+    the second moment of smooth inputs, for a ReLU; the bias of `read` is zero. Over a group, features are
+    (N, C·|G|, H, W), and both factors are in a basis over elements and pixels.
 
     Arguments:
-        in_shape: The input's (C, H, W).
-        out_shape: The output's (C', H', W').
+        in_shape: The input's (C, H, W), the group not counted.
+        out_shape: The output's (C', H', W'), the group not counted.
         num_anchors: The numbers of anchors of `read` and `write`, or one for both; half of the positions of each grid,
             rounded up, by default.
         length_scale: The role of each :math:`\omega`: "fixed", "weight" or "hyperparameter".
+        group: The group of the features; None for plain ones.
         generator: The source of the initial values; by default torch's global generator.
 
     Example:
@@ -225,6 +254,9 @@ class SparseDense(nn.Module):
         >>> from covary.layers import SparseDense
         >>> SparseDense((3, 8, 8), (4, 4, 4))(torch.rand(2, 3, 8, 8)).shape
         torch.Size([2, 4, 4, 4])
+        >>> from covary.groups import P4
+        >>> SparseDense((3, 4, 4), (2, 4, 4), group=P4).read.values.shape  # 32 anchors in place of 4 · 16 positions
+        torch.Size([3, 2, 32])
     """
 
     added_after_pool = True
@@ -236,18 +268,20 @@ class SparseDense(nn.Module):
         *,
         num_anchors: int | Sequence[int] | None = None,
         length_scale: str = "fixed",
+        group: Group | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         check_shapes("SparseDense", in_shape, out_shape)
+        self.group = group
         read, write = _for_each(num_anchors)
-        self.read = SparseRead(in_shape, out_shape[0], read, length_scale, generator)
-        self.write = SparseWrite(in_shape[0], out_shape, write, length_scale, generator)
+        self.read = SparseRead(in_shape, out_shape[0], read, length_scale, generator, group)
+        self.write = SparseWrite(in_shape[0], out_shape, write, length_scale, generator, group)
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
-        """Output features, (N, C', H', W')."""
-        output: Tensor = self.write(self.read(input))
-        return output
+        """Output features, (N, C', H', W'), over a group (N, C'·|G|, H', W')."""
+        stacked = stack_slices(input, self.read.in_shape[0], self.group, "SparseDense")
+        return unstack_slices(self.write(self.read(stacked)), self.group)
 
     @torch.no_grad()
     def rescale_(self, factor: float | int) -> None:
@@ -293,6 +327,10 @@ def stationary(layer: SparseDense) -> GlobalSum:
     With bars for sums over anchors, its :math:`W[c',c]` is :math:`\bar u_1[c',c]\, \bar u_2[c',c]`, and
     :math:`b[c'] = b_2[c'] \sum_c \bar u_1[c',c]`. A `SparseConv` is stationary at any :math:`\omega`.
     """
+    if layer.group is not None:
+        raise StructureError(
+            f"Expected a sparse layer of plain features, got one over {layer.group}. Keep it as it is."
+        )
     written, read = layer.write.values.sum(1), layer.read.values.sum(2).T
     return GlobalSum(written * read, layer.read.bias * written.sum(1), layer.write.out_shape[1:])
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import covary
-from covary.augment import ColorJitter, LearnedGenerators, Points3d, Signal1d
+from covary.augment import ColorJitter, LearnedGenerators, Mirror3d, Points3d, Signal1d, Volume3d
 from covary.data.tasks import rotated_arcs
 from covary.networks import mlp
 from training_models import PLAIN
@@ -85,6 +85,15 @@ def in_space(x):
     return torch.cat([x, torch.zeros(len(x), 1)], 1).unsqueeze(1)
 
 
+def as_dipoles(x):
+    """Points of the plane as volumes of one layer: a linear function with that gradient, in a round window."""
+    side = torch.arange(7) - 3.0
+    rows, columns = torch.meshgrid(side, side, indexing="ij")
+    window = torch.exp(-(rows**2 + columns**2) / 4)
+    field = x[:, 0, None, None] * columns + x[:, 1, None, None] * rows
+    return (window * field)[:, None, None]
+
+
 def as_colors(x):
     """Points of the plane as colors of one pixel, in the plane of hue and saturation."""
     first, second = torch.tensor([2.0, -1.0, -1.0]) / 6**0.5, torch.tensor([0.0, 1.0, -1.0]) / 2**0.5
@@ -93,8 +102,12 @@ def as_colors(x):
 
 @pytest.mark.parametrize(
     ("augment", "embed"),
-    [(lambda: Points3d(("rotation_z",)), in_space), (lambda: ColorJitter(("hue",)), as_colors)],
-    ids=["rotation about z", "hue"],
+    [
+        (lambda: Points3d(("rotation_z",)), in_space),
+        (lambda: Volume3d(("rotation_z",)), as_dipoles),
+        (lambda: ColorJitter(("hue",)), as_colors),
+    ],
+    ids=["rotation of points", "rotation of volumes", "hue"],
 )
 def test_an_angle_is_learned_where_labels_ignore_it(augment, embed):
     assert arcs(augment(), embed).symmetries[0].width == pytest.approx(math.radians(60), rel=0.3)
@@ -109,3 +122,83 @@ def test_a_free_generator_becomes_the_rotation():
     assert float(augment.widths) == pytest.approx(math.radians(60), rel=0.3)
     start = LearnedGenerators(1, dim=2, initial_width=0.1).generators.detach()[0]
     assert float((start * rotation).sum().abs() / (start.norm() * rotation.norm())) < 0.7, "it was not one at the start"
+
+
+def clusters(radius=0.0, turn=0.0):
+    """Points in four directions, opposite ones of one class: no line divides the classes, and every mirror keeps them.
+
+    The logarithm of their distance is uniform in ±radius; all are turned by an angle.
+    """
+    noise, places = torch.Generator().manual_seed(0), torch.arange(120) % 4
+    angle = places * math.pi / 2 + turn
+    x = torch.stack([angle.cos(), angle.sin()], 1) + 0.1 * torch.randn(120, 2, generator=noise)
+    return torch.exp(radius * (2 * torch.rand(120, 1, generator=noise) - 1)) * x, places % 2
+
+
+def fitted(augment, x, y, num_samples=8):
+    network = mlp(x[0].numel(), 20, 2, generator=torch.Generator().manual_seed(2))
+    averaged = covary.Averaged(network, augment, num_samples)
+    model = covary.Model(averaged, prior=covary.Prior(averaged, "scalar", 0.3))
+    config = ARCS.replace(epochs=100, hyper={"burn_in": 33})
+    return covary.fit(model, (x, y), config, callbacks=()).symmetries[0].width
+
+
+def of_gray_zero(x):
+    """Points of the plane as colors of one pixel whose gray value is 0: saturation multiplies them."""
+    luma = torch.tensor([0.299, 0.587, 0.114])
+    first = torch.tensor([0.587, -0.299, 0.0])
+    second = torch.linalg.cross(first, luma)
+    return (x[:, :1] * first / first.norm() + x[:, 1:] * second / second.norm())[:, :, None, None]
+
+
+def of_mean_zero(x):
+    """Points of the plane as gray images of mean 0: contrast multiplies them."""
+    return torch.cat([x, -x], 1)[:, None, None]
+
+
+@pytest.mark.parametrize(
+    ("augment", "embed"),
+    [
+        (lambda: Points3d(("scale",)), in_space),
+        (lambda: ColorJitter(("saturation",)), of_gray_zero),
+        (lambda: ColorJitter(("contrast",)), of_mean_zero),
+    ],
+    ids=["scale of points", "saturation", "contrast"],
+)
+def test_a_factor_is_learned_where_labels_ignore_it(augment, embed):
+    """±0.7 of the logarithm; the noise of the points adds to it, so that some end above."""
+    x, y = clusters(radius=0.7)
+    assert fitted(augment(), embed(x), y) == pytest.approx(0.7, rel=0.4)
+
+
+def test_a_stretch_is_learned_where_labels_ignore_it():
+    """Pairs of ramps, whose slopes are points of the plane: a stretch multiplies the slopes."""
+
+    def make(width):
+        return Signal1d(("stretch",), initial_width=width, padding="border")
+
+    points, y = clusters()
+    ramps = points[:, :, None] * torch.linspace(-1, 1, 6)
+    noise = make(0.7).sample_noise(torch.arange(len(y)), 1, seed=1)
+    x = make(0.7).transform(ramps, noise)[:, 0].detach()
+    assert fitted(make(0.05), x, y) == pytest.approx(0.7, rel=0.4)
+
+
+@pytest.mark.parametrize(
+    ("augment", "embed"),
+    [
+        (lambda: Points3d(("jitter",), initial_width=0.2), in_space),
+        (lambda: Signal1d(("noise",), initial_width=0.2), lambda x: x[:, None]),
+    ],
+    ids=["jitter", "noise"],
+)
+def test_noise_goes_to_zero_where_labels_depend_on_every_value(augment, embed):
+    x, y = clusters()
+    assert fitted(augment(), embed(x), y) < 0.02
+
+
+def test_a_mirror_is_learned_where_it_keeps_the_labels_and_not_where_it_exchanges_them():
+    """Classes on the axes are kept by a mirror; on the diagonals it exchanges them."""
+    kept, exchanged = clusters(), clusters(turn=math.pi / 4)
+    assert fitted(Mirror3d(("mirror_x",)), in_space(kept[0]), kept[1], 4) == pytest.approx(0.5, abs=0.15)
+    assert fitted(Mirror3d(("mirror_x",), 0.2), in_space(exchanged[0]), exchanged[1], 4) < 0.05

@@ -23,8 +23,9 @@ from .generators import LearnedGenerators
 from .limits import bounded
 from .mirror import Mirror3d
 from .outputs import MovedBoxes, MovedMasks, MovedPoints, OutputAction, PermutedOutputs
+from .per_class import PerClass
 from .pipeline import RandomTransform
-from .protocol import Augmentation, WeightedAugmentation
+from .protocol import Augmentation, OutputWeightedAugmentation, WeightedAugmentation
 from .signals import Signal1d
 from .space import Points3d, Volume3d
 
@@ -41,6 +42,8 @@ __all__ = [
     "MovedMasks",
     "MovedPoints",
     "OutputAction",
+    "OutputWeightedAugmentation",
+    "PerClass",
     "PermutedOutputs",
     "Points3d",
     "RandAugment",

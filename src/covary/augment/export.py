@@ -6,9 +6,10 @@ import sys
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch import nn
 
 from .._files import write_text
 from ..errors import CovaryError, DataError
@@ -22,6 +23,7 @@ from .generators import LearnedGenerators
 from .limits import bounded
 from .mirror import MIRROR_NAMES, Mirror3d
 from .outputs import MovedBoxes, MovedMasks, MovedPoints, OutputAction, PermutedOutputs
+from .per_class import PerClass
 from .protocol import Augmentation
 from .sampling import SAMPLERS
 from .signals import SIGNAL_NAMES, Signal1d
@@ -74,6 +76,12 @@ def to_json(augment: Augmentation) -> Record:
         return record | {"kind": "correlated", "mix": augment.mix.tolist(), "base": to_json(augment.base)}
     if isinstance(augment, FiniteGroup | Mirror3d):
         return record | {"kind": "finite_group" if isinstance(augment, FiniteGroup) else "mirror3d"}
+    if isinstance(augment, PerClass):
+        own = {
+            "classes": list(augment.class_names),
+            "parts": [to_json(cast(UniformWidths, part)) for part in augment.parts],
+        }
+        return record | {"kind": "per_class"} | own
     if isinstance(augment, Composed):
         return record | {"kind": "composed", "parts": [to_json(part) for part in augment.parts]}
     return record
@@ -232,6 +240,20 @@ def _composed(record: Record) -> Composed:
     return Composed(*[_made(part) for part in parts])
 
 
+def _per_class(record: Record) -> PerClass:
+    classes, records = _field(record, "classes"), _field(record, "parts")
+    named = isinstance(classes, list) and len(classes) > 1 and all(isinstance(name, str) for name in classes)
+    _require(named, "classes", "a list of two or more names", classes)
+    good = isinstance(records, list) and len(records) == len(classes)
+    _require(good, "parts", f"{len(classes)} records, one per class", records)
+    parts = [_made(part) for part in records]
+    alike = all(isinstance(part, UniformWidths) and to_json(part).keys() == records[0].keys() for part in parts)
+    _require(alike and len({(type(p), p.names) for p in parts}) == 1, "parts", "alike but for their widths", records)
+    augment = PerClass(cast(UniformWidths, parts[0]), classes)
+    augment.parts = nn.ModuleList(cast(list[nn.Module], parts))
+    return augment
+
+
 BUILDERS: dict[str, Callable[[Record], Augmentation]] = {
     "affine2d": partial(_padded, Affine2d, AFFINE_NAMES),
     "color_jitter": partial(_named, ColorJitter, COLOR_NAMES),
@@ -244,6 +266,7 @@ BUILDERS: dict[str, Callable[[Record], Augmentation]] = {
     "mirror3d": _mirror,
     "learned_generators": _learned_generators,
     "composed": _composed,
+    "per_class": _per_class,
 }
 
 

@@ -57,3 +57,18 @@ class WeightedAugmentation(Augmentation, Protocol):
     def sample_weights(self, noise: Float[Tensor, "N S ..."]) -> Float[Tensor, "N S"]:
         """Weights ≥ 0 of the samples in the mean over them, rows summing to 1, differentiable in the parameters."""
         ...
+
+
+@runtime_checkable
+class OutputWeightedAugmentation(Augmentation, Protocol):
+    """An augmentation with a weight per sample and output of the network, such as `PerClass`.
+
+    Example:
+        >>> from covary.augment import Affine2d, OutputWeightedAugmentation, PerClass
+        >>> isinstance(PerClass(Affine2d(), ("cat", "dog")), OutputWeightedAugmentation)
+        True
+    """
+
+    def output_weights(self, noise: Float[Tensor, "N S ..."]) -> Float[Tensor, "N S C"]:
+        """Weights ≥ 0 of the samples in the mean of each output, summing to 1 over the samples."""
+        ...

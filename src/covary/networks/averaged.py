@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from ..augment import Augmentation, OutputAction, WeightedAugmentation
+from ..augment import Augmentation, OutputAction, OutputWeightedAugmentation, WeightedAugmentation
 from ..errors import DataError, ShapeError, StructureError
 from ..noise import fold
 
@@ -15,11 +15,11 @@ from ..noise import fold
 class Averaged(nn.Module):
     r"""Averaged network :math:`\hat f(x) = \sum_s w_s f(x'_s)`, a mean of logits over augmentation samples.
 
-    The weights w are 1/S, or those of the augmentation's `sample_weights`. With two independent sets of samples, f̂ is
-    the same mean with slightly more variance, and Kronecker factors are cross products of the two sets, free of the
-    bias that the variance of a mean over few samples adds to its square. With an output action ρ each output is moved
-    back before the mean, :math:`\hat f(x) = \sum_s w_s \rho(g_s)^{-1} f(g_s x)`, for outputs that move with the input:
-    classes that a flip exchanges, keypoints, boxes, masks.
+    The weights w are 1/S, those of the augmentation's `sample_weights`, or one for each output (`PerClass`). With two
+    independent sets of samples, f̂ is the same mean with slightly more variance, and Kronecker factors are cross
+    products of the two sets, free of the bias that the variance of a mean over few samples adds to its square. With an
+    output action ρ each output is moved back before the mean, :math:`\hat f(x) = \sum_s w_s \rho(g_s)^{-1} f(g_s x)`,
+    for outputs that move with the input: classes that a flip exchanges, keypoints, boxes, masks.
 
     Arguments:
         network: The network f, (N·S, ...) -> (N·S, C), rows batch-major: row n·S + s is sample s of datum n.
@@ -90,15 +90,18 @@ class Averaged(nn.Module):
                 f"Expected outputs of shape ({num_data * num_samples}, C), a row per sample, got "
                 f"{tuple(outputs.shape)}. Keep the batch as the first axis, and do not mix rows."
             )
-        outputs, weights = outputs.unflatten(0, (num_data, num_samples)), self.sample_weights(index, seed=seed)
+        outputs = outputs.unflatten(0, (num_data, num_samples))
         for action in self.output_actions:
             outputs = _moved_back(action, outputs, self.augment, noise, tuple(x.shape[1:]))
+        if isinstance(self.augment, OutputWeightedAugmentation):
+            return self._by_output(outputs, noise)
+        weights = self.sample_weights(index, seed=seed)
         return outputs.mean(1) if weights is None else torch.einsum("ns,ns...->n...", weights.to(outputs), outputs)
 
     @property
     def moves_outputs(self) -> bool:
-        """Whether outputs move with the input."""
-        return bool(self.output_actions)
+        """Whether samples enter the outputs in different ways: these move with the input, or have their own samples."""
+        return bool(self.output_actions) or isinstance(self.augment, OutputWeightedAugmentation)
 
     def sample_weights(self, index: Int[Tensor, "N"], *, seed: int = 0) -> Float[Tensor, "N S"] | None:
         """Weights w of the samples, rows summing to 1; None if each is 1/S."""
@@ -107,6 +110,16 @@ class Averaged(nn.Module):
             return None
         sets = [_checked(augment.sample_weights(noise), noise) for noise in self._noise(index, seed)]
         return torch.cat(sets, dim=1) / self.num_sets
+
+    def _by_output(self, outputs: Float[Tensor, "N S C ..."], noise: Tensor) -> Float[Tensor, "N C ..."]:
+        """Means over the samples, with weights of their own for each output."""
+        weights = cast(OutputWeightedAugmentation, self.augment).output_weights(noise)
+        if weights.shape != outputs.shape[:3]:
+            raise ShapeError(
+                f"Expected output_weights of shape {tuple(outputs.shape[:3])}, one per sample and output, got "
+                f"{tuple(weights.shape)}. Name as many classes as the network has outputs."
+            )
+        return torch.einsum("nsc,nsc...->nc...", weights.to(outputs), outputs)
 
     def with_samples(self, num_samples: int, num_sets: int = 1) -> "Averaged":
         """Averaged network with another number of samples; it shares the modules of this one."""

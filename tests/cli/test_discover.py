@@ -384,6 +384,7 @@ def test_a_regression_on_a_table(run, tmp_path, undrawn):
     assert code == 0, err
     assert "rmse" in out
     assert "accuracy" not in out
+    assert "noise of the targets: standard deviation" in out
     record = read_run(Path("plane"))
     assert record.problem is None
     assert record.test.num_data == 30

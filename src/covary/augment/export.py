@@ -249,7 +249,7 @@ def _per_class(record: Record) -> PerClass:
     parts = [_made(part) for part in records]
     alike = all(isinstance(part, UniformWidths) and to_json(part).keys() == records[0].keys() for part in parts)
     _require(alike and len({(type(p), p.names) for p in parts}) == 1, "parts", "alike but for their widths", records)
-    augment = PerClass(cast(UniformWidths, parts[0]), classes)
+    augment = PerClass(parts[0], classes)
     augment.parts = nn.ModuleList(cast(list[nn.Module], parts))
     return augment
 

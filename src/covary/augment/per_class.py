@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..errors import ShapeError, StructureError
+from .protocol import Augmentation
 from .uniform import UniformWidths
 
 
@@ -38,7 +39,7 @@ class PerClass(nn.Module):
 
     hyperparameters = ("parts",)
 
-    def __init__(self, augment: UniformWidths, class_names: Sequence[str]) -> None:
+    def __init__(self, augment: Augmentation, class_names: Sequence[str]) -> None:
         super().__init__()
         if not isinstance(augment, UniformWidths):
             raise StructureError(

@@ -241,6 +241,7 @@ def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
     from rich.console import RenderableType
     from rich.text import Text
 
+    from ..records.tables import noise_text
     from ..report import summary, tables
 
     if as_json:
@@ -251,6 +252,7 @@ def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
         (run.layers, tables.layers_table(run)),
         (True, Text(summary(run))),
         (run.evidence, tables.evidence_table(run)),
+        (noise_text(run), Text(noise_text(run))),
         (run.test, tables.metrics_table(run)),
         (run.pruned, tables.pruning_table(run)),
         (run.roles.get("point"), tables.roles_table(run)),

@@ -100,8 +100,8 @@ class Averaged(nn.Module):
 
     @property
     def moves_outputs(self) -> bool:
-        """Whether samples enter the outputs in different ways: these move with the input, or have their own samples."""
-        return bool(self.output_actions) or isinstance(self.augment, OutputWeightedAugmentation)
+        """Whether outputs move with the input."""
+        return bool(self.output_actions)
 
     def sample_weights(self, index: Int[Tensor, "N"], *, seed: int = 0) -> Float[Tensor, "N S"] | None:
         """Weights w of the samples, rows summing to 1; None if each is 1/S."""

@@ -13,7 +13,7 @@ def run_text(run: RunRecord) -> str:
     """What was learned as plain text, for `print`: problem, tables of transforms and layers, evidence, metrics."""
     problem = [] if run.problem is None else [run.problem]
     tables = [(run.symmetries, symmetry_rows), (run.verdicts, verdict_rows), (run.layers, layer_rows)]
-    numbers = [line for line in (_evidence(run), _noise(run), _test(run)) if line]
+    numbers = [line for line in (_evidence(run), noise_text(run), _test(run)) if line]
     if not any((run.symmetries, run.layers, numbers)):
         numbers = [f"{len(run.history)} epochs, without an evidence, transforms or test data"]
     numbers += [line for line in (_roles(run),) if line]
@@ -105,7 +105,7 @@ def _evidence(run: RunRecord) -> str:
     return f"log evidence {found.log_evidence:.1f} nats of {found.num_data:,} data ({terms})"
 
 
-def _noise(run: RunRecord) -> str:
+def noise_text(run: RunRecord) -> str:
     """The noise of the targets, and the temperature where it is not 1."""
     found = [f"{value:.3g}" for name, value in run.likelihood.items() if name.startswith("sigma_noise")]
     temperature = run.likelihood.get("temperature", 1.0)

@@ -1,5 +1,6 @@
 """The loop of `fit`: epochs of weight steps, a hyper step after each, evaluations, checkpoints and callbacks."""
 
+import math
 import signal
 import threading
 import time

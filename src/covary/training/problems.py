@@ -45,12 +45,10 @@ def problem_of_epoch(state: FitState, batches: Batches, config: FitConfig, log_l
     told = not state.learns_likelihood and has_collapsed(past, state.hyper.constant, dead)
     dull = has_collapsed(past, state.hyper.constant, 1) and state.epoch > 1
     if told or (dull and _is_constant(state, batches, config)):
-        if has_diverged(log_likelihood, state.hyper.constant, state.untrained):
-            return _diverged(state, log_likelihood)
         return (
-            f"The network has collapsed: its log-likelihood per datum, {log_likelihood:.4f}, is that of a constant "
-            f"prediction, {state.hyper.constant:.4f}. Training stopped in epoch {state.epoch}. Lower weights.lr, or "
-            "set weights.warmup_epochs or weights.max_grad_norm."
+            f"The network has collapsed: its log-likelihood per datum, {log_likelihood:.4f}, is no better than "
+            f"that of a constant prediction, {state.hyper.constant:.4f}. Training stopped in epoch {state.epoch}. "
+            "Lower weights.lr, or set weights.warmup_epochs or weights.max_grad_norm."
         )
     return None
 

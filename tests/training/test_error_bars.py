@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import covary
-from covary.augment import Affine2d, Composed, Correlated, FiniteGroup, LearnedGenerators, Mirror3d, Rotation2d
+from covary.augment import Affine2d, Composed, Correlated, FiniteGroup, LearnedGenerators, Mirror3d, Rotation2d, bounded
 from covary.hypergrad.information import Information, displaced
 from covary.records import Symmetry
 from covary.training import error_bars
@@ -71,9 +71,9 @@ def test_an_error_has_both_parts_and_an_interval_within_the_range():
         assert _with_error(symmetry, Information(0.0, nowhere, 0.0), 0.1, False).error is None
 
 
-def fitted(**evaluation: int) -> covary.Run:
+def fitted(augment: Rotation2d | None = None, **evaluation: int) -> covary.Run:
     x = torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
-    network = covary.Averaged(covary.networks.mlp(2, 4, 2), Rotation2d(0.3), 2)
+    network = covary.Averaged(covary.networks.mlp(2, 4, 2), augment or Rotation2d(0.3), 2)
     # widths move from the first hyper step on, whether the network predicts well or not
     hyper = {"width_optimizer": "adam", "burn_in": 1, "num_samples": 2, "num_moves": 1, "num_steps": 1}
     config = covary.FitConfig().replace(epochs=3, hyper=hyper, evaluation=evaluation)
@@ -106,3 +106,11 @@ def test_errors_can_be_left_out():
     run = fitted(num_error_data=0)
     assert run.symmetries[0].error is None
     assert "± error" not in str(run)
+
+
+def test_a_width_at_its_limit_has_none():
+    """Wherever steps move it, it is within 5 % of one of these limits, and the evidence has no maximum there."""
+    run = fitted(bounded(Rotation2d(0.3), rotation=(0.2999, 0.3001)))
+    (symmetry,) = run.symmetries
+    assert (symmetry.state, symmetry.error, symmetry.limits) == ("at its limit", None, [0.2999, 0.3001])
+    assert "at its limit" in str(run)

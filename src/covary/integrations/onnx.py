@@ -1,6 +1,10 @@
 """A trained network as an ONNX file: the averaged network with fixed augmentation samples, checked by onnxruntime."""
 
 import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -47,14 +51,15 @@ def export_onnx(run: Run, path: str | Path, *, example: Tensor | None = None, nu
         'model.onnx'
     """
     network, inputs = deployed(run, num_samples), example_of(run, example).float().cpu()
-    program = torch.onnx.export(
-        network.program(inputs),
-        dynamo=True,
-        opset_version=OPSET,
-        input_names=["x"],
-        output_names=["outputs"],
-        verbose=False,
-    )
+    with _silent():
+        program = torch.onnx.export(
+            network.program(inputs),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=["x"],
+            output_names=["outputs"],
+            verbose=False,
+        )
     assert program is not None, "torch.onnx returns a program with dynamo"
     proto = program.model_proto
     for key, value in _metadata(run).items():
@@ -64,6 +69,20 @@ def export_onnx(run: Run, path: str | Path, *, example: Tensor | None = None, nu
     _check(content, network, inputs)
     write_whole(Path(path), content)
     return Path(path)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep torch from saying that torchvision is not installed, and that it uses names that it deprecates itself."""
+    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        logger.setLevel(before)
 
 
 def _metadata(run: Run) -> dict[str, str]:

@@ -48,6 +48,8 @@ def with_errors(
 ) -> list[Symmetry]:
     """The symmetries with standard error and interval of each width, where it has one.
 
+    A width that is fixed has none, and neither has one at its limit, where the evidence has no maximum.
+
     Arguments:
         symmetries: What was learned, in the order of the augmentation's names.
         state: The state that was kept.
@@ -60,7 +62,8 @@ def with_errors(
         return list(symmetries)
     model = hyper_model(state, config)
     lines = width_lines(augment, model)
-    chosen = [k for k, line in enumerate(lines) if line is not None and symmetries[k].state != "fixed"]
+    held = ("fixed", "at its limit")
+    chosen = [k for k, line in enumerate(lines) if line is not None and symmetries[k].state not in held]
     sample = _sample(batches, state.num_data, config)
     found = information_along(
         model,

@@ -53,7 +53,6 @@ def axes(augment):
         (FiniteGroup(("identity", "flip_y"), 0.4), (0,)),
         (FiniteGroup("flips", [0.45, 0.02, 0.02]), (1,)),
         (FiniteGroup("flips", [0.02, 0.02, 0.45]), None),  # a half turn is no mirror
-        (Affine2d(("rotation",)), None),
     ],
 )
 def test_mirror_axes(augment, expected):
@@ -62,7 +61,10 @@ def test_mirror_axes(augment, expected):
 
 def test_the_trainer_is_python():
     compile(to_text(Mirror3d(), "nnunet"), "trainer.py", "exec")
-    assert "No mirror was learned" in to_text(Affine2d(), "nnunet")
+    assert "# flip_y: not learned, so not mirrored here." in to_text(FiniteGroup(("identity", "flip_x")), "nnunet")
+    unasked = to_text(Affine2d(), "nnunet")
+    assert "No mirror was learned, so your trainer stays" in unasked
+    assert "class" not in unasked
 
 
 def test_timm():

@@ -59,13 +59,20 @@ def nnunet_text(ranges: Ranges) -> Text:
     nnU-Net mirrors along each of its axes in half of the samples, independently. Axes of a patch are (D, H, W) of a
     volume and (H, W) of an image.
     """
-    axes = _mirror_axes(ranges)
-    lines = _TRAINER.replace("{axes}", repr(axes) if axes else "None").splitlines()
-    notes = ["An axis is mirrored in half of the samples: listed are those for which covary learned about as much."]
-    if not (ranges.elements or ranges.mirrors):
-        notes = ["No mirror was learned: add FiniteGroup('flips') or Mirror3d to the augmentation to ask for them."]
     other = ", ".join(ranges.widths)
-    return lines, [*notes, *([f"{other}: nnU-Net sets these ranges in its own code; not changed here."] * bool(other))]
+    notes = [f"{other}: nnU-Net sets these ranges in its own code; not changed here."] if other else []
+    asked = {name for names in (ranges.mirrors, ranges.elements) for name in names}
+    if not asked & {*AXES, "flip_x", "flip_y"}:
+        missing = (
+            "No mirror was learned, so your trainer stays: add FiniteGroup('flips') or Mirror3d to the augmentation."
+        )
+        return [], [missing, *notes]
+    every = AXES if ranges.mirrors else {"flip_y": 0, "flip_x": 1}
+    left = [name for name in every if name not in asked]
+    notes += [f"{', '.join(left)}: not learned, so not mirrored here."] if left else []
+    notes.append("An axis is mirrored in half of the samples: listed are those for which covary learned about as much.")
+    axes = _mirror_axes(ranges)
+    return _TRAINER.replace("{axes}", repr(axes) if axes else "None").splitlines(), notes
 
 
 def _mirror_axes(ranges: Ranges) -> tuple[int, ...]:

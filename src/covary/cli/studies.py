@@ -18,7 +18,7 @@ from .terminal import echo, show
 # The names in `reproduce.STUDIES`, `reproduce.SCALES` and `benchmarks.WORKLOADS`, for a help without torch.
 STUDY_NAMES = (
     *("toy", "recover", "table1", "table2", "figure5", "correlated", "sampling"),
-    *("quadrant", "cifar-layers", "groups", "separable", "reparametrization"),
+    *("quadrant", "cifar-layers", "groups", "separable", "reparametrization", "sharpness"),
 )
 SCALE_NAMES = ("smoke", "cpu", "full", "paper")
 WORKLOAD_NAMES = ("curvature", "evidence", "fit", "layers", "scaling", "peers", "coverage", "verdicts")

@@ -14,6 +14,7 @@ from .paper2.groups import several_groups
 from .paper2.quadrant import quadrant
 from .paper2.separable import separable
 from .paper3.reparametrization import reparametrization
+from .paper3.sharpness import sharpness
 from .study import Entry, Options, Request
 
 __all__ = ["SCALES", "STUDIES", "Entry", "Options", "Request"]
@@ -34,4 +35,5 @@ STUDIES: dict[str, Entry] = {
     "groups": Entry(several_groups, _SEEDS, SCALES),
     "separable": Entry(separable),
     "reparametrization": Entry(reparametrization),
+    "sharpness": Entry(sharpness, ("data", *_SEEDS), SCALES),
 }

@@ -10,7 +10,7 @@ from ..records import Study
 from .paper1.comparison_figures import invariances_figure, sizes_figure, table_figure
 from .paper1.figures import recover_figure, sampling_figure, toy_figure
 from .paper2.figures import cifar_layers_figure, groups_figure, quadrant_figure, separable_figure
-from .paper3.figures import reparametrization_figure
+from .paper3.figures import reparametrization_figure, sharpness_figure
 
 Draw = Callable[[Study], Figure]
 
@@ -28,6 +28,7 @@ STUDY_FIGURES: dict[str, Mapping[str, Draw]] = {
     "groups": {"figure": groups_figure},
     "separable": {"figure": separable_figure},
     "reparametrization": {"figure": reparametrization_figure},
+    "sharpness": {"figure": sharpness_figure},
 }
 
 

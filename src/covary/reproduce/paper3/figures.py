@@ -34,6 +34,19 @@ def reparametrization_figure(study: Study) -> Figure:
     return figure
 
 
+def sharpness_figure(study: Study) -> Figure:
+    """The trace at the minima of both optimizers in two metrics (Fig. 5), and under ψ = cθ (Table 3)."""
+    scaled = study.series["scaled"]
+    with style():
+        figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        _minima(left, study.series["minima"])
+        _pairs(right, [line["case"] for line in scaled], [(line["naive"], line["metric-aware"]) for line in scaled])
+        right.set_title("trace under ψ = cθ, SGD")
+        _legend_below(right, ["naive", "metric-aware"])
+    return figure
+
+
 def _paths(panel: Axes, paths: Mapping[str, Any], kind: str) -> None:
     """Fig. 2a: the paths in θ and in ψ = log θ, over contours of the loss."""
     panel.contour(paths["axis"], paths["axis"], paths["loss"], levels=8, colors=PALE, linewidths=0.7)

@@ -1,12 +1,14 @@
 r"""How sharp are the minima that optimizers find, in their own metric? Paper 3, Fig. 5, Table 3 and App. E.2.
 
-LeNet on images, by SGD (lr 0.1, Nesterov momentum 0.9) and by Adam at its defaults, both with a cosine schedule. The
-trace of the Hessian of the mean loss, on training images, is measured with the Euclidean metric of SGD and with Adam's
-:math:`\sqrt{\hat v} + \epsilon`. And at SGD's minimum under ψ = θ/2 and ψ = 2θ, in whose coordinates the network is the
-same function with the same generalization gap: the trace of H is multiplied by 4 and ¼, that of E does not change.
+LeNet, or a wide residual network, on images, by SGD (lr 0.1, Nesterov momentum 0.9) and by Adam at its defaults, both
+with a cosine schedule. The trace of the Hessian of the mean loss, on training images, is measured with the Euclidean
+metric of SGD and with Adam's :math:`\sqrt{\hat v} + \epsilon`. And at SGD's minimum under ψ = θ/2 and ψ = 2θ, in whose
+coordinates the network is the same function with the same generalization gap: the trace of H is multiplied by 4 and ¼,
+that of E does not change.
 """
 
-from dataclasses import asdict, dataclass, field
+import time
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from ...records import Claim
 from ..cells import CellSpec, compute_cells
 from ..study import Request
 from .coordinates import Part, row
+from .wide_resnet import wide_resnet
 
 OPTIMIZERS = ("SGD", "Adam")
 FACTORS = (1.0, 0.5, 2.0)  # ψ = cθ of Table 3
@@ -30,7 +33,7 @@ MIN_RATIO = 10.0  # of the sharpness of Adam's minima to SGD's, each in its own 
 
 @dataclass(frozen=True)
 class Minima:
-    """The sizes: data sets, images of each, epochs, seeds, and images and products of the traces."""
+    """The sizes: data sets, images of each, epochs, seeds, images and products of the traces, batches, network."""
 
     data: tuple[str, ...]
     num_train: int | None
@@ -39,6 +42,7 @@ class Minima:
     num_measured: int
     num_products: int = 30
     batch_size: int = 125
+    network: str = "lenet"
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Minimum:
         naive_scaled: The trace of H under each ψ = cθ, for the one network of Table 3.
         aware_scaled: The trace of E there, with the Euclidean metric of θ carried along.
         gaps: The training minus the test accuracy there.
+        gap: The training minus the test accuracy of the network itself.
+        seconds: The time of training and measurement.
     """
 
     naive: float
@@ -62,6 +68,8 @@ class Minimum:
     naive_scaled: list[float] = field(default_factory=list)
     aware_scaled: list[float] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
+    gap: float | None = None
+    seconds: float = 0.0
 
 
 def minima(chosen: Minima, request: Request) -> Part:
@@ -71,39 +79,57 @@ def minima(chosen: Minima, request: Request) -> Part:
         chosen: The sizes.
         request: The arguments of the study.
     """
-    seeds = range(request.seed, request.seed + chosen.num_seeds)
-    jobs = [(data, seed, name) for data in chosen.data for seed in seeds for name in OPTIMIZERS]
-    specs = [
-        CellSpec(
-            f"{data}, {optimizer}, seed {seed}",
-            asdict(chosen) | {"data_dir": str(request.data_dir), "seed": seed},
-            Minimum,
-            partial(_minimum, chosen, (data, seed, optimizer), request.data_dir, (data, seed, optimizer) == jobs[0]),
-        )
-        for data, seed, optimizer in jobs
-    ]
-    found: dict[str, list[Minimum]] = {}
-    cells = compute_cells(specs, request.folder, request.progress)
-    for (data, _, optimizer), one in zip(jobs, cells.values(), strict=True):
-        found.setdefault(f"{data}, {optimizer}", []).append(one)
+    found = train_minima(chosen, request)
     rows = [
         row("Fig. 5", name, "trace / N", *(_mean([getattr(one, key) for one in ones]) for key in ("naive", "own")))
         for name, ones in found.items()
     ]
     table = found[f"{chosen.data[0]}, {OPTIMIZERS[0]}"][0]
     traces = zip(FACTORS, table.naive_scaled, table.aware_scaled, strict=True)
-    rows += [row("Table 3", _case(factor), "trace / N", naive, carried) for factor, naive, carried in traces]
+    rows += [row("Table 3", case(factor), "trace / N", naive, carried) for factor, naive, carried in traces]
     series = {name: [asdict(one) for one in ones] for name, ones in found.items()}
-    return Part(rows, {"minima": series}, [*_biases(chosen, found), *_scalings(table)])
+    return Part(rows, {"minima": series}, claims_of(chosen, found))
+
+
+def train_minima(chosen: Minima, request: Request) -> dict[str, list[Minimum]]:
+    """The minima of each data set and optimizer, one per seed.
+
+    Arguments:
+        chosen: The sizes.
+        request: The arguments of the study.
+    """
+    seeds = range(request.seed, request.seed + chosen.num_seeds)
+    jobs = [(data, seed, name) for data in chosen.data for seed in seeds for name in OPTIMIZERS]
+    sizes = {name: value for name, value in asdict(chosen).items() if name not in ("data", "num_seeds")}
+    specs = [
+        CellSpec(
+            f"{data}, {optimizer}, seed {seed}",
+            sizes | {"data": data, "data_dir": str(request.data_dir), "seed": seed},
+            Minimum,
+            partial(_minimum, chosen, (data, seed, optimizer), request.data_dir, (data, seed, optimizer) == jobs[0]),
+        )
+        for data, seed, optimizer in jobs
+    ]
+    found: dict[str, list[Minimum]] = {}
+    cells = compute_cells(specs, request.folder, request.progress, request.options.processes or 1)
+    for (data, _, optimizer), one in zip(jobs, cells.values(), strict=True):
+        found.setdefault(f"{data}, {optimizer}", []).append(one)
+    return found
+
+
+def claims_of(chosen: Minima, found: dict[str, list[Minimum]]) -> list[Claim]:
+    """Fig. 5 of every data set, and Table 3 of the first one."""
+    return [*_biases(chosen, found), *_scalings(found[f"{chosen.data[0]}, {OPTIMIZERS[0]}"][0])]
 
 
 def _minimum(chosen: Minima, job: tuple[str, int, str], data_dir: Path | None, scaled: bool) -> Minimum:
-    name, seed, optimizer = job
+    (name, seed, optimizer), started = job, time.perf_counter()
     dataset = load(name, data_dir)
     if chosen.num_train is not None:
         dataset = limited(dataset, chosen.num_train, seed)
-    network = lenet(generator=torch.Generator().manual_seed(seed)).float()
+    network = _network(chosen.network, dataset, seed)
     trained = _train(network, dataset, optimizer, chosen, seed)
+    network.eval()  # batch normalization as a fixed affine map, for the Hessian and for accuracies
     number = min(chosen.num_measured, len(dataset.x_train))
     data = dataset.x_train[:number], dataset.y_train[:number]
     trace = partial(estimate_trace, num_products=chosen.num_products, seed=seed)
@@ -116,6 +142,7 @@ def _minimum(chosen: Minima, job: tuple[str, int, str], data_dir: Path | None, s
         own=float(own.value) / number,
         error=float(own.error) / number,
         accuracy=_accuracy(network, *dataset.test),
+        gap=_accuracy(network, *dataset.train) - _accuracy(network, *dataset.test),
     )
     for factor in FACTORS if scaled else ():
         charted = InChart(network, weights_of(network), scaling(factor))
@@ -124,7 +151,13 @@ def _minimum(chosen: Minima, job: tuple[str, int, str], data_dir: Path | None, s
         carried = there.under(torch.ones_like(charted.psi), charted.point)
         found.aware_scaled.append(float(trace(carried).value) / number)
         found.gaps.append(_accuracy(charted, *dataset.train) - _accuracy(charted, *dataset.test))
-    return found
+    return replace(found, seconds=time.perf_counter() - started)
+
+
+def _network(name: str, dataset: Dataset, seed: int) -> nn.Module:
+    if name == "lenet":
+        return lenet(generator=torch.Generator().manual_seed(seed)).float()
+    return wide_resnet(name, dataset.x_train.shape[1], len(dataset.class_names), seed).float()
 
 
 def _train(network: nn.Module, dataset: Dataset, name: str, chosen: Minima, seed: int) -> torch.optim.Optimizer:
@@ -171,7 +204,8 @@ def _scalings(table: Minimum) -> list[Claim]:
     ]
 
 
-def _case(factor: float) -> str:
+def case(factor: float) -> str:
+    """The coordinates ψ = cθ in words."""
     return "θ" if factor == 1 else f"ψ = {factor:g} θ"
 
 

@@ -52,7 +52,7 @@ MAY_IMPORT = {
     "evidence hypergrad posterior layer_summary training experiments records config report noise",
     "benchmarks": "batches distributed linalg groups data augment layers networks likelihoods priors models curvature "
     "evidence hypergrad training experiments records config report noise",
-    "integrations": "augment likelihoods models networks training records config",
+    "integrations": "augment batches config likelihoods models networks records training",
     "report": "records",
     "cli": "memory data distributed networks experiments reproduce benchmarks layer_summary training integrations "
     "report records config",
@@ -78,6 +78,9 @@ MAX_PARAMETERS = 6
 
 # Modules without a test file of their own name -> the test files that test them.
 TESTED_BY = {
+    "integrations/mlflow.py": "integrations/test_tracking.py",
+    "integrations/tensorboard.py": "integrations/test_tracking.py",
+    "integrations/wandb.py": "integrations/test_tracking.py",
     "training/ascent.py": "training/test_hyper.py training/test_steps.py",
     "training/bounds.py": "training/test_hyper.py training/test_steps.py",
     "training/metrics.py": "likelihoods/test_tasks.py",

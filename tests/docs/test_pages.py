@@ -16,7 +16,7 @@ PAGES = [ROOT / "README.md", ROOT / "llms.txt"] + [
 ]
 
 # Pages on other libraries: page -> the module without which its code does not run.
-LIBRARIES = {"sklearn": "sklearn"}
+LIBRARIES = {"sklearn": "sklearn", "tracking": "tensorboard"}
 
 
 def _name(path: Path) -> str:

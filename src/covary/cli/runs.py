@@ -53,6 +53,7 @@ from .options import (
 )
 from .output import echo_json
 from .terminal import echo, echo_line, show
+from .track import Track, tracked
 
 LONGEST_CONFIG = 1_000_000  # bytes; /dev/zero never ends
 RECORDED = (
@@ -83,6 +84,7 @@ def discover(
     out: Out = Path("runs/latest"),
     resume: Resume = False,
     overwrite: Overwrite = False,
+    track: Track = None,
     estimate: Estimate = False,
     as_json: AsJson = False,
 ) -> None:
@@ -126,6 +128,7 @@ def layers(
     out: Out = Path("runs/latest"),
     resume: Resume = False,
     overwrite: Overwrite = False,
+    track: Track = None,
     estimate: Estimate = False,
     as_json: AsJson = False,
 ) -> None:
@@ -208,13 +211,14 @@ def _perform(config: ExperimentConfig, flags: Mapping[str, Any]) -> None:
     from .. import report
     from ..experiments import discover
     from ..training import is_first, process_group
-    from .progress import progress_of
 
     out: Path = flags["out"]
     with process_group():
         if flags.get("start") == "best":
             config = _best(config)
-        record = discover(config, out, resume=flags["resume"], overwrite=flags["overwrite"], callbacks=progress_of)
+        with tracked(flags["track"], config, out) as (callbacks, log):
+            record = discover(config, out, resume=flags["resume"], overwrite=flags["overwrite"], callbacks=callbacks)
+            log(record)
         if is_first():
             report.write_page(record, out / "report.html")
             _print_run(record, out, flags["as_json"])

@@ -130,7 +130,7 @@ class _Estimator(BaseEstimator):
             return deepcopy(self.network)
         if isinstance(self.network, str):
             image_shape = (1, 1, *input_shape) if len(input_shape) == 1 else input_shape
-            return build(self.network, image_shape, num_outputs, seed)  # type: ignore[arg-type]
+            return build(self.network, image_shape, num_outputs, seed)
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             made = self.network(input_shape, num_outputs)

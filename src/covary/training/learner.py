@@ -9,7 +9,7 @@ and hyper steps, which climb the evidence in η and δ, follow by the number of 
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -288,7 +288,8 @@ class EvidenceLearner:
         """Evaluation mode, gradients and full precision, whatever the loop is in; held hyperparameters let go."""
         self._follow_device()
         self._agree()
-        full = torch.autocast(self._device.type, enabled=False)
+        kind = self._device.type  # other kinds of devices may have no autocast, and refuse to switch it off
+        full = torch.autocast(kind, enabled=False) if kind in ("cpu", "cuda") else nullcontext()
         with torch.inference_mode(False), torch.enable_grad(), full, evaluation(self.model.network):
             self._require_grad(True)
             try:

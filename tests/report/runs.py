@@ -22,6 +22,7 @@ from covary.records import (
     Pruning,
     RunRecord,
     Symmetry,
+    Verdict,
 )
 from covary.records.words import meaning
 from covary.report import page
@@ -146,6 +147,10 @@ def full_run() -> RunRecord:
         seconds=127.3,
         notes=["The widths were learned on all 5,000 training images."],
         pruned=pruning(),
+        verdicts=[
+            Verdict("rotation", "yes", 412.3, 35.1, 1.518, 412.3, 6.2, 35.1, 4.4),
+            Verdict("shear", "undecided", -1.2, 2.0, 0.012, 1.2, 800.5, 2.0, 60.3),
+        ],
         timings={"weights": 41.2, "hyper": 60.0, "evaluation": 12.3},
     )
 

@@ -121,6 +121,13 @@ def test_the_time_is_divided_and_compared_with_plain_training():
     assert "--baselines plain" in bare
 
 
+def test_each_verdict_has_its_nats_and_their_error():
+    text = "".join(outline("full").text.split())
+    assert "rotationyes+412.3±35.1+412.3±35.1+6.2±4.4" in text
+    assert "shearundecided-1.2±2.0+1.2±2.0+800.5±60.3" in text
+    assert "Verdicts" not in outline("bare").text
+
+
 def test_a_run_without_transforms_does_not_speak_of_widths():
     text = outline("layers").text
     assert outline("layers").identifiers("figure") == ["figure-architecture", "figure-precisions", "figure-evidence"]

@@ -16,6 +16,7 @@ from covary.report.tables import (
     metrics_table,
     pruning_table,
     symmetries_table,
+    verdicts_table,
 )
 from report.runs import SPARSE, evidence, full_run, layers_run
 
@@ -98,6 +99,13 @@ def test_metrics_have_a_row_per_network():
     text = printed(metrics_table(full_run()))
     assert all(f"{name} " in text for name in ("learned", "plain", "fixed", "augerino"))
     assert "90.96" in text
+
+
+def test_verdicts_fit_eighty_columns():
+    text = printed(verdicts_table(full_run()), 80)
+    assert max(map(len, text.splitlines())) <= 80
+    for word in ("rotation", "undecided", "+412.3 ± 35.1", "+800.5 ± 60.3"):
+        assert word in text, word
 
 
 def test_metrics_of_many_networks_fit_eighty_columns():

@@ -54,8 +54,8 @@ MAY_IMPORT = {
     "evidence hypergrad training experiments records config report noise",
     "integrations": "augment batches config likelihoods models networks records training",
     "report": "records",
-    "cli": "memory data distributed networks experiments reproduce benchmarks layer_summary training integrations "
-    "report records config",
+    "cli": "memory data distributed networks evidence experiments reproduce benchmarks layer_summary training "
+    "integrations report records config",
     "__main__": "cli",
 }
 MAY_IMPORT["__init__"] = " ".join(

@@ -96,6 +96,17 @@ def report(
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Two or more folders of runs.", metavar="RUN RUN...")],
     plot: Annotated[Path | None, typer.Option(help="Draw the comparison to this file, such as compare.svg.")] = None,
+    correction: Annotated[
+        str | None, typer.Option(help="Correct the evidences for what KFAC neglects: auto, exact or lanczos.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="The training data of a correction, in place of those that the records name.")
+    ] = None,
+    data_dir: Annotated[str | None, typer.Option(help="The folder that is searched first for data sets.")] = None,
+    network: Annotated[
+        str | None, typer.Option(help="package.module:function, for runs with a network of your own.")
+    ] = None,
+    trust_code: TrustCode = False,
     as_json: Json = False,
 ) -> None:
     """Rank runs by their log evidence, with its terms and the log Bayes factors against the best.
@@ -103,22 +114,34 @@ def compare(
     Evidences of different data, or in different parametrizations, cannot be compared: there is a warning for each such
     difference, and the runs are listed without ranks and Bayes factors.
 
-    Examples: `covary compare runs/affine runs/flips`, `covary compare runs/* --json`.
+    KFAC treats layers as independent and overstates the price of complexity. `--correction` computes the evidence of
+    the whole Gauss–Newton matrix, exactly where memory allows it or by Lanczos quadrature with a standard error, and
+    writes it into each folder as `evidence.json`; later comparisons use it where all runs have it. Where two runs are
+    closer than the error, a sentence says so.
+
+    Examples: `covary compare runs/affine runs/flips`, `covary compare runs/* --correction auto --json`.
     """
     from ..records import read_run
+    from ..records.corrected import with_corrected
     from ..report import comparability, comparison, comparison_figure
-    from ..report.tables import comparison_table
+    from ..report.tables import comparison_table, undecided
 
     if len(runs) < 2:
         raise CovaryError(f"Expected two or more runs to compare, got {len(runs)}.")
     if plot is not None:
         check_drawable(plot)
+    if correction is not None:
+        _correct(runs, correction, data, data_dir, network, trust_code)
+    records = [read_run(path) for path in runs]
+    better = [with_corrected(record, _folder(path)) for path, record in zip(runs, records, strict=True)]
+    whole = all(record.evidence is not None and record.evidence.corrected_by for record in better)
     # titles of two runs on the same data are equal: the folder distinguishes them
-    found = [replace(record, title=f"{path}: {record.title}") for path in runs for record in [read_run(path)]]
+    named = zip(runs, better if whole else records, strict=True)
+    found = [replace(record, title=f"{path}: {record.title}") for path, record in named]
     if plot is not None:
         draw(comparison_figure(found), plot)
     if as_json:
-        echo_json({"runs": comparison(found), "warnings": comparability(found)})
+        echo_json({"runs": comparison(found), "warnings": comparability(found) + undecided(found)})
     else:
         show(comparison_table(found))
 
@@ -201,6 +224,25 @@ def geometry(
     claims = study_table(replace(found, title="Dependence on the parametrization"))
     show(geometry_table(found), claims)
     echo(f"Numbers and figure are in {folder} ({found.seconds:.0f} s).")
+
+
+def _correct(
+    runs: list[Path], method: str, data: str | None, data_dir: str | None, network: str | None, trust_code: bool
+) -> None:
+    """Compute the corrected evidence of every run, and write it into its folder."""
+    from ..evidence.correction import as_correction
+    from ..experiments import Replacements, corrected_evidence
+    from ..records import read_run
+    from ..records.corrected import write_evidence
+
+    wanted, given = as_correction(method), Replacements(data, data_dir, network, trust_code)
+    for run in runs:
+        require_finished(run)
+        require_writable(_folder(run) / "evidence.json")
+    with progress("correction") as told:
+        for number, run in enumerate(runs):
+            told(str(run), number / len(runs))
+            write_evidence(corrected_evidence(run, wanted, given), read_run(run), _folder(run))
 
 
 def require_finished(run: Path) -> None:

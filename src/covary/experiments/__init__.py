@@ -7,6 +7,7 @@ was learned for other programs, and `verdict.py` decides whether the data have e
 
 from .augmentations import NAMES as AUGMENTATIONS
 from .build import prepared
+from .corrected import corrected_evidence
 from .export import exported_text, run_to_export
 from .geometry import Replacements, saved_geometry
 from .predict import predictions
@@ -18,6 +19,7 @@ __all__ = [
     "AUGMENTATIONS",
     "Replacements",
     "ResourceEstimate",
+    "corrected_evidence",
     "discover",
     "estimate_resources",
     "exported_text",

@@ -1,5 +1,6 @@
 """Tables of runs for the terminal, whose text is never read as markup, and the comparison of several runs."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -7,11 +8,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..records import Metrics, RunRecord
+from ..records import Evidence, Metrics, RunRecord
 from ..records.tables import ABSENT, layer_rows, role_rows, symmetry_rows, verdict_rows
 
 # Settings that determine the data of a run: evidences of different data cannot be compared.
 DATA_SETTINGS = ("data", "num_train", "symmetrize", "task")
+WHOLE_MATRIX = "the whole Gauss–Newton matrix"
+DECISIVE = 2.0  # standard errors of a difference between evidences, from which one model is better
 WHOLE = 16  # characters of a cell that are kept in one line
 
 
@@ -93,7 +96,8 @@ def comparison(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
     """One row per run, the highest log evidence first, those without an evidence last.
 
     `log_bayes_factor` is the log evidence minus that of the best: 0 for the best, negative for all others. Where the
-    evidences cannot be compared the runs keep their order, and rank and Bayes factor are None.
+    evidences cannot be compared the runs keep their order, and rank and Bayes factor are None. `within_error` is
+    whether a corrected evidence is less than two standard errors of the difference below the best.
 
     Example:
         >>> from covary.records import Evidence, RunRecord
@@ -107,6 +111,7 @@ def comparison(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
     if ranked:
         order.sort(key=lambda run: (run.evidence is None, -run.evidence.log_evidence if run.evidence else 0.0))
     best = order[0].evidence.log_evidence if order and order[0].evidence else 0.0
+    tied = {run.title for run in _tied(order)} if ranked else set()
     rows = []
     for number, run in enumerate(order, 1):
         known = run.evidence
@@ -121,6 +126,9 @@ def comparison(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
                 "log_volume": known and known.log_volume,
                 "num_data": known and known.num_data,
                 "curvature": known and known.curvature,
+                "corrected_by": known and known.corrected_by,
+                "standard_error": known and known.standard_error,
+                "within_error": run.title in tied,
                 "accuracy": run.test and run.test.accuracy,
                 "complete": run.complete,
             }
@@ -143,14 +151,47 @@ def comparability(runs: Sequence[RunRecord]) -> list[str]:
     return warnings + _differences(runs)
 
 
+def undecided(runs: Sequence[RunRecord]) -> list[str]:
+    """A sentence for each run whose evidence is below the best by less than the error of the difference."""
+    if _differences(runs):
+        return []
+    order = sorted((run for run in runs if run.evidence), key=lambda run: -_evidence_of(run).log_evidence)
+    found = []
+    for run in _tied(order):
+        gap = _evidence_of(order[0]).log_evidence - _evidence_of(run).log_evidence
+        error = _error_of_gap(order[0], run)
+        found.append(
+            f"Undecided between '{order[0].title}' and '{run.title}': {gap:.1f} nats are within the error of "
+            f"±{DECISIVE * error:.1f}. More probes lower it."
+        )
+    return found
+
+
+def _tied(order: Sequence[RunRecord]) -> list[RunRecord]:
+    """Runs, ordered by evidence, that are below the first by less than the error of the difference."""
+    known = [run for run in order if run.evidence is not None]
+    best = _evidence_of(known[0]).log_evidence if known else 0.0
+    return [run for run in known[1:] if best - _evidence_of(run).log_evidence < DECISIVE * _error_of_gap(known[0], run)]
+
+
+def _error_of_gap(first: RunRecord, second: RunRecord) -> float:
+    return math.hypot(*(_evidence_of(run).standard_error or 0.0 for run in (first, second)))
+
+
+def _evidence_of(run: RunRecord) -> Evidence:
+    assert run.evidence is not None, "runs without an evidence are not compared"
+    return run.evidence
+
+
 def _differences(runs: Sequence[RunRecord]) -> list[str]:
     """Differences between runs by which their evidences are of different things."""
     known = [run.evidence for run in runs if run.evidence is not None]
     runs = [run for run in runs if run.evidence is not None]
     differing = {
         "are of different numbers of data": {str(evidence.num_data) for evidence in known},
-        "use different curvatures": {evidence.curvature for evidence in known},
-        "use different probes": {evidence.probes for evidence in known},
+        # a corrected evidence is that of the whole matrix, whatever it was corrected from
+        "use different curvatures": {e.curvature if e.corrected_by is None else WHOLE_MATRIX for e in known},
+        "use different probes": {e.probes if e.corrected_by is None else WHOLE_MATRIX for e in known},
         "are in different parametrizations": {run.config.get("parametrization", "Cartesian") for run in runs},
     }
     # the seed draws the images of `num_train`, the transforms of `symmetrize`, and the quadrants of a task
@@ -177,12 +218,14 @@ def comparison_table(runs: Sequence[RunRecord]) -> RenderableType:
         [str(number), row["title"], *_nats(row, "log_evidence", "log_bayes_factor"), _percent(row["accuracy"])]
         for number, row in enumerate(found, 1)
     ]
+    for cells, row in zip(ranked, found, strict=True):
+        cells[2] += "" if row["standard_error"] is None else f" ± {row['standard_error']:.1f}"
     terms = [
         [str(number), *_nats(row, "log_likelihood", "log_prior", "log_volume"), _or_dash(row["num_data"])]
         for number, row in enumerate(found, 1)
     ]
     first = ">rank" if all(row["rank"] for row in found) else ">number"
-    warnings = [Text(sentence, style="yellow") for sentence in comparability(runs)]
+    warnings = [Text(sentence, style="yellow") for sentence in comparability(runs) + undecided(runs)]
     heads = [first, "run", ">log evidence", ">log Bayes factor", ">accuracy %"]
     return Group(
         *warnings,

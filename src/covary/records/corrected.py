@@ -1,0 +1,38 @@
+"""The corrected evidence of a run, in a file beside its record."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from .._files import write_text
+from ..errors import DataError
+from .checksums import check_seal, sealed
+from .files import from_plain
+from .run import Evidence, RunRecord
+
+FILE = "evidence.json"
+AGAIN = "Remove it, or compute it again by `covary compare --correction`."
+MODEL = "model.safetensors"
+
+
+def write_evidence(evidence: Evidence, run: RunRecord, folder: Path) -> None:
+    """Write the corrected evidence of a run into its folder, with the checksum of the weights that it is of."""
+    content = {"format": "covary-evidence", "model": run.files.get(MODEL), "evidence": asdict(evidence)}
+    write_text(folder / FILE, json.dumps(sealed(content), indent=1) + "\n")
+
+
+def with_corrected(run: RunRecord, folder: Path) -> RunRecord:
+    """The run with the corrected evidence that its folder has; as it is if there is none of these weights."""
+    path = folder / FILE
+    if not path.is_file():
+        return run
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise DataError(f"'{path}' is no JSON. {AGAIN}") from error
+    if not isinstance(content, dict):
+        raise DataError(f"'{path}' has no evidence. {AGAIN}")
+    check_seal(content, path)
+    if content.get("model") != run.files.get(MODEL):
+        return run
+    return replace(run, evidence=from_plain(content.get("evidence"), Evidence, "evidence"))

@@ -133,7 +133,7 @@ def compare(
     if correction is not None:
         _correct(runs, correction, data, data_dir, network, trust_code)
     records = [read_run(path) for path in runs]
-    better = [with_corrected(record, _folder(path)) for path, record in zip(runs, records, strict=True)]
+    better = [with_corrected(record, run_folder(path)) for path, record in zip(runs, records, strict=True)]
     whole = all(record.evidence is not None and record.evidence.corrected_by for record in better)
     # titles of two runs on the same data are equal: the folder distinguishes them
     named = zip(runs, better if whole else records, strict=True)
@@ -238,11 +238,11 @@ def _correct(
     wanted, given = as_correction(method), Replacements(data, data_dir, network, trust_code)
     for run in runs:
         require_finished(run)
-        require_writable(_folder(run) / "evidence.json")
+        require_writable(run_folder(run) / "evidence.json")
     with progress("correction") as told:
         for number, run in enumerate(runs):
             told(str(run), number / len(runs))
-            write_evidence(corrected_evidence(run, wanted, given), read_run(run), _folder(run))
+            write_evidence(corrected_evidence(run, wanted, given), read_run(run), run_folder(run))
 
 
 def require_finished(run: Path) -> None:

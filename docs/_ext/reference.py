@@ -34,12 +34,12 @@ def _integrations() -> dict[str, ModuleType]:
     for info in pkgutil.iter_modules(covary.integrations.__path__, "covary.integrations."):
         with suppress(MissingLibraryError):
             found[info.name] = importlib.import_module(info.name)
-    return found
+    return {name: module for name, module in found.items() if exported(module)}
 
 
 def exported(package: ModuleType) -> dict[str, Any]:
     """Public objects of a package by name, without its modules; of one without `__all__`, what it defines."""
-    if package.__name__.startswith(("covary.errors", "covary.integrations.")):
+    if not hasattr(package, "__all__") and package.__name__.startswith(("covary.errors", "covary.integrations.")):
         defined = {
             name: value for name, value in vars(package).items() if getattr(value, "__module__", "") == package.__name__
         }

@@ -93,7 +93,8 @@ def test_names_in_help_are_those_of_the_registries():
     ("words", "expected"),
     [
         (("covary", "re"), ["report", "reproduce"]),
-        (("covary", "compare", "--"), ["--plot", "--json", "--help"]),
+        (("covary", "compare", "--j"), ["--json"]),
+        (("covary", "verify", "--"), ["--json", "--help"]),
         (("covary", "reproduce", "to"), ["toy"]),
         (("covary", "discover", "--set", "hyper.prior"), ["hyper.prior_lr=", "hyper.prior_lr_min="]),
         (("covary", "discover", "--data", "mn"), ["mnist-mini", "mnist"]),

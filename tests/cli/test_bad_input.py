@@ -27,7 +27,10 @@ FIXED = ("--baselines", "fixed", "--set")
         (("--num-train", "0"), ["num_train", "at least 1"]),
         (("--num-train", "1"), ["limited to 1, has no training image of class", "is enough"]),
         (("--num-samples", "0"), ["num_samples", "at least 1"]),
-        (("--baselines", "plane"), ["'baselines'", "'plain', 'fixed', 'augerino', 'map', 'conv'", "got ('plane',)"]),
+        (
+            ("--baselines", "plane"),
+            ["'baselines'", "'plain', 'fixed', 'augerino', 'trivialaugment', ", "got ('plane',)"],
+        ),
         (("--baselines", "fixed"), ["'fixed' needs widths"]),
         (("--set", "fixed_widths={rotation=1.5}"), ["widths of rotation belong to the baseline 'fixed'"]),
         (("--set", "fixed_widths={rotation=1.5}", "--baselines", "plain"), ["'fixed'", "leave the widths out"]),

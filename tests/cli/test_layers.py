@@ -198,7 +198,7 @@ def test_plan(run, small, tmp_path):
         (("--alpha", "99999999999999999999"), ["alpha", "got 99999999999999999999"]),
         (
             ("--alpha", "1000", "--variant", "fc", "--set", "size=1024", "--estimate"),
-            ["weights on images of 1024×1024", "narrower"],
+            ["weights on data of shape (1, 1024, 1024)", "narrower"],
         ),
         (("--seed", "99999999999999999999"), ["seed", "2^63"]),
         (("--task", "quadrant", "--num-train", "2"), ["no training image of class", "larger --num-train"]),

@@ -20,7 +20,7 @@ def test_the_bar_of_a_fit_stands_below_that_of_its_study(monkeypatch):
         (fit,) = progress_of("learn")
         fit.on_fit_start(FitConfig(epochs=60))
         fit.on_step(10.4)
-        fit.progress.refresh()
+        fit.live.refresh()
         fit.on_fit_end()
     drawn = [lines for lines in console.file.getvalue().split("\x1b[1A") if "epoch 11" in lines]
     assert drawn

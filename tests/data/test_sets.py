@@ -218,8 +218,11 @@ def test_a_name_wins_over_a_folder_that_is_called_so(places, monkeypatch):
 
 
 def test_a_source_of_no_kind_says_what_kinds_there_are(places):
-    (places["given"] / "x.csv").write_text("1,2")
+    for name in ("x.csv", "x.txt"):
+        (places["given"] / name).write_text("1,2")
     with pytest.raises(DataError, match="package.module:function, got '.*', a file of another kind"):
+        load(str(places["given"] / "x.txt"))
+    with pytest.raises(DataError, match="Expected a regression of a .csv"):
         load(str(places["given"] / "x.csv"))
     with pytest.raises(DataError, match="neither a name nor a path that exists"):
         load("no/such/folder")

@@ -77,7 +77,7 @@ def test_moments_are_those_of_all_pixels_of_a_channel():
 def test_a_constant_channel_is_refused():
     x = images(4).x_train.clone()
     x[:, 1] = 0.5
-    with pytest.raises(DataError, match="constant channel 1 of the training images"):
+    with pytest.raises(DataError, match="constant channel 1 of the training data"):
         channel_moments(x)
 
 

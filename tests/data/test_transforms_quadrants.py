@@ -76,7 +76,7 @@ def test_none_leaves_the_data_set_as_it_is():
 @pytest.mark.parametrize(
     ("dataset", "task", "side", "expected"),
     [
-        (images(), "digits", 32, "among none, digit, quadrant, got 'digits'"),
+        (images(), "digits", 32, "among none, digit, quadrant and regression, got 'digits'"),
         (images()._replace(x_train=torch.zeros(400, 2, 6, 8, dtype=torch.float32)), "digit", 32, "6×8 pixels"),
         (images(side=3), "digit", 32, "at least 4 pixels"),
         (images(), "digit", 3, "at least 4 pixels, got 3"),

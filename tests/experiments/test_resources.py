@@ -188,5 +188,5 @@ def test_a_network_that_cannot_fit_is_refused_before_it_is_built(tmp_path, monke
         task = task._replace(dataset=task.dataset._replace(x_train=x))
     monkeypatch.setattr(needs, "available_memory", lambda: 1 << 30)
     monkeypatch.setattr(needs, "model", lambda config, task: pytest.fail("built"))
-    with pytest.raises(StructureError, match=f"'{re.escape(network)}' has [0-9,]+ weights on images of .*narrower"):
+    with pytest.raises(StructureError, match=f"'{re.escape(network)}' has [0-9,]+ weights on data of .*narrower"):
         work(settings, task)

@@ -78,7 +78,7 @@ def disks(case: Case, whole: Outcome, quick: bool, mounts: bool) -> Iterator[Tri
 
 def corruptions(case: Case, whole: Outcome, quick: bool) -> Iterator[Trial]:
     """Every file of a finished and of an interrupted run, damaged in every way."""
-    files = sorted(path.name for path in case.reference.iterdir())
+    files = sorted(str(path.relative_to(case.reference)) for path in case.reference.rglob("*") if path.is_file())
     for name in files[:1] if quick else files:
         function = partial(_call, damage.finished, case, name, case.other)
         yield Trial(f"{case.name}: damaged file of a finished run", f"{case.name}, {name}", function)

@@ -18,6 +18,8 @@ try:
 except ImportError as error:
     raise MissingLibraryError("mlflow", "mlflow") from error
 
+__all__: list[str] = []  # `tracking.tracker_of` makes the tracker
+
 ALLOWED = "MLFLOW_ALLOW_FILE_STORE"
 LONGEST = 500  # characters of a parameter, in every version of MLflow
 

@@ -13,6 +13,8 @@ try:
 except ImportError as error:
     raise MissingLibraryError("tensorboard", "tensorboard") from error
 
+__all__: list[str] = []  # `tracking.tracker_of` makes the tracker
+
 
 class TensorBoardTracker:
     """Event files of TensorBoard; settings are a text.

@@ -20,6 +20,8 @@ from ..training import Callback
 from ..training.pictures import pictures_of
 from ..training.schedule import cosine, hyper_progress, warmth
 
+__all__ = ["Tracker", "Tracking", "tracker_of"]
+
 TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 Image = np.ndarray[Any, np.dtype[np.uint8]]
 GAP = 2  # pixels between the images of a sheet

@@ -15,6 +15,8 @@ try:
 except ImportError as error:
     raise MissingLibraryError("wandb", "wandb") from error
 
+__all__: list[str] = []  # `tracking.tracker_of` makes the tracker
+
 
 class WandbTracker:
     """A run of Weights & Biases that is written to a folder; nothing is sent.

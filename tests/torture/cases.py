@@ -118,5 +118,6 @@ def _plain(path: Path) -> Any:
 def _without_times(value: Any) -> Any:
     if isinstance(value, Mapping):
         times = ("sha256", "seconds", "timings")
-        return {name: _without_times(entry) for name, entry in value.items() if name not in times}
+        kept = {name: entry for name, entry in value.items() if name not in times and not name.startswith("cells/")}
+        return {name: _without_times(entry) for name, entry in kept.items()}
     return [_without_times(entry) for entry in value] if isinstance(value, list) else value

@@ -62,7 +62,7 @@ def reproduce(
     """
     from ..records import write_study
     from ..records.checksums import checksums
-    from ..records.verify import CELLS
+    from ..records.verify import CELLS, cell_names
     from ..reproduce import SCALES, STUDIES, Options, Request
     from ..reproduce.cells import STUDY, require_fresh
     from ..reproduce.figures import STUDY_FIGURES, study_table
@@ -86,7 +86,8 @@ def reproduce(
         }
         for figure, figure_of in figures.items():
             write_whole(folder / figure, drawn(figure_of(study), Path(figure).suffix))
-        write_study(replace(study, files=checksums(folder, list(figures))), folder / STUDY)
+        files = checksums(folder, [*figures, *cell_names(folder)])
+        write_study(replace(study, files=files), folder / STUDY)
     if as_json:
         echo_json(asdict(study))
         return

@@ -64,11 +64,16 @@ def verify(folder: Path) -> list[FileCheck]:
         found |= {other: _state(folder, other, expected) for other, expected in files.items()}
     if (folder / PAGE).is_file():
         found[PAGE] = page_state((folder / PAGE).read_bytes(), run)
-    cells = sorted((folder / CELLS).glob("[!.]*.json"))
-    found |= {f"{CELLS}/{cell.name}": "damaged" if _sealed(cell) is None else "ok" for cell in cells}
+    for name in cell_names(folder):  # those of a study that is being extended are not in its record yet
+        found.setdefault(name, "damaged" if _sealed(folder / name) is None else "ok")
     others = [path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
     found |= {name: "not in the record" for name in sorted(others) if name not in found}
     return [FileCheck(name, state) for name, state in found.items()]
+
+
+def cell_names(folder: Path) -> list[str]:
+    """The files of the cells of a study, relative to its folder."""
+    return [f"{CELLS}/{cell.name}" for cell in sorted((folder / CELLS).glob("[!.]*.json"))]
 
 
 def _content(path: Path) -> dict[str, Any] | None:
@@ -90,7 +95,7 @@ def _sealed(path: Path) -> dict[str, Any] | None:
 
 
 def _state(folder: Path, name: str, expected: str) -> State:
-    if Path(name).name != name:  # a record has no say about files elsewhere
+    if Path(name).name not in (name, name.removeprefix(f"{CELLS}/")):  # a record has no say about files elsewhere
         return "damaged"
     if not (folder / name).is_file():
         return "missing"

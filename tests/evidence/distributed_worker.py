@@ -1,5 +1,6 @@
 """One process of a group: the evidence and both gradients of its shard, written to a file by the first."""
 
+import os
 import sys
 
 import torch
@@ -47,4 +48,6 @@ if __name__ == "__main__":
         found[name] = results(rank, size, getattr(torch, name))
     if rank == 0:
         torch.save(found, out)
+    dist.barrier()  # no process closes the group while another still uses it
     dist.destroy_process_group()
+    os._exit(0)  # torch's own threads may abort a process that ends while they run

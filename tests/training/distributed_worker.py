@@ -1,5 +1,6 @@
 """Fits of nine steps under torchrun, one per case, written to a file by the first process: OUT."""
 
+import os
 import sys
 
 import torch
@@ -54,4 +55,6 @@ if __name__ == "__main__":
     found = {name: fitted(*case) for name, case in CASES.items()} | {"learner": learned()}
     if dist.get_rank() == 0:
         torch.save(found, sys.argv[1])
+    dist.barrier()  # no process closes the group while another still uses it
     dist.destroy_process_group()
+    os._exit(0)  # torch's own threads may abort a process that ends while they run

@@ -113,7 +113,7 @@ class Automatic(nn.Module):
         return found.unflatten(0, noise.shape[:2])
 
     def strength(self, number: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-        """The strength in [0, 1] for a uniform number."""
+        """The strength in [0, 1] for a uniform number; every policy has its own."""
         raise NotImplementedError
 
     def _amounts(self, choice: Choice, draws: Float[Tensor, "N 3"], x: Tensor) -> Float[Tensor, " N"]:

@@ -15,6 +15,9 @@ from .output import Json, check_drawable, draw, drawn, echo_json, print_rows, pr
 from .terminal import echo, show
 
 Run = Annotated[Path, typer.Argument(help="The folder of a run, or its run.json.", metavar="RUN")]
+TrainingData = Annotated[str | None, typer.Option(help="The training data, in place of those that the record names.")]
+DataDir = Annotated[str | None, typer.Option(help="The folder that is searched first for data sets.")]
+OwnNetwork = Annotated[str | None, typer.Option(help="package.module:function, for a run with a network of your own.")]
 TrustCode = Annotated[bool, typer.Option("--trust-code", help="Import and call the functions that the record names.")]
 
 
@@ -180,13 +183,9 @@ def geometry(
     images: Annotated[
         int | None, typer.Option(help="Number of training images; by default 500 with their samples.", min=1)
     ] = None,
-    data: Annotated[
-        str | None, typer.Option(help="The training data, in place of those that the record names.")
-    ] = None,
-    data_dir: Annotated[str | None, typer.Option(help="The folder that is searched first for data sets.")] = None,
-    network: Annotated[
-        str | None, typer.Option(help="package.module:function, for a run with a network of your own.")
-    ] = None,
+    data: TrainingData = None,
+    data_dir: DataDir = None,
+    network: OwnNetwork = None,
     trust_code: TrustCode = False,
     seed: Annotated[int, typer.Option(help="The seed of the random probes.")] = 0,
     out: Annotated[

@@ -8,7 +8,7 @@ import typer
 from .._files import require_writable
 from ..errors import CovaryError
 from .output import Json, echo_json, progress
-from .saved import Run, TrustCode, require_finished, run_folder
+from .saved import DataDir, OwnNetwork, Run, TrainingData, TrustCode, require_finished, run_folder
 from .terminal import echo, show
 
 
@@ -21,13 +21,9 @@ def verdict(
         int | None, typer.Option(help="Epochs of each continuation; by default a quarter of the run's.", min=2)
     ] = None,
     repeats: Annotated[int, typer.Option(help="Continuations of each kind, which give the error.", min=2)] = 2,
-    data: Annotated[
-        str | None, typer.Option(help="The training data, in place of those that the record names.")
-    ] = None,
-    data_dir: Annotated[str | None, typer.Option(help="The folder that is searched first for data sets.")] = None,
-    network: Annotated[
-        str | None, typer.Option(help="package.module:function, for a run with a network of your own.")
-    ] = None,
+    data: TrainingData = None,
+    data_dir: DataDir = None,
+    network: OwnNetwork = None,
     trust_code: TrustCode = False,
     as_json: Json = False,
 ) -> None:

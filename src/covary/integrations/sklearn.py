@@ -160,9 +160,11 @@ class _Estimator(BaseEstimator):
         return self.run_.predict_proba(self._as_inputs(x)).double().numpy()
 
     def _fitted_state(self) -> dict[str, Any]:
+        """What `save` writes beside the run; classifier and regressor have their own."""
         raise NotImplementedError
 
     def _restore_state(self, state: Mapping[str, Any]) -> None:
+        """Set what `_fitted_state` has returned; classifier and regressor have their own."""
         raise NotImplementedError
 
 

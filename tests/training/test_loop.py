@@ -410,7 +410,9 @@ def test_the_preset_is_that_of_the_kind_of_network(network, preset):
     assert presets.preset_of(frozen) == preset, "of what is trained"
 
 
-@pytest.mark.parametrize("name", ["mlp", "mlp:30", "mlp:30-30", "cnn", "lenet", "resnet-8-8", "relaxed:conv:1"])
+@pytest.mark.parametrize(
+    "name", ["mlp", "mlp:30", "mlp:5-5-5", "mlp:5-5-5-5", "cnn", "lenet", "resnet-8-8", "relaxed:conv:1"]
+)
 def test_a_network_by_name_has_the_preset_of_its_layers(name):
     network = covary.networks.build(name, (1, 28, 28), 10, 0)
     assert discover_config(name).fit == FitConfig.preset(presets.preset_of(network))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from .._text import clipped
 from ..errors import StructureError
-from .fit import DataCount, FitConfig
+from .fit import SHALLOW, DataCount, FitConfig, Preset
 from .settings import Settings, between, check_setting, names_of, real, unknown
 
 BaselineName = Literal["plain", "fixed", "augerino", "trivialaugment", "randaugment", "map", "conv"]
@@ -180,9 +180,17 @@ def discover_config(network: str = "mlp") -> ExperimentConfig:
         >>> discover_config("cnn").fit.weights.warmup_epochs
         2
     """
-    kinds = {"mlp": "mlp", "resnet": "resnet", RELAXED.removesuffix(":"): "layers"}
-    kind = kinds.get(re.split("[:-]", network, maxsplit=1)[0], "deep")
-    return ExperimentConfig(network=network, fit=FitConfig.preset(kind))
+    return ExperimentConfig(network=network, fit=FitConfig.preset(_preset_of_name(network)))
+
+
+def _preset_of_name(network: str) -> Preset:
+    """The preset that `fit` chooses by the layers of a network of this name; "deep" for a function of the user."""
+    if network.startswith(RELAXED):
+        return "layers"
+    if network.startswith("resnet-"):
+        return "resnet"
+    hidden = re.fullmatch(r"mlp(:\d+(-\d+)*)?", network)
+    return "mlp" if hidden and network.count("-") + 2 <= SHALLOW else "deep"
 
 
 def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxation: float = 1.0) -> ExperimentConfig:

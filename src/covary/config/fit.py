@@ -10,6 +10,7 @@ from .settings import DEVICE, POSITIVE, SEED, Settings, at_least, between, real
 CurvatureStructure = Literal["kron", "kron-traced", "kron-shared", "full", "diag"]
 Estimator = Literal["running", "two_pass", "kernel", "stochastic", "augerino"]
 Preset = Literal["mlp", "deep", "resnet", "layers", "layers-equivariant"]
+SHALLOW = 4  # linear layers of a network that trains without a warm-up, at most
 # Limits far above any use, below which no loop or list over them is endless.
 Count = Annotated[int, at_least(1, 1_000_000)]
 CountOrZero = Annotated[int, at_least(0, 1_000_000)]

@@ -6,13 +6,11 @@ from typing import Any
 from torch import nn
 
 from ..config import FitConfig
-from ..config.fit import Preset
+from ..config.fit import SHALLOW, Preset
 from ..errors import StructureError
 from ..layer_summary import relaxed_layers
 from ..networks.resnet import FixupBlock
 from ..priors import weights_of
-
-SHALLOW = 4  # linear layers of a network that trains without a warm-up
 
 
 def preset_of(network: nn.Module) -> Preset:

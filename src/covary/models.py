@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from glob import escape
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -93,6 +93,33 @@ class Model:
         shifts = prior.shifts()
         part.log_precision.copy_(torch.cat([shifts[name].log().flatten() for name in part.names]))
         return Model(self.network, self.likelihood, part)
+
+
+@runtime_checkable
+class _HasModel(Protocol):
+    @property
+    def model(self) -> Model:
+        """Network, likelihood and prior."""
+        ...
+
+
+class ModelParts:
+    """The network, likelihood and prior of the `model` that an object has, as attributes of the object."""
+
+    @property
+    def network(self: _HasModel) -> nn.Module:
+        """The network."""
+        return self.model.network
+
+    @property
+    def likelihood(self: _HasModel) -> Likelihood:
+        """The likelihood."""
+        return self.model.likelihood
+
+    @property
+    def prior(self: _HasModel) -> Prior:
+        """The prior."""
+        return self.model.prior
 
 
 def as_model(model: object) -> Model:

@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..errors import DataError, ShapeError, StructureError
+from ..errors import DataError, ShapeError
 from ..groups import affine_generators, exponential
-from ..groups.affine import AFFINE_NAMES, PADDINGS, to_normalized, warp_normalized
+from ..groups.affine import AFFINE_NAMES, to_normalized, warp_normalized
 from .checks import require_images
-from .uniform import InitialWidth, Kind, UniformWidths, raw_from_widths, widths_from_raw
+from .uniform import InitialWidth, Kind, PaddedWidths, UniformWidths, raw_from_widths, widths_from_raw
 
 _SCALE = "by exp(-amount)"
 KINDS = {
@@ -28,7 +28,7 @@ KINDS = {
 }
 
 
-class Affine2d(UniformWidths):
+class Affine2d(PaddedWidths):
     r"""Affine transforms :math:`T = \exp(\sum_i \epsilon_i w_i G_i)` of images, :math:`\epsilon_i \sim U[-1, 1)`.
 
     Widths are :math:`w = |r|`, of the rotation :math:`\pi \tanh(|r| / \pi)`, with r the parameter `raw_widths`. Units:
@@ -60,10 +60,7 @@ class Affine2d(UniformWidths):
         padding: str = "zeros",
         sampler: str = "sobol",
     ) -> None:
-        super().__init__(KINDS, names, initial_width, sampler)
-        if padding not in PADDINGS:
-            raise StructureError(f"Expected a padding among {', '.join(PADDINGS)}, got {padding!r}.")
-        self.padding = padding
+        super().__init__(KINDS, names, initial_width, padding, sampler)
         # Constants of the algebra: they follow the module to a device, but are not part of its state.
         self.register_buffer("generators", affine_generators(names, dtype=torch.get_default_dtype()), persistent=False)
 
@@ -80,10 +77,6 @@ class Affine2d(UniformWidths):
         """Matrices from output to input coordinates on [−1, 1]², of images of that height and width."""
         algebra = torch.einsum("nsk,kij->nsij", coefficients, self.generators.to(coefficients))
         return exponential(to_normalized(algebra, height, width))
-
-    def extra_repr(self) -> str:
-        """Widths by name, for `print`."""
-        return super().extra_repr().replace("sampler=", f"padding={self.padding!r}, sampler=")
 
 
 class Correlated(nn.Module):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ..errors import DataError, ShapeError, StructureError
 from ..groups import exponential
-from ..groups.affine import PADDINGS, to_normalized, warp_normalized
+from ..groups.affine import check_padding, to_normalized, warp_normalized
 from ..noise import normal
 from .checks import require_images
 from .sampling import SAMPLERS, check_sampler
@@ -57,9 +57,7 @@ class LearnedGenerators(nn.Module):
             )
         if not (math.isfinite(initial_width) and initial_width > 0):
             raise DataError(f"Expected initial_width above 0, where a generator has a direction, got {initial_width}.")
-        if padding not in PADDINGS:
-            raise StructureError(f"Expected a padding among {', '.join(PADDINGS)}, got {padding!r}.")
-        self.dim, self.padding, self.sampler = dim, padding, check_sampler(sampler)
+        self.dim, self.padding, self.sampler = dim, check_padding(padding), check_sampler(sampler)
         self.names = tuple(f"generator_{number}" for number in range(1, num_generators + 1))
         self.units = ("generator norm",) * num_generators
         self.signs = ("known up to sign",) * num_generators

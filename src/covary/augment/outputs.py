@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import ShapeError, StructureError
-from ..groups.affine import PADDINGS, warp_normalized
+from ..groups.affine import check_padding, warp_normalized
 from ..groups.square import product
 from .color import ColorJitter
 from .composed import Composed, affine_maps
@@ -145,7 +145,17 @@ class PermutedOutputs:
         return f"PermutedOutputs({self.permutations})"
 
 
-class MovedPoints:
+class _InCoordinates:
+    def __init__(self, coordinates: Coordinates | str = "pixels") -> None:
+        if coordinates not in ("pixels", "normalized"):
+            raise StructureError(f"Expected coordinates 'pixels' or 'normalized', got {coordinates!r}.")
+        self.coordinates = coordinates
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.coordinates!r})"
+
+
+class MovedPoints(_InCoordinates):
     """Outputs (N, 2P) that are points (x, y, x, y, …) of the image, such as keypoints, and move with it.
 
     Arguments:
@@ -161,9 +171,6 @@ class MovedPoints:
                  [5., 3.]]])
     """
 
-    def __init__(self, coordinates: Coordinates | str = "pixels") -> None:
-        self.coordinates = _check_coordinates(coordinates)
-
     def inverse(
         self,
         outputs: Float[Tensor, "N S ..."],
@@ -177,11 +184,8 @@ class MovedPoints:
         moved = torch.einsum("nsij,nspj->nspi", maps[..., :2, :2], (points - center) / half) + maps[..., None, :2, 2]
         return (moved * half + center).flatten(2)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.coordinates!r})"
 
-
-class MovedBoxes:
+class MovedBoxes(_InCoordinates):
     """Outputs (N, 4P) that are boxes (x1, y1, x2, y2), upper left and lower right corners, and move with the image.
 
     For flips, quarter turns, shifts and scales, which map boxes to boxes. A box that is rotated by another angle or
@@ -197,9 +201,6 @@ class MovedBoxes:
         >>> MovedBoxes("pixels").inverse(torch.tensor([[[0.0, 1.0, 2.0, 4.0]]]), flip, noise, (1, 8, 8))
         tensor([[[5., 1., 7., 4.]]])
     """
-
-    def __init__(self, coordinates: Coordinates | str = "pixels") -> None:
-        self.coordinates = _check_coordinates(coordinates)
 
     def inverse(
         self,
@@ -223,9 +224,6 @@ class MovedBoxes:
         moved = torch.stack([middles - sides / 2, middles + sides / 2], dim=-2)
         return (moved * half + center).flatten(2)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.coordinates!r})"
-
 
 class MovedMasks:
     """Outputs (N, C, H, W) at positions of the image, such as the logits of a mask, that move with it.
@@ -245,9 +243,7 @@ class MovedMasks:
     """
 
     def __init__(self, padding: Literal["border", "zeros", "reflection"] | str = "border") -> None:
-        if padding not in PADDINGS:
-            raise StructureError(f"Expected a padding among {', '.join(PADDINGS)}, got {padding!r}.")
-        self.padding = padding
+        self.padding = check_padding(padding)
 
     def inverse(
         self,
@@ -312,12 +308,6 @@ def _units(coordinates: str, like: Tensor, input_shape: tuple[int, ...]) -> tupl
     """Half of the image's width and height, and its center, in the unit of the coordinates."""
     sides = like.new_tensor([input_shape[-1], input_shape[-2]])
     return (sides / 2, (sides - 1) / 2) if coordinates == "pixels" else (torch.ones_like(sides), 0 * sides)
-
-
-def _check_coordinates(name: str) -> str:
-    if name not in ("pixels", "normalized"):
-        raise StructureError(f"Expected coordinates 'pixels' or 'normalized', got {name!r}.")
-    return name
 
 
 def _followed(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:

@@ -7,10 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
-from ..errors import ShapeError, StructureError
-from ..groups.affine import PADDINGS
+from ..errors import ShapeError
 from .sampling import white_noise
-from .uniform import InitialWidth, Kind, UniformWidths
+from .uniform import InitialWidth, Kind, PaddedWidths
 
 KINDS = {
     "shift": Kind("half-lengths", "positive moves content to the start by that many half-lengths"),
@@ -21,7 +20,7 @@ KINDS = {
 SIGNAL_NAMES = tuple(KINDS)
 
 
-class Signal1d(UniformWidths):
+class Signal1d(PaddedWidths):
     r"""Signals (N, C, T): shift and stretch along T, by linear interpolation, then amplitude, then noise.
 
     With coefficients c = w ε and times :math:`u \in [-1, 1]`, the value at u is that at
@@ -49,10 +48,7 @@ class Signal1d(UniformWidths):
         padding: str = "zeros",
         sampler: str = "sobol",
     ) -> None:
-        super().__init__(KINDS, names, initial_width, sampler)
-        if padding not in PADDINGS:
-            raise StructureError(f"Expected a padding among {', '.join(PADDINGS)}, got {padding!r}.")
-        self.padding = padding
+        super().__init__(KINDS, names, initial_width, padding, sampler)
 
     def transform(self, x: Tensor, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S C T"]:
         """Transformed signals x of shape (N, C, T)."""
@@ -80,7 +76,3 @@ class Signal1d(UniformWidths):
         grid = torch.stack([times, torch.zeros_like(times)], dim=-1)
         read = grid_sample(x.unsqueeze(2), grid, mode="bilinear", padding_mode=self.padding, align_corners=False)
         return read.transpose(1, 2)
-
-    def extra_repr(self) -> str:
-        """Widths by name, for `print`."""
-        return super().extra_repr().replace("sampler=", f"padding={self.padding!r}, sampler=")

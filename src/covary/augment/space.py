@@ -7,10 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
-from ..errors import ShapeError, StructureError
-from ..groups.affine import PADDINGS
+from ..errors import ShapeError
 from .sampling import white_noise
-from .uniform import InitialWidth, Kind, UniformWidths
+from .uniform import InitialWidth, Kind, PaddedWidths, UniformWidths
 
 _TURN = "positive turns content about the {} axis by the right-hand rule"
 _SCALE = Kind("log-scale", "positive makes content larger, by exp(amount)")
@@ -60,7 +59,7 @@ class Points3d(UniformWidths):
         return samples
 
 
-class Volume3d(UniformWidths):
+class Volume3d(PaddedWidths):
     r"""Volumes (N, C, D, H, W) under :math:`\exp(\sum_i c_i G_i)` about their center, by trilinear interpolation.
 
     The generators G are the rotations about the axes x (along W), y (along H) and z (along D) and the scale, in units
@@ -88,10 +87,7 @@ class Volume3d(UniformWidths):
         padding: str = "zeros",
         sampler: str = "sobol",
     ) -> None:
-        super().__init__(VOLUME_KINDS, names, initial_width, sampler)
-        if padding not in PADDINGS:
-            raise StructureError(f"Expected a padding among {', '.join(PADDINGS)}, got {padding!r}.")
-        self.padding = padding
+        super().__init__(VOLUME_KINDS, names, initial_width, padding, sampler)
 
     def transform(self, x: Tensor, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S C D H W"]:
         """Transformed volumes x of shape (N, C, D, H, W)."""
@@ -106,10 +102,6 @@ class Volume3d(UniformWidths):
         # the samples of a datum are stacked along the depth of one grid
         found = grid_sample(x, read_at.flatten(1, 2), padding_mode=self.padding, align_corners=False)
         return found.reshape(num_data, channels, num_samples, *sides).transpose(1, 2)
-
-    def extra_repr(self) -> str:
-        """Widths by name, for `print`."""
-        return super().extra_repr().replace("sampler=", f"padding={self.padding!r}, sampler=")
 
 
 def _maps(augment: UniformWidths, noise: Float[Tensor, "N S K"]) -> Float[Tensor, "N S 3 3"]:

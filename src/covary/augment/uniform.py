@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ..errors import DataError, StructureError
+from ..groups.affine import check_padding
 from .sampling import SAMPLERS, check_sampler
 
 Limits = dict[str, tuple[float, float]]  # by name
@@ -89,6 +90,28 @@ class UniformWidths(nn.Module):
         """Widths by name, for `print`."""
         widths = ", ".join(f"{n}={w:.3g}" for n, w in zip(self.names, self.widths.tolist(), strict=True))
         return f"{widths}, sampler={self.sampler!r}" + (f", limits={self.limits}" if self.limits else "")
+
+
+class PaddedWidths(UniformWidths):
+    """Abstract distribution of transforms that move positions, with values outside of the data.
+
+    Arguments:
+        kinds: The transforms that there are, by name.
+        names: The names of those that are learned.
+        initial_width: As for `UniformWidths`.
+        padding: The values outside: "zeros", "border" or "reflection".
+        sampler: As for `UniformWidths`.
+    """
+
+    def __init__(
+        self, kinds: Mapping[str, Kind], names: Sequence[str], initial_width: InitialWidth, padding: str, sampler: str
+    ) -> None:
+        super().__init__(kinds, names, initial_width, sampler)
+        self.padding = check_padding(padding)
+
+    def extra_repr(self) -> str:
+        """Widths by name, for `print`."""
+        return super().extra_repr().replace("sampler=", f"padding={self.padding!r}, sampler=")
 
 
 def widths_from_raw(

@@ -164,5 +164,11 @@ def _check(images: Tensor, matrices: Tensor, padding: str) -> None:
             f"Matrices must be (N, S, 3, 3) with N = {len(images)} as the images, got {tuple(matrices.shape)}. "
             "Pass S affine matrices per image."
         )
-    if padding not in PADDINGS:
-        raise StructureError(f"Padding must be one of {', '.join(PADDINGS)}, got {padding!r}. Choose one of them.")
+    check_padding(padding)
+
+
+def check_padding(name: str) -> str:
+    """The padding itself, or an error for a name that is none."""
+    if name not in PADDINGS:
+        raise StructureError(f"Expected a padding among {', '.join(PADDINGS)}, got {name!r}. Choose one of them.")
+    return name

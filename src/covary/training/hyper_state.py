@@ -12,9 +12,7 @@ from torch.optim import Adam, Optimizer
 from ..config import FitConfig
 from ..hypergrad import RunningStatistics
 from ..hypergrad import hyperparameters as hyper
-from ..likelihoods import Likelihood
-from ..models import Model
-from ..priors import Prior
+from ..models import Model, ModelParts
 from ..records import Evidence
 from .widths import WidthLearning
 
@@ -24,7 +22,7 @@ HYPER_BETAS = (0.9, 0.95)
 
 
 @dataclass
-class HyperState:
+class HyperState(ModelParts):
     """A model with the optimizer of its hyperparameters, and how far they have come.
 
     Arguments:
@@ -48,21 +46,6 @@ class HyperState:
     evidence: Evidence | None = None
     log_likelihood: float | None = -math.inf
     constant: float = -math.inf
-
-    @property
-    def network(self) -> nn.Module:
-        """The network."""
-        return self.model.network
-
-    @property
-    def likelihood(self) -> Likelihood:
-        """The likelihood."""
-        return self.model.likelihood
-
-    @property
-    def prior(self) -> Prior:
-        """The prior."""
-        return self.model.prior
 
     @property
     def progress(self) -> float:

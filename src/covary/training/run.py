@@ -19,8 +19,8 @@ from ..data.dataset import Augmented
 from ..distributed import sole_writer
 from ..errors import DataError, ShapeError, StructureError
 from ..layer_summary.prune import PRUNED, load_pruned
-from ..likelihoods import Bernoulli, Categorical, Likelihood
-from ..models import Model, as_model
+from ..likelihoods import Bernoulli, Categorical
+from ..models import Model, ModelParts, as_model
 from ..posterior import Laplace
 from ..priors import Prior, matching_patterns
 from ..records import Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry, read_run, write_run
@@ -40,11 +40,12 @@ Array = Tensor | np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(ModelParts):
     """A finished fit.
 
     Arguments:
-        model: Network, likelihood and prior in their best state; the network is in evaluation mode.
+        model: Network, likelihood and prior in their best state, also `run.network`, `run.likelihood` and `run.prior`;
+            the network is in evaluation mode.
         record: Everything that a report says, as plain data.
 
     Example:
@@ -56,21 +57,6 @@ class Run:
 
     model: Model
     record: RunRecord
-
-    @property
-    def network(self) -> nn.Module:
-        """The network."""
-        return self.model.network
-
-    @property
-    def likelihood(self) -> Likelihood:
-        """The likelihood."""
-        return self.model.likelihood
-
-    @property
-    def prior(self) -> Prior:
-        """The prior."""
-        return self.model.prior
 
     @property
     def augment(self) -> Augmentation | None:

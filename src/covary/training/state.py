@@ -11,7 +11,7 @@ from torch.optim import SGD, Adam, Optimizer
 
 from ..config import FitConfig
 from ..likelihoods import Likelihood
-from ..models import Model
+from ..models import Model, ModelParts
 from ..priors import Prior
 from ..records import Epoch, Evidence
 from .hyper_state import HyperState, initial_hyper_state
@@ -33,7 +33,7 @@ class Best:
 
 
 @dataclass
-class FitState:
+class FitState(ModelParts):
     """A model with the optimizers of weights and hyperparameters, and how far they have come.
 
     Arguments:
@@ -65,21 +65,6 @@ class FitState:
     evaluation_modules: tuple[str, ...] = ()
     best: Best | None = None
     history: list[Epoch] = field(default_factory=list)
-
-    @property
-    def network(self) -> nn.Module:
-        """The network."""
-        return self.model.network
-
-    @property
-    def likelihood(self) -> Likelihood:
-        """The likelihood."""
-        return self.model.likelihood
-
-    @property
-    def prior(self) -> Prior:
-        """The prior."""
-        return self.model.prior
 
     @property
     def learns_likelihood(self) -> bool:

@@ -19,7 +19,6 @@ from .reading import (
     drawn_shear,
     independent_flips,
     learned_ranges,
-    own_ranges,
     quarter_turns,
     uniform_elements,
 )
@@ -73,10 +72,10 @@ def to_albumentations(augment: Augmentation, spec: Any) -> Spec:
     readings = _readings(steps)
     ranges, elements = learned_ranges(augment, readings)
     shares = _shares(elements, {reading.title for reading in readings if reading.elements})
-    for step, names, reading in zip(steps, own_ranges(readings), readings, strict=True):
+    for step, own, reading in zip(steps, ranges, readings, strict=True):
         if reading.elements.get("identity"):
             step["p"] = shares[reading.title]
-        _set(step, {name: ranges[name] for name in names})
+        _set(step, own)
     return made
 
 

@@ -18,7 +18,6 @@ from .reading import (
     drawn_shear,
     independent_flips,
     learned_ranges,
-    own_ranges,
     quarter_turns,
 )
 from .units import two_shears
@@ -67,12 +66,11 @@ def to_kornia(augment: Augmentation, pipeline: nn.Module) -> nn.Module:
     """
     made = deepcopy(pipeline)
     steps = [*_steps(made)]
-    readings = [_reading(step) for step in steps]
-    ranges, elements = learned_ranges(augment, readings)
+    ranges, elements = learned_ranges(augment, [_reading(step) for step in steps])
     flips = independent_flips(elements)
     named = dict(made.named_modules())
-    for step, names in zip(steps, own_ranges(readings), strict=True):
-        new = _with_ranges(step, {name: ranges[name] for name in names}, flips)
+    for step, own in zip(steps, ranges, strict=True):
+        new = _with_ranges(step, own, flips)
         if step is made:
             return new
         path = next(path for path, module in named.items() if module is step)

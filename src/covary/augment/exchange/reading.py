@@ -79,13 +79,15 @@ def assembled(library: str, readings: Sequence[Reading]) -> Augmentation:
     return parts[0] if len(parts) == 1 else Composed(*parts)
 
 
-def learned_ranges(augment: Augmentation, readings: Sequence[Reading]) -> tuple[dict[str, Range], dict[str, float]]:
-    """The ranges, and the probabilities of symmetries, that an augmentation has for a pipeline; notes are warnings.
+def learned_ranges(
+    augment: Augmentation, readings: Sequence[Reading]
+) -> tuple[list[dict[str, Range]], dict[str, float]]:
+    """The ranges of each transform of a pipeline, and the probabilities of symmetries; notes are warnings.
 
     Raise `StructureError` if the augmentation lacks a transform that is learned from this pipeline.
     """
     learned, checked = ranges_of(augment), _checked(readings)
-    expected = {name for widths, _ in checked for name in widths}
+    expected = {name for widths, _ in checked for name in widths}  # each name is that of one transform only
     if missing := expected - learned.widths.keys():
         raise StructureError(
             f"Expected an augmentation that was made from this pipeline, got one without {', '.join(sorted(missing))}. "
@@ -95,7 +97,8 @@ def learned_ranges(augment: Augmentation, readings: Sequence[Reading]) -> tuple[
         raise StructureError("Expected flips in both the augmentation and the pipeline, or in neither.")
     for note in learned.notes:
         warnings.warn(note, stacklevel=3)
-    return {name: _range(name, width) for name, width in learned.widths.items()}, learned.elements
+    ranges = [{name: _range(name, learned.widths[name]) for name in widths} for widths, _ in checked]
+    return ranges, learned.elements
 
 
 def independent_flips(elements: dict[str, float]) -> Flips:
@@ -113,11 +116,6 @@ def drawn_shear(x: Range | None, y: Range | None) -> dict[str, Range]:
         return {"shear": drawn[0]} if drawn else {}
     low, high = max(drawn, key=lambda ends: ends[1] - ends[0])
     return {"shear": (-one_shear(-low) if low < 0 else low, one_shear(high) if high > 0 else high)}
-
-
-def own_ranges(readings: Sequence[Reading]) -> list[set[str]]:
-    """The names of covary that each transform of a pipeline provides; each name is that of one transform only."""
-    return [set(widths) for widths, _ in _checked(readings)]
 
 
 def quarter_turns(probabilities: Mapping[int, float], p: float) -> dict[str, float]:

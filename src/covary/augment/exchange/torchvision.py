@@ -15,7 +15,6 @@ from .reading import (
     drawn_shear,
     independent_flips,
     learned_ranges,
-    own_ranges,
 )
 from .units import two_shears
 
@@ -65,11 +64,10 @@ def to_torchvision(augment: Augmentation, transforms: Any) -> Any:
     """
     made = deepcopy(transforms)
     steps = [*_steps(made)]
-    readings = [_reading(step) for step in steps]
-    ranges, elements = learned_ranges(augment, readings)
+    ranges, elements = learned_ranges(augment, [_reading(step) for step in steps])
     flips = independent_flips(elements)
-    for step, names in zip(steps, own_ranges(readings), strict=True):
-        _set(step, {name: ranges[name] for name in names}, flips)
+    for step, own in zip(steps, ranges, strict=True):
+        _set(step, own, flips)
     return made
 
 

@@ -30,6 +30,7 @@ def _small_workloads(monkeypatch):
     monkeypatch.setattr(evidence_file, "_matmul_peak", partial(evidence_file._matmul_peak, 100))
     monkeypatch.setattr(scaling_file, "CENTER", {"N": 6, "S": 2, "C": 10, "hidden": 3})
     monkeypatch.setattr(scaling_file, "AXES", {"N": (4, 6), "C": (2, 12)})
+    monkeypatch.setattr(scaling_file, "EPOCH_SIZES", ())
     monkeypatch.setattr(peers_file, "_images", lambda num_data, num_outputs: _first_images(num_outputs))
 
 
@@ -65,6 +66,14 @@ def test_without_photographs_a_workload_is_left_out_and_said(monkeypatch):
     monkeypatch.setattr(evidence_file.data, "load", absent)
     with pytest.warns(UserWarning, match="W4 is left out. Data set 'cifar-10' was not found."):
         assert not evidence_file._has_photographs()
+
+
+def test_an_epoch_with_hyper_steps_takes_longer():
+    training, learning = scaling_file.epoch_rows(300, "mlp:5")
+    assert [row["pass"] for row in (training, learning)] == ["training", "learning"]
+    assert training["ratio"] == 1.0 < learning["ratio"]
+    assert {row["size"] for row in (training, learning)} == {300}
+    scaling_figure([training, learning])
 
 
 def test_scaling_rows_cover_every_size_and_can_be_drawn(tmp_path):

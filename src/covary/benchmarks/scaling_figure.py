@@ -7,8 +7,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
-COLORS = {"training": "C0", "one probe": "C1", "exact": "C3", "stochastic bound": "C2"}
-AXIS_NAMES = {"N": "data N", "S": "samples S", "C": "outputs C", "hidden": "hidden units (weights P)"}
+COLORS = {"training": "C0", "one probe": "C1", "exact": "C3", "stochastic bound": "C2", "learning": "C4"}
+AXIS_NAMES = {
+    "N": "data N",
+    "S": "samples S",
+    "C": "outputs C",
+    "hidden": "hidden units (weights P)",
+    "epoch": "data N of an epoch",
+}
 
 
 def scaling_figure(rows: Sequence[Row]) -> Figure:

@@ -84,15 +84,49 @@ def test_threads_are_the_callers_after_an_error(size: int, two_threads: None, mo
     assert threads_of_a_new_thread() == 2
 
 
-def test_low_rank_in_single_precision() -> None:
+@pytest.mark.parametrize("estimated", [False, True])
+def test_low_rank_in_single_precision(estimated: bool) -> None:
     """Few digits with black borders: LAPACK in single precision fails, or gives NaN, on several of these."""
     images = load("mnist-mini").x_train
     for start in range(0, 600, 60):
         rows = images[start : start + 60].flatten(1)
-        (spectrum,) = eigh_all([rows.T @ rows], ["digits"])
+        (spectrum,) = eigh_all([rows.T @ rows], ["digits"], [estimated])
         assert spectrum.values.dtype == torch.float32
         rebuilt = (spectrum.vectors * spectrum.values) @ spectrum.vectors.T
         torch.testing.assert_close(rebuilt, rows.T @ rows, rtol=0, atol=1e-4 * float(spectrum.values.max()))
+
+
+@pytest.mark.parametrize("name", ["eigh", "eigvalsh"])
+def test_estimates_stay_in_single_precision_unless_it_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, types, broken = getattr(torch.linalg, name), [], [""]
+    matrix = gram(0, 40, 40).float()
+    solver = {"eigh": lambda *a: eigh_all(*a)[0].values, "eigvalsh": lambda *a: eigvalsh_all(*a)[0]}[name]
+
+    def solved(m: Tensor):
+        types.append(m.dtype)
+        if m.dtype == torch.float32 and broken[0] == "raises":
+            raise torch.linalg.LinAlgError("no convergence")
+        if m.dtype == torch.float32 and broken[0] == "nan":
+            return _nan(original(m))
+        return original(m)
+
+    monkeypatch.setattr(torch.linalg, name, solved)
+    exact = solver([matrix])
+    assert types == [torch.float64]
+    torch.testing.assert_close(solver([matrix], [], [True]), exact, rtol=1e-4, atol=1e-5 * float(exact.max()))
+    assert types[1:] == [torch.float32]
+    for failure in ("raises", "nan"):
+        broken[0] = failure
+        types.clear()
+        torch.testing.assert_close(solver([matrix], [], [True]), exact, rtol=0, atol=0)
+        assert types == [torch.float32, torch.float64]
+
+
+def _nan(found: object) -> object:
+    if isinstance(found, Tensor):
+        return torch.full_like(found, torch.nan)
+    values, vectors = found  # type: ignore[misc]
+    return torch.full_like(values, torch.nan), vectors
 
 
 @pytest.mark.parametrize("size", [3, 410], ids=["in the caller", "side by side"])

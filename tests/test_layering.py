@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "curvature": "batches distributed linalg layers likelihoods priors models noise",
     "geometry": "batches linalg likelihoods priors models curvature noise",
     "evidence": "memory batches distributed linalg likelihoods priors models curvature geometry noise",
-    "hypergrad": "batches distributed linalg likelihoods priors models curvature evidence noise",
+    "hypergrad": "batches distributed linalg likelihoods priors models curvature geometry evidence noise",
     "posterior": "batches distributed linalg likelihoods priors models curvature evidence noise",
     "layer_summary": "batches distributed linalg groups layers networks likelihoods priors models curvature evidence "
     "records noise",

@@ -29,5 +29,5 @@ def test_estimates_are_near_the_truth_and_an_error_that_is_too_small_does_not_co
         assert row["mean"] == pytest.approx(row["true width"], abs=0.1)
         assert 0.01 < row["mean error"] < 0.1
         assert 0 <= row["covered"] <= row["data sets"] == 2
-    assert coverage.Estimate(0.5, 0.05).covers(0.58)
-    assert not coverage.Estimate(0.5, 0.04).covers(0.58)
+    assert coverage.Estimate(0.5, 0.05, (0.42, 0.59)).covers(0.58)
+    assert not coverage.Estimate(0.5, 0.04, (0.42, 0.57)).covers(0.58)

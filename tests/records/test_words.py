@@ -55,7 +55,8 @@ def test_meaning(name, width, unit, shape, expected):
     ("name", "unit", "ends", "shape", "expected"),
     [
         ("rotation", "radians", [math.radians(80.6), math.radians(94)], None, "81° to 94°"),
-        ("shift_x", "half-widths", [0.0, 0.3], (1, 28, 28), "0 to 4.2 pixels"),
+        ("shift_x", "half-widths", [0.0, 0.3], (1, 28, 28), "at most 4.2 pixels"),
+        ("shear", "log-scale", [0.0, math.log(1.04)], None, "at most 4.0 %"),
         ("shift_y", "half-heights", [0.1, 0.3], None, "5.0 % to 15 %"),
         ("scale_x", "log-scale", [0.01, math.log(1.5)], (1, 28, 28), "1.0 % to 50 %"),
         ("flip_x", "probability", [0.38, 0.5], None, "38 % to 50 %"),
@@ -65,6 +66,10 @@ def test_meaning(name, width, unit, shape, expected):
 )
 def test_interval(name, unit, ends, shape, expected):
     assert interval(Symmetry(name, 0.2, unit, "", error=0.1, interval=ends), shape) == expected
+
+
+def test_a_width_without_an_interval_says_why():
+    assert interval(Symmetry("rotation", 0.2, "radians", "", no_error="at its limit")) == "none: at its limit"
 
 
 def test_amount_is_what_a_bar_shows():

@@ -11,7 +11,7 @@ from covary.augment import Affine2d, Composed, Correlated, FiniteGroup, LearnedG
 from covary.hypergrad.information import Information, displaced
 from covary.records import Symmetry
 from covary.training import error_bars
-from covary.training.error_bars import NORMAL_90, _with_error, step_noise, width_lines
+from covary.training.error_bars import NORMAL_90, step_noise, width_lines, with_error
 
 AUGMENTATIONS = {
     "affine": lambda: Affine2d(initial_width=(0.3, 0.1, 0.2, 0.02, 0.4, 0.1)),
@@ -24,31 +24,47 @@ AUGMENTATIONS = {
 }
 
 
+def units(augment) -> list[str]:
+    return list(getattr(augment, "units", [""] * len(augment.names)))
+
+
 @pytest.mark.parametrize("name", AUGMENTATIONS)
 def test_a_line_changes_its_own_width_alone(name):
     augment = AUGMENTATIONS[name]()
     model = covary.Model(covary.Averaged(nn.Linear(2, 2), augment, 4))
     start = augment.widths.detach().clone()
-    for number, line in enumerate(width_lines(augment, model)):
-        direction, step = line
-        with displaced(model, direction, 1e-4 * step):
-            change = (augment.widths - start) / (1e-4 * step)
+    for number, line in enumerate(width_lines(augment, model, units(augment))):
+        with displaced(model, line.direction, 1e-4 * line.high):
+            change = (augment.widths - start) / (1e-4 * line.high)
         expected = torch.eye(len(start))[number]
         torch.testing.assert_close(change.detach(), expected, atol=2e-3, rtol=2e-3)  # of a bent function, in its step
-        assert step <= 0.05
-        with displaced(model, direction, -step):
-            assert bool((augment.widths >= 0).all())
+        ends = []
+        for end in (line.low, line.high):
+            with displaced(model, line.direction, end):
+                assert bool((augment.widths >= 0).all())
+                ends.append(augment.widths[number].item() ** (1 if units(augment)[number] == "probability" else 2))
+        assert line.length == pytest.approx(ends[1] - ends[0])
+        assert line.low <= 0 < line.high
+
+
+def test_the_square_of_a_small_width_changes_by_enough():
+    augment = Affine2d(("rotation", "shear"), initial_width=(1.5, 0.01))
+    model = covary.Model(covary.Averaged(nn.Linear(2, 2), augment, 4))
+    rotation, shear = width_lines(augment, model, ["radians", "log-scale"])
+    assert rotation.high == pytest.approx(0.05, rel=0.03)
+    assert rotation.low == pytest.approx(-0.05, rel=0.03)
+    assert (0.01 + shear.low, 0.01 + shear.high) == pytest.approx((0.0, 0.1005), abs=1e-4)
 
 
 def test_a_width_of_zero_has_no_line():
     augment = Affine2d(("rotation", "shear"), initial_width=(0.3, 0.0))
     model = covary.Model(covary.Averaged(nn.Linear(2, 2), augment, 4))
-    assert [line is None for line in width_lines(augment, model)] == [False, True]
+    assert [line is None for line in width_lines(augment, model, units(augment))] == [False, True]
 
 
 def test_frozen_widths_have_no_lines():
     augment = Rotation2d(0.3).requires_grad_(False)
-    assert width_lines(augment, covary.Model(covary.Averaged(nn.Linear(2, 2), augment, 4))) == [None]
+    assert width_lines(augment, covary.Model(covary.Averaged(nn.Linear(2, 2), augment, 4)), ["radians"]) == [None]
 
 
 def test_the_noise_of_steps_is_that_of_the_last_quarter():
@@ -58,17 +74,38 @@ def test_the_noise_of_steps_is_that_of_the_last_quarter():
 
 
 def test_an_error_has_both_parts_and_an_interval_within_the_range():
+    """Of a width that is large against its error: e/2w, and noise as it is."""
     symmetry = Symmetry("rotation", 3.0, "radians", "±172°")
-    information = Information(gradient=0.12 / 0.03**2, fixed=5 / 0.03**2, followed=4 / 0.03**2)
-    found = _with_error(symmetry, information, 0.04, whole=False)
-    assert found.error == pytest.approx(0.05)
-    assert found.interval == pytest.approx([3.0 - 0.05 * NORMAL_90, 3.0 + 0.05 * NORMAL_90])
-    assert _with_error(symmetry, information, 0.04, whole=True).error == pytest.approx(0.13)
-    assert _with_error(symmetry, Information(0.0, 1.0, 0.0), 0.0, True).interval == pytest.approx(
-        [3.0 - NORMAL_90, math.pi]
-    )
-    for nowhere in (0.0, -3.0, math.nan, math.inf):
-        assert _with_error(symmetry, Information(0.0, nowhere, 0.0), 0.1, False).error is None
+    found = with_error(symmetry, Information(held=1e9, total=1 / (6 * 0.03) ** 2), 0.04)
+    assert found.error == pytest.approx(0.05, rel=1e-3)
+    assert found.interval == pytest.approx([3.0 - 0.05 * NORMAL_90, 3.0 + 0.05 * NORMAL_90], rel=1e-3)
+    assert with_error(symmetry, Information(1.0, 1 / 36), 0.0).interval[1] == math.pi
+    assert found.no_error is None
+
+
+def test_a_width_near_zero_has_a_bound():
+    found = with_error(Symmetry("shear", 0.01, "log-scale", ""), Information(1e6, 1e4), 0.0)
+    assert found.interval == pytest.approx([0.0, math.sqrt(0.01**2 + NORMAL_90 * 0.01)])
+    assert found.error == pytest.approx(found.interval[1] / (2 * NORMAL_90))
+
+
+def test_a_probability_is_not_squared():
+    found = with_error(Symmetry("flip_x", 0.4, "probability", ""), Information(1e6, 400.0), 0.0)
+    assert (found.error, *found.interval) == pytest.approx((0.05, 0.4 - 0.05 * NORMAL_90, 0.4 + 0.05 * NORMAL_90))
+
+
+@pytest.mark.parametrize(
+    ("held", "total", "noise", "reason"),
+    [
+        (3.0, 0.0, 0.1, "the weights make up for every change of it"),
+        (0.0, 0.0, 0.1, "the outputs do not change"),
+        (math.nan, math.nan, 0.1, "its information is not finite"),
+        (1.0, 1.0, math.nan, "its information is not finite"),
+    ],
+)
+def test_a_width_without_an_error_says_why(held, total, noise, reason):
+    found = with_error(Symmetry("rotation", 3.0, "radians", "±172°"), Information(held, total), noise)
+    assert (found.error, found.interval, found.no_error) == (None, None, reason)
 
 
 def fitted(augment: Rotation2d | None = None, **evaluation: int) -> covary.Run:
@@ -83,28 +120,36 @@ def fitted(augment: Rotation2d | None = None, **evaluation: int) -> covary.Run:
 def test_a_fit_records_errors_and_prints_them(tmp_path, monkeypatch):
     samples = []
 
-    def known(model, sample, curvature, lines, *, seed):
+    def known(model, sample, statistics, lines, *, seed):
         samples.append(sample)
-        return [Information(gradient=0.0, fixed=900.0, followed=500.0) for _ in lines]
+        return [Information(held=900.0, total=400.0) for _ in lines]
 
     monkeypatch.setattr(error_bars, "information_along", known)
     run = fitted()
     (symmetry,) = run.symmetries
-    assert 0.05 <= symmetry.error < 0.2
-    assert symmetry.interval == pytest.approx(
-        [max(symmetry.width - NORMAL_90 * symmetry.error, 0), symmetry.width + NORMAL_90 * symmetry.error]
-    )
+    assert 0.0 < symmetry.error < 0.3
+    assert symmetry.interval[0] < symmetry.width < symmetry.interval[1]
     assert "± error" in str(run)
+    assert "no error bar" not in str(run)
     assert covary.load(run.save(tmp_path)).symmetries == run.symmetries
-    assert [(len(sample.blocks), sample.num_data) for sample in samples] == [(1, 40)]
+    assert [(sample.num_read, sample.num_data) for sample in samples] == [(40, 40)]
     fitted(num_error_data=30)
-    assert [sum(len(batch.x) for batch in block) for block in samples[-1].blocks] == [3] * 10
+    assert (sum(len(batch.x) for batch in samples[-1].batches), samples[-1].num_read) == (30, 30)
     assert len(samples) == 2
 
 
-def test_errors_can_be_left_out():
-    run = fitted(num_error_data=0)
+def test_a_fit_computes_errors():
+    """Without a stand-in for the information, for each structure that may precondition."""
+    (symmetry,) = fitted().symmetries
+    assert symmetry.error > 0
+    assert symmetry.interval[0] <= symmetry.width <= symmetry.interval[1]
+
+
+@pytest.mark.parametrize("setting", ["num_error_data", "num_evaluations"])
+def test_errors_can_be_left_out_and_the_run_says_so(setting):
+    run = fitted(**{setting: 0})
     assert run.symmetries[0].error is None
+    assert f"no error bars: evaluation.{setting} is 0" in str(run)
     assert "± error" not in str(run)
 
 
@@ -113,4 +158,4 @@ def test_a_width_at_its_limit_has_none():
     run = fitted(bounded(Rotation2d(0.3), rotation=(0.2999, 0.3001)))
     (symmetry,) = run.symmetries
     assert (symmetry.state, symmetry.error, symmetry.limits) == ("at its limit", None, [0.2999, 0.3001])
-    assert "at its limit" in str(run)
+    assert "no error bars: at its limit" in str(run)

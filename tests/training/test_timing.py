@@ -43,7 +43,7 @@ def test_the_use_of_an_item_does_not_count(clock):
 
 
 def test_a_fit_records_the_seconds_of_its_parts():
-    record = covary.fit(averaged(), points(), QUICK, epochs=2, callbacks=()).record
-    assert set(record.timings) == {"weights", "hyper", "evaluation"}
+    record = covary.fit(averaged(), points(), QUICK, epochs=2, test=points(), callbacks=()).record
+    assert set(record.timings) == {"weights", "hyper", "evaluation", "test"}
     assert all(seconds > 0 for seconds in record.timings.values())
     assert sum(record.timings.values()) <= record.seconds

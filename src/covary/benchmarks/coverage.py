@@ -4,7 +4,7 @@ Points at angles φ on a circle have C targets :math:`y = \hat f(\phi) + \sigma\
 the first harmonics (a network of one layer) whose weights are drawn from its prior, and f̂ its mean over rotations by up
 to the true width. Likelihood and prior are known, so the model is the one that made the data and its Laplace evidence
 is exact. The estimate is the maximum of the evidence, from a grid by Newton steps with weights at their mode. So the
-rows test the information J, and not how near to the maximum training ends.
+rows test the information, and not how near to the maximum training ends.
 
 Each repeat is twenty data sets for each true width.
 """
@@ -21,19 +21,21 @@ from ..augment import Rotation2d
 from ..augment.uniform import raw_from_widths
 from ..batches import as_batches
 from ..curvature import Curvature
+from ..curvature.passes import curvature_pass
 from ..evidence import log_evidence
 from ..hypergrad.information import Sample, information_along
 from ..likelihoods import Gaussian
 from ..models import Model
 from ..networks import Averaged
 from ..priors import Prior
-from ..training.error_bars import NORMAL_90, width_lines
+from ..records import Symmetry
+from ..training.error_bars import width_lines, with_error
 
 TRUE_WIDTHS = (0.5, 0.65, 0.8)
 SETS = 20  # per repeat
 NUM_DATA, NUM_TARGETS, NUM_HARMONICS, SIGMA, NUM_SAMPLES = 60, 12, 4, 0.5, 64
 STARTS = tuple(0.1 * number for number in range(1, 13))  # a grid, of which the best place is where the steps begin
-NUM_STEPS, MOST_CHANGE = 10, 0.1
+NUM_STEPS, MOST_CHANGE, DIFFERENCE = 10, 0.1, 0.02
 
 
 class Harmonics(nn.Module):
@@ -46,14 +48,15 @@ class Harmonics(nn.Module):
 
 
 class Estimate(NamedTuple):
-    """A width where the evidence is largest, and its standard error."""
+    """A width where the evidence is largest, its standard error, and its 90 % interval."""
 
     width: float
     error: float
+    interval: tuple[float, float]
 
     def covers(self, truth: float) -> bool:
         """Whether the 90 % interval has the true width in it."""
-        return abs(self.width - truth) < NORMAL_90 * self.error
+        return self.interval[0] < truth < self.interval[1]
 
 
 def measure_coverage(repeats: int, progress: Progress) -> list[dict[str, Any]]:
@@ -82,19 +85,34 @@ def estimate(truth: float, seed: int) -> Estimate:
     """The width with the largest evidence for a data set of this seed."""
     data, augment = made_data(truth, seed), Rotation2d(truth).double()
     model = _model(augment)
-    sample, error = Sample([as_batches(data)], NUM_DATA), math.inf
-    _set_width(augment, max(STARTS, key=lambda width: _log_evidence(model, augment, width, data)))
+    width = _maximum(model, augment, data)
+    _log_evidence(model, augment, width, data)  # moves width and weights there
+    (line,) = width_lines(augment, model, ["radians"])
+    assert line is not None, "the width is above 0"
+    batches = as_batches(data)
+    statistics = curvature_pass(model, batches, Curvature("kron"))
+    (found,) = information_along(model, Sample(batches, NUM_DATA, NUM_DATA), statistics, [line])
+    bar = with_error(Symmetry("rotation", width, "radians", ""), found, noise=0.0)
+    assert bar.error is not None, "the data determine the width"
+    assert bar.interval is not None, "as they determine its error"
+    return Estimate(width, bar.error, (bar.interval[0], bar.interval[1]))
+
+
+def _maximum(model: Model, augment: Rotation2d, data: tuple[Tensor, Tensor]) -> float:
+    """The width where the evidence is largest: the best of a grid, then Newton steps by differences."""
+
+    def value(width: float) -> float:
+        return _log_evidence(model, augment, width, data)
+
+    width = max(STARTS, key=value)
     for _ in range(NUM_STEPS):
-        _move_to_mode(model, data)
-        (line,) = width_lines(augment, model)
-        assert line is not None, "the width is above 0"
-        (found,) = information_along(model, sample, Curvature("kron"), [line])
-        error = max(found.total, 1.0) ** -0.5
-        step = min(max(found.gradient * error**2, -MOST_CHANGE), MOST_CHANGE)
-        _set_width(augment, max(augment.widths.item() + step, 0.01))
-        if abs(step) < 0.01 * error:
+        before, here, after = (value(width + sign * DIFFERENCE) for sign in (-1, 0, 1))
+        curvature = max(2 * here - before - after, DIFFERENCE**2)
+        step = 0.5 * DIFFERENCE * (after - before) / curvature
+        width = max(width + min(max(step, -MOST_CHANGE), MOST_CHANGE), 2 * DIFFERENCE)
+        if abs(step) < 1e-3:
             break
-    return Estimate(augment.widths.item(), error)
+    return width
 
 
 def made_data(truth: float, seed: int) -> tuple[Tensor, Tensor]:

@@ -245,7 +245,7 @@ def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from ..records.tables import noise_text
+    from ..records.tables import no_errors_text, noise_text
     from ..report import summary, tables
 
     if as_json:
@@ -253,6 +253,7 @@ def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
         return
     shown: list[tuple[object, RenderableType]] = [
         (run.symmetries, tables.symmetries_table(run)),
+        (no_errors_text(run), Text(no_errors_text(run))),
         (run.layers, tables.layers_table(run)),
         (True, Text(summary(run))),
         (run.evidence, tables.evidence_table(run)),

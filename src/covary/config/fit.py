@@ -177,8 +177,8 @@ class EvalConfig(Settings):
         probes: Random probes in evaluations, in the layer summary and in `prune`, the same every time; or "exact", or
             "auto" as in hyper steps.
         num_samples: Augmentation samples per datum in evaluations; None for the network's own number.
-        num_error_data: The most data that the error bars of widths are computed from, in two passes per width and one
-            more; 0 computes none, as does `num_evaluations` of 0.
+        num_error_data: The most data that the error bars of widths are computed from; 0 computes none, as does
+            `num_evaluations` of 0.
 
     Example:
         >>> EvalConfig(num_evaluations=3).probes

@@ -1,19 +1,23 @@
-r"""How well the data determine a hyperparameter: the curvature of the evidence along a line, with weights that follow.
+r"""How well the data determine a hyperparameter of the network, whatever the weights are.
 
-Let :math:`L(t) = \log Z(\theta, \eta + t d)` be the evidence along a direction d, g(t) the gradient of the log joint in
-the weights there, and :math:`c = g'(0)`. Weights that stay at their mode follow by :math:`(H + \delta)^{-1} c\, t`, by
-which the log joint gains :math:`\frac12 t^2 c^\top (H + \delta)^{-1} c`. So the information on t is
+Let f be the outputs for M of N data, u a hyperparameter, J the Jacobian of f in the weights, Λ the curvature of the
+likelihood and δ the prior precision. The generalized Gauss–Newton matrix of weights and u together has the blocks
+:math:`H + \delta`, :math:`c = J^\top \Lambda\, \partial_u f` and :math:`\partial_u f^\top \Lambda\, \partial_u f`. With
+the weights integrated out, the information on u is its Schur complement
 
-.. math:: J = -L''(0) - c^\top (H + \delta)^{-1} c,
+.. math:: I = \partial_u f^\top \Lambda\, \partial_u f - c^\top (H + \delta)^{-1} c
+    = \min_v \|\partial_u f - J v\|_\Lambda^2 + v^\top \delta v,
 
-and :math:`J^{-1/2}` is the standard deviation of its Laplace posterior under a flat prior. Without the second term, as
-if the weights were known, errors would be too small. Derivatives are central differences over ±h under common noise and
-probes.
+so :math:`I^{-1/2}` is the standard deviation of u in the joint Laplace approximation. It is never negative: the second
+term is what weights make up for that follow a change of u. The curvature of the log evidence itself has further terms,
+of residuals and of the log-volume. For a linear model with Gaussian noise whose features depend on u, its expectation
+is between 0 and twice that of I; of a trained network they are large, of both signs, and mostly noise.
 
-Of M out of N data, log-likelihood and statistics are scaled by N/M. The square of c is a sum over pairs of data, a = Σ
-c_n² over equal and b over different ones, which are scaled by N/M and by N(N − 1)/(M(M − 1)): scaled as a whole, the
-noise of c would count as information. Blocks of s data separate them, since their squares sum to
-:math:`a + b\,(s - 1)/(M - 1)`. With M = N all of it is exact.
+Sums over M data are scaled by N/M. By the minimum, the information of a union is at least the sum of those of its
+parts, each with its part of δ, so that fewer data give an I that is too small on average: errors that are too large.
+
+The minimum is searched in a growing space of directions, the residual gradients of all hyperparameters times the
+inverse of a structured curvature (a block Krylov space), with exact products with H. It is approached from above.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,52 +28,58 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..batches import Batches
-from ..curvature.passes import CurvatureStatistics, curvature_pass
-from ..curvature.registry import Curvature, joined_shifts
-from ..evidence.terms import evidence_terms
+from ..batches import Batches, IndexedBatch, outputs_of
+from ..curvature.passes import CurvatureStatistics, chunk_slices
+from ..curvature.registry import joined_shifts
+from ..distributed import all_sum
+from ..geometry import gauss_newton
+from ..likelihoods import given
 from ..models import Model
-from .running import RunningStatistics
 
 Direction = Mapping[str, Tensor]  # the displacement of each parameter for t = 1, by name
+NUM_ROUNDS = 3
+RANK = 1e-7  # relative: directions that earlier ones nearly contain add nothing
+
+
+class Line(NamedTuple):
+    """A line through the present parameters along which a hyperparameter u changes.
+
+    Arguments:
+        direction: The displacement of parameters for t = 1.
+        low: The first place of the difference, t ≤ 0.
+        high: The second, t > 0.
+        length: The change of u from one to the other.
+    """
+
+    direction: Direction
+    low: float
+    high: float
+    length: float
 
 
 class Information(NamedTuple):
-    """What the data say about the place on a line.
+    """What the data say about a hyperparameter.
 
     Arguments:
-        gradient: L'(0), at fixed weights.
-        fixed: −L''(0), at fixed weights.
-        followed: cᵀ(H + δ)⁻¹c, what weights that follow make up for.
+        held: Its information if the weights are known.
+        total: I, with the weights integrated out.
     """
 
-    gradient: float
-    fixed: float
-    followed: float
-
-    @property
-    def total(self) -> float:
-        """J, which is positive at a maximum."""
-        return self.fixed - self.followed
-
-
-class _Place(NamedTuple):
-    """The evidence at one place, and the gradient of each block of data in the weights."""
-
-    log_evidence: float
-    statistics: CurvatureStatistics
-    gradients: Float[Tensor, "B P"]
+    held: float
+    total: float
 
 
 class Sample(NamedTuple):
     """The data that are read.
 
     Arguments:
-        blocks: M data in blocks of equal size.
+        batches: M data (of each process, its shard of them).
+        num_read: M, over all processes.
         num_data: N, the number of all data.
     """
 
-    blocks: Sequence[Batches]
+    batches: Batches
+    num_read: int
     num_data: int
 
 
@@ -77,33 +87,78 @@ class Sample(NamedTuple):
 def information_along(
     model: Model,
     sample: Sample,
-    curvature: Curvature,
-    lines: Sequence[tuple[Direction, float]],
+    statistics: CurvatureStatistics,
+    lines: Sequence[Line],
     *,
     seed: int = 0,
+    num_rounds: int = NUM_ROUNDS,
 ) -> list[Information]:
-    """The information along each line through the present hyperparameters.
+    """The information on the hyperparameter of each line, the others held.
 
     Arguments:
-        model: The model, in evaluation mode where it has modes, its weights near their mode.
+        model: The model, in evaluation mode where it has modes.
         sample: The data.
-        curvature: The choice of curvature; any but "kernel".
-        lines: For each line, the displacement of parameters of the network and the likelihood, and the step h.
-        seed: The seed of noise and probes.
+        statistics: A structured curvature of all data; it decides how fast the minimum is found, not which.
+        lines: The lines, at least one.
+        seed: The seed of the augmentation's noise.
+        num_rounds: How often the space of directions grows, by one for each line.
     """
-    here = _place(model, sample, curvature, seed)
-    shifts = joined_shifts(here.statistics.curvature, model)
-    found = []
-    for direction, step in lines:
-        with displaced(model, direction, step):
-            after = _place(model, sample, curvature, seed)
-        with displaced(model, direction, -step):
-            before = _place(model, sample, curvature, seed)
-        change = (after.gradients - before.gradients) / (2 * step)
-        followed = _scaled_square(change, here.statistics.curvature.solve(change, shifts), sample, _num_read(here))
-        bend = (after.log_evidence - 2 * here.log_evidence + before.log_evidence) / step**2
-        found.append(Information((after.log_evidence - before.log_evidence) / (2 * step), -bend, followed))
-    return found
+    curvature = statistics.curvature
+    shifts = {name: shift.detach() for name, shift in joined_shifts(curvature, model).items()}
+    prior = torch.cat([shifts[name].expand(block.size) for name, block in curvature.blocks.items()])
+    rate, matrix = sample.num_data / sample.num_read, gauss_newton(model, sample.batches, seed=seed)
+    held, cross = (rate * all_sum(part) for part in _own_and_cross(model, sample.batches, lines, seed))
+    residual, basis, products = cross, cross[:0], cross[:0]
+    followed = torch.zeros_like(held)
+    for _ in range(num_rounds):
+        new = nn.functional.normalize(curvature.solve(residual, shifts), dim=1)
+        basis = torch.cat([basis, new])
+        products = torch.cat([products, rate * all_sum(matrix(new)) + prior * new])
+        gram, along = basis.double() @ products.double().T, basis.double() @ cross.double().T
+        coefficients = torch.linalg.pinv(0.5 * (gram + gram.T), rtol=RANK, hermitian=True) @ along
+        followed = (along * coefficients).sum(0)
+        residual = cross - coefficients.T.to(products) @ products
+    totals = (held.double() - followed).clamp_min(0.0)
+    return [Information(*pair) for pair in zip(held.tolist(), totals.tolist(), strict=True)]
+
+
+def _own_and_cross(
+    model: Model, batches: Batches, lines: Sequence[Line], seed: int
+) -> tuple[Float[Tensor, " K"], Float[Tensor, "K P"]]:
+    """The sums ∂fᵀΛ∂f and JᵀΛ∂f for each line, chunk by chunk."""
+    weights = model.weights.values()
+    like = next(iter(weights))
+    held, cross = like.new_zeros(len(lines)), like.new_zeros(len(lines), sum(weight.numel() for weight in weights))
+    for batch in batches:
+        for rows in chunk_slices(model.network, len(batch.x)):
+            own, pulled = _chunk(model, IndexedBatch(*(part[rows] for part in batch)), lines, seed)
+            held, cross = held + own, cross + pulled
+    return held, cross
+
+
+def _chunk(model: Model, batch: IndexedBatch, lines: Sequence[Line], seed: int) -> tuple[Tensor, Tensor]:
+    weights, likelihood = list(model.weights.values()), given(model.likelihood, batch.y)
+    changes = [_change(model, batch, line, seed) for line in lines]  # before the graph, whose parameters must not move
+    with torch.enable_grad():
+        outputs = outputs_of(model.network, batch, seed)
+        epsilon = torch.zeros_like(outputs, requires_grad=True)
+        root = likelihood.root_product(outputs.detach(), epsilon)
+    held, cross = [], []
+    for change in changes:
+        (rooted,) = torch.autograd.grad(root, epsilon, change, retain_graph=True)  # Lᵀ ∂f, with L Lᵀ = Λ
+        curved = likelihood.root_product(outputs.detach(), rooted)
+        pulled = torch.autograd.grad(outputs, weights, curved, retain_graph=True, materialize_grads=True)
+        held.append(rooted.square().sum())
+        cross.append(torch.cat([part.flatten() for part in pulled]))
+    return torch.stack(held), torch.stack(cross)
+
+
+def _change(model: Model, batch: IndexedBatch, line: Line, seed: int) -> Tensor:
+    """The derivative of the outputs in u, by a difference under common noise."""
+    with displaced(model, line.direction, line.high):
+        after = outputs_of(model.network, batch, seed)
+    with displaced(model, line.direction, line.low):
+        return (after - outputs_of(model.network, batch, seed)) / line.length
 
 
 @contextmanager
@@ -120,36 +175,6 @@ def displaced(model: Model, direction: Direction, step: float) -> Iterator[None]
         with torch.no_grad():
             for name, value in before.items():
                 parameters[name].copy_(value)
-
-
-def _place(model: Model, sample: Sample, curvature: Curvature, seed: int) -> _Place:
-    total: RunningStatistics | None = None
-    gradients = []
-    for block in sample.blocks:
-        part = curvature_pass(model, block, curvature, seed=seed, with_gradient=True)
-        assert part.gradient is not None, "it was requested"
-        gradients.append(torch.cat([part.gradient[name].flatten() for name in model.weights]))
-        total = RunningStatistics.of(part) if total is None else total.updated(part, 1.0)
-    assert total is not None, "there is at least one block"
-    scaled = total.scaled(sample.num_data)
-    read = CurvatureStatistics(scaled.curvature, scaled.log_likelihood, None, round(total.num_data))
-    return _Place(float(evidence_terms(model, read).log_evidence), read, torch.stack(gradients))
-
-
-def _num_read(place: _Place) -> int:
-    return place.statistics.num_data
-
-
-def _scaled_square(parts: Float[Tensor, "B P"], solved: Float[Tensor, "B P"], sample: Sample, num_read: int) -> float:
-    """The square of the sum over all N data, from the sums over blocks of M of them."""
-    products = parts.double() @ solved.double().T
-    whole, own = float(products.sum()), float(products.diagonal().sum())
-    if num_read == sample.num_data:
-        return whole
-    size = num_read / len(parts)
-    pairs = (whole - own) * (num_read - 1) / (num_read - size)
-    rate = sample.num_data / num_read
-    return rate * (whole - pairs) + rate * (sample.num_data - 1) / (num_read - 1) * pairs
 
 
 def parameters_of(module: nn.Module, model: Model) -> dict[str, nn.Parameter]:

@@ -240,7 +240,8 @@ class RunRecord:
         roles: Entries of each parameter, by role ("integrated", "point", "hyperparameter", "frozen") and name.
         files: The SHA-256 of each other file of the run, by name.
         verdicts: Whether the data have each symmetry, where that was asked for.
-        timings: The seconds by what they were spent on: "weights", "hyper" and "evaluation" (of the evidence).
+        timings: The seconds by what they were spent on: "weights", "hyper", "evaluation" (of the evidence, with error
+            bars and layers) and "test".
 
     Example:
         >>> from covary.records import RunRecord

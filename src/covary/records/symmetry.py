@@ -14,8 +14,9 @@ class Symmetry:
         meaning: The same amount for a person, such as "±87° of rotation".
         state: "settled", "still moving", "not learned yet", "fixed" or "at its limit", as `records.settling` says.
         error: The standard error of the width, as `training.error_bars` says; None where it has none.
-        interval: The ends of the 90 % interval of the width; None where it has none.
+        interval: The ends of the 90 % interval of the width; None where it has none. One that begins at 0 is a bound.
         limits: The limits that it was learned within, in the unit; None without limits.
+        no_error: Why the width has no error bar, in a few words; None where it has one.
 
     Example:
         >>> from covary.records import Symmetry
@@ -31,6 +32,7 @@ class Symmetry:
     error: float | None = None
     interval: list[float] | None = None
     limits: list[float] | None = None
+    no_error: str | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ def run_text(run: RunRecord) -> str:
     """What was learned as plain text, for `print`: problem, tables of transforms and layers, evidence, metrics."""
     problem = [] if run.problem is None else [run.problem]
     tables = [(run.symmetries, symmetry_rows), (run.verdicts, verdict_rows), (run.layers, layer_rows)]
-    numbers = [line for line in (_evidence(run), noise_text(run), _test(run)) if line]
+    numbers = [line for line in (no_errors_text(run), _evidence(run), noise_text(run), _test(run)) if line]
     if not any((run.symmetries, run.layers, numbers)):
         numbers = [f"{len(run.history)} epochs, without an evidence, transforms or test data"]
     numbers += [line for line in (_roles(run),) if line]
@@ -83,6 +83,17 @@ def layer_rows(run: RunRecord) -> Rows:
             name, errors = "", [""] * len(errors)  # once for a layer
     heads = ["layer", "path", ">share %", ">γ", ">P", ">precision", ">norm", ">shift error"]
     return [*heads, ">turn error"] if turned else heads, rows
+
+
+def no_errors_text(run: RunRecord) -> str:
+    """Which widths have no error bar and why, in a line; empty where all have one, or the record does not say."""
+    by_reason: dict[str, list[str]] = {}
+    for symmetry in run.symmetries:
+        if symmetry.no_error is not None:
+            by_reason.setdefault(symmetry.no_error, []).append(plain_name(symmetry.name))
+    if len(by_reason) == 1 and all(symmetry.no_error is not None for symmetry in run.symmetries):
+        return f"no error bars: {next(iter(by_reason))}"
+    return "\n".join(f"no error bar of {', '.join(names)}: {reason}" for reason, names in by_reason.items())
 
 
 def _error(error: float | None) -> str:

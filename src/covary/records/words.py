@@ -122,16 +122,19 @@ def _scaled(width: float | int, more: str, less: str, along: str) -> str:
 
 
 def interval(symmetry: Symmetry, image_shape: Sequence[int] | None = None) -> str:
-    """The 90 % interval of a width in the words of `meaning`, such as "81° to 90°"; empty where it has none."""
+    """The 90 % interval of a width in the words of `meaning`, such as "81° to 90°"; else why it has none.
+
+    One that begins at 0 is a bound, "at most 4°". Empty for a record without an interval and without a reason.
+    """
     if symmetry.interval is None:
-        return ""
+        return "" if symmetry.no_error is None else f"none: {symmetry.no_error}"
     unit, ends = symmetry.unit, symmetry.interval
     if unit in SIDES and image_shape is not None and (axis := SIDES[unit][0]) is not None:
         low, high = (_digits(end * image_shape[axis] / 2) for end in ends)
-        return f"{low} to {high} pixels"
+        return f"{low} to {high} pixels" if ends[0] > 0 else f"at most {high} pixels"
     low, high = (_digits(amount(end, unit)) if unit in KINDS else f"{end:.3g}" for end in ends)
     sign = "°" if unit.startswith("radians") else " %" if unit in KINDS else ""
-    return f"{low}{sign} to {high}{sign}"
+    return f"{low}{sign} to {high}{sign}" if ends[0] > 0 else f"at most {high}{sign}"
 
 
 def amount(width: float | int, unit: str) -> float:

@@ -41,7 +41,8 @@ TERMS = {
 PARTS = {
     "weights": "weight steps",
     "hyper": "hyperparameters: hyper steps on the evidence",
-    "evaluation": "evaluations of the evidence",
+    "evaluation": "evaluations of the evidence, error bars",
+    "test": "test",
 }
 
 

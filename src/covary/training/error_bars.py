@@ -1,17 +1,18 @@
 r"""Error bars of learned widths: what the data leave open, and what the noise of the hyper steps adds.
 
-The standard error of a width w is
+The evidence is even in the width w of a symmetric range, such as rotations within ±w: near 0 the data say something
+about :math:`u = w^2` and nothing about w. So the standard error is that of u,
 
-.. math:: e^2 = J^{-1} + s^2 + (g/J)^2,
+.. math:: e^2 = I^{-1} + (2 w s)^2,
 
-with J the information of the data on w (`hypergrad.information`: weights follow, all other widths, the prior and the
-likelihood are held), s the standard deviation of w over the last quarter of the hyper steps that learned it, and g/J
-the way that remains to the maximum of the evidence, by its gradient g. The last is part of the sum where all data were
-read: fewer do not determine it. The interval is w ± 1.645 e, cut at 0 and at the largest possible width: 90 % of a
-normal distribution.
+with I the information of the data on u (`hypergrad.information`: weights are integrated out, all other widths, the
+prior and the likelihood are held) and s the standard deviation of w over the last quarter of the hyper steps that
+learned it. The 90 % interval of w is from :math:`\sqrt{u - 1.645\,e}`, or 0 where that is not real, to
+:math:`\sqrt{u + 1.645\,e}`, cut at the largest possible width; one that begins at 0 is a bound. The error of w is the
+length of the interval before the cut over 2 · 1.645, for a width far above its error :math:`e/2w`. A probability is
+its own u: there the interval is w ± 1.645 e.
 
-A width has no error bar if it was not learned, or if the evidence has no maximum near it (J ≤ 0), as for a width that
-is still on its way or at the end of its range.
+A width without an error bar has the reason in words instead (`Symmetry.no_error`).
 """
 
 import math
@@ -25,20 +26,22 @@ from torch import Tensor, nn
 from ..augment import Augmentation
 from ..batches import Batches
 from ..config import FitConfig
+from ..curvature.passes import CurvatureStatistics, curvature_pass
 from ..distributed import own, own_part
-from ..hypergrad.information import Direction, Information, Sample, information_along, parameters_of
+from ..hypergrad.information import Information, Line, Sample, displaced, information_along, parameters_of
+from ..hypergrad.running import RunningStatistics
 from ..models import Model
 from ..noise import Stream, permutation
 from ..records import Symmetry
-from .ascent import evaluated_curvature, hyper_model
+from .ascent import evaluated_curvature
 from .hyper_state import HyperState
 from .schedule import ERRORS, seed_for
 from .widths import augmentation_of
 
 NORMAL_90 = 1.6448536269514722
 TAIL = 4  # the last quarter of the hyper steps
-NUM_BLOCKS = 10  # of M data
-LEAST_STEP, MOST_STEP, PART = 0.005, 0.05, 0.1  # of the differences: a part of the width, within bounds
+PART, MOST_STEP = 0.1, 0.05  # of the differences: a part of the width, up to a bound
+LEAST_WIDTH = 0.1  # u changes by at least its square: with less, the noise of the samples would show
 MOST_MOVE = 0.5  # of a parameter, such as the logit of a probability that is nearly 0
 LARGEST = {"radians": math.pi, "radians of hue": math.pi, "probability": 1.0}
 
@@ -46,9 +49,7 @@ LARGEST = {"radians": math.pi, "radians of hue": math.pi, "probability": 1.0}
 def with_errors(
     symmetries: Sequence[Symmetry], state: HyperState, batches: Batches, config: FitConfig
 ) -> list[Symmetry]:
-    """The symmetries with standard error and interval of each width, where it has one.
-
-    A width that is fixed has none, and neither has one at its limit, where the evidence has no maximum.
+    """The symmetries with standard error and interval of each width, or the reason why it has none.
 
     Arguments:
         symmetries: What was learned, in the order of the augmentation's names.
@@ -57,32 +58,50 @@ def with_errors(
         config: The settings, filled in.
     """
     augment = augmentation_of(state.network)
-    learned = state.learning.begun is not None and config.hyper.estimator != "augerino"
-    if augment is None or not learned or not config.evaluation.num_error_data or not config.evaluation.num_evaluations:
+    if augment is None or not symmetries:
         return list(symmetries)
-    model = hyper_model(state, config)
-    lines = width_lines(augment, model)
-    held = ("fixed", "at its limit")
-    chosen = [k for k, line in enumerate(lines) if line is not None and symmetries[k].state not in held]
-    sample = _sample(batches, state.num_data, config)
-    found = information_along(
-        model,
-        sample,
-        evaluated_curvature(config),
-        [line for k in chosen if (line := lines[k]) is not None],
-        seed=seed_for(config.seed, ERRORS),
-    )
-    noises, known = step_noise(state.learning.widths), dict(zip(chosen, found, strict=True))
-    others = [(noises[k] if noises else 0.0, len(sample.blocks) == 1) for k in range(len(symmetries))]
+    if (reason := _not_computed(state, config)) is not None:
+        return [replace(symmetry, no_error=reason) for symmetry in symmetries]
+    lines = width_lines(augment, state.model, [symmetry.unit for symmetry in symmetries])
+    reasons = [_reason(symmetry, line) for symmetry, line in zip(symmetries, lines, strict=True)]
+    chosen = {k: line for k, line in enumerate(lines) if line is not None and reasons[k] is None}
+    known = dict(zip(chosen, _information(state, batches, config, list(chosen.values())), strict=True))
+    noises = step_noise(state.learning.widths) or [0.0] * len(symmetries)
     return [
-        _with_error(symmetry, known[k], *others[k]) if k in known else symmetry for k, symmetry in enumerate(symmetries)
+        with_error(symmetry, known[k], noises[k]) if k in known else replace(symmetry, no_error=reasons[k])
+        for k, symmetry in enumerate(symmetries)
     ]
 
 
-def width_lines(augment: Augmentation, model: Model) -> list[tuple[Direction, float] | None]:
-    """For each width the shortest displacement of parameters that changes it alone, per unit, and the step to take.
+def with_error(symmetry: Symmetry, information: Information, noise: float) -> Symmetry:
+    """The symmetry with its error bar, or the reason why it has none.
+
+    Arguments:
+        symmetry: The symmetry.
+        information: The information on its u.
+        noise: s, the standard deviation of the width over the last hyper steps.
+    """
+    if not (math.isfinite(information.total) and math.isfinite(noise)):
+        return replace(symmetry, no_error="its information is not finite")
+    if information.total <= 0:
+        held = "the weights make up for every change of it" if information.held > 0 else "the outputs do not change"
+        return replace(symmetry, no_error=held)
+    slope = 2 * symmetry.width if _is_even(symmetry.unit) else 1.0
+    reach = NORMAL_90 * math.sqrt(1 / information.total + (slope * noise) ** 2)
+    low, high = (_width(_amount(symmetry.width, symmetry.unit) + sign * reach, symmetry.unit) for sign in (-1, 1))
+    interval = [max(low, 0.0), min(high, LARGEST.get(symmetry.unit, math.inf))]
+    return replace(symmetry, error=(high - low) / (2 * NORMAL_90), interval=interval)
+
+
+def width_lines(augment: Augmentation, model: Model, units: Sequence[str]) -> list[Line | None]:
+    """For each width a line that changes it alone, by the shortest displacement of parameters.
 
     None for a width that no parameter changes to first order, such as one that is 0.
+
+    Arguments:
+        augment: The augmentation.
+        model: The model that it is part of.
+        units: The unit of each width.
     """
     assert isinstance(augment, nn.Module), "an augmentation with parameters is a module"
     parameters = parameters_of(augment, model)
@@ -93,20 +112,47 @@ def width_lines(augment: Augmentation, model: Model) -> list[tuple[Direction, fl
         rows = [torch.autograd.grad(width, list(parameters.values()), retain_graph=True) for width in widths]
     jacobian = torch.stack([torch.cat([part.flatten() for part in row]) for row in rows]).double()
     columns = torch.linalg.pinv(jacobian).T
-    return [
-        _line(parameters, column, float(width)) if bool(row.any()) else None
-        for column, row, width in zip(columns, jacobian, widths.tolist(), strict=True)
-    ]
+    found: list[Line | None] = []
+    for place, (column, row) in enumerate(zip(columns, jacobian, strict=True)):
+        parts = column.split([parameter.numel() for parameter in parameters.values()])
+        direction = {
+            name: part.view_as(parameter).to(parameter)
+            for (name, parameter), part in zip(parameters.items(), parts, strict=True)
+        }
+        found.append(_line(augment, model, direction, place, units[place]) if bool(row.any()) else None)
+    return found
 
 
-def _line(parameters: dict[str, nn.Parameter], column: Tensor, width: float) -> tuple[Direction, float]:
-    parts = column.split([parameter.numel() for parameter in parameters.values()])
-    direction = {
-        name: part.view_as(parameter).to(parameter)
-        for (name, parameter), part in zip(parameters.items(), parts, strict=True)
-    }
-    step = min(max(PART * width, LEAST_STEP), MOST_STEP)
-    return direction, min(step, MOST_MOVE / float(column.abs().max()))
+def _line(augment: Augmentation, model: Model, direction: dict[str, Tensor], place: int, unit: str) -> Line | None:
+    """The line with its ends, between which u changes by the same amount to both sides where it can."""
+    width = augment.widths[place].item()
+    ends = [_width(_amount(width, unit) + sign * _step(width, unit), unit) - width for sign in (-1, 1)]
+    most = MOST_MOVE / max(float(part.abs().max()) for part in direction.values())
+    low, high = max(ends[0], -most), min(ends[1], most)
+    reached = []
+    for end in (low, high):
+        with displaced(model, direction, end):
+            reached.append(_amount(augment.widths[place].item(), unit))
+    return Line(direction, low, high, reached[1] - reached[0]) if reached[1] > reached[0] else None
+
+
+def _is_even(unit: str) -> bool:
+    """Whether the evidence is even in a width of this unit, so that its square is what the data determine."""
+    return unit != "probability"
+
+
+def _amount(width: float, unit: str) -> float:
+    return width**2 if _is_even(unit) else width
+
+
+def _width(amount: float, unit: str) -> float:
+    return math.sqrt(max(amount, 0.0)) if _is_even(unit) else amount
+
+
+def _step(width: float, unit: str) -> float:
+    """How far u moves to each side."""
+    step = min(PART * width, MOST_STEP)
+    return max(2 * width * step, LEAST_WIDTH**2) if _is_even(unit) else step
 
 
 def step_noise(widths: Sequence[Sequence[float]]) -> list[float]:
@@ -119,22 +165,44 @@ def step_noise(widths: Sequence[Sequence[float]]) -> list[float]:
     return [stdev(trajectory) for trajectory in zip(*tail, strict=True)] if len(tail) > 1 else []
 
 
+def _not_computed(state: HyperState, config: FitConfig) -> str | None:
+    """Why no width of a run has an error bar; None where they are to be computed."""
+    if config.hyper.estimator == "augerino":
+        return "Augerino has no evidence"
+    if not config.evaluation.num_error_data or not config.evaluation.num_evaluations:
+        zero = "num_error_data" if not config.evaluation.num_error_data else "num_evaluations"
+        return f"evaluation.{zero} is 0"
+    return "not learned" if state.learning.begun is None else None
+
+
+def _reason(symmetry: Symmetry, line: Line | None) -> str | None:
+    """Why a width has no error bar before anything is computed; None where that is not known."""
+    if symmetry.state in ("fixed", "at its limit", "not learned yet"):
+        return symmetry.state
+    return None if line is not None else "no parameter changes it"
+
+
+def _information(
+    state: HyperState, batches: Batches, config: FitConfig, lines: Sequence[Line]
+) -> Sequence[Information]:
+    if not lines:
+        return []
+    sample, seed = _sample(batches, state.num_data, config), seed_for(config.seed, ERRORS)
+    return information_along(state.model, sample, _curvature(state, sample, config, seed), lines, seed=seed)
+
+
 def _sample(batches: Batches, num_data: int, config: FitConfig) -> Sample:
-    """All data, or as many of them as the settings allow, in blocks."""
+    """All data, or as many of them as the settings allow."""
     most = config.evaluation.num_error_data
-    if batches.read is None or most >= num_data or most < 2 * NUM_BLOCKS:
-        return Sample([own_part(batches)], num_data)
-    size = most // NUM_BLOCKS
+    if batches.read is None or most >= num_data:
+        return Sample(own_part(batches), num_data, num_data)
     order = permutation(seed_for(config.seed, ERRORS), num_data, stream=Stream.SUBSET)
-    return Sample([batches.at(own(part)) for part in order[: NUM_BLOCKS * size].split(size)], num_data)
+    return Sample(batches.at(own(order[:most])), most, num_data)
 
 
-def _with_error(symmetry: Symmetry, information: Information, noise: float, whole: bool) -> Symmetry:
-    """The symmetry with its error bar, where the evidence has a maximum; `whole` if all data were read."""
-    total = information.total
-    if not (math.isfinite(total) and total > 0 and math.isfinite(information.gradient) and math.isfinite(noise)):
-        return symmetry
-    remaining = information.gradient / total if whole else 0.0
-    error = math.sqrt(1 / total + noise**2 + remaining**2)
-    low, high = symmetry.width - NORMAL_90 * error, symmetry.width + NORMAL_90 * error
-    return replace(symmetry, error=error, interval=[max(low, 0.0), min(high, LARGEST.get(symmetry.unit, math.inf))])
+def _curvature(state: HyperState, sample: Sample, config: FitConfig, seed: int) -> CurvatureStatistics:
+    """The running statistics where there are some: they only precondition; else those of the sample."""
+    if state.running is not None:
+        return state.running.scaled(sample.num_data)
+    part = curvature_pass(state.model, sample.batches, evaluated_curvature(config), seed=seed)
+    return RunningStatistics.of(part).scaled(sample.num_data)

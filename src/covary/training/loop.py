@@ -112,7 +112,7 @@ def train(
             restore(state, state.best.tensors)
         network.eval()
         enter_phase(job.callbacks, "evaluating" if test is None else "testing")
-        return described(state, job.batches, config, test, _seconds(state, job), name)
+        return described(state, job.batches, config, test, lambda: _seconds(state, job), name)
 
 
 def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:

@@ -3,6 +3,7 @@
 import math
 import platform
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from typing import cast
@@ -34,6 +35,7 @@ from .problems import problem_of_run
 from .schedule import EVALUATE, SAMPLES, TEST, seed_for
 from .state import FitState
 from .storage import model_recipe
+from .timing import timed
 from .widths import Move, augmentation_of
 
 TEST_BATCH = 500
@@ -54,7 +56,7 @@ def epoch_record(
 
 
 def described(
-    state: FitState, batches: Batches, config: FitConfig, test: Data | None, seconds: float, name: str = ""
+    state: FitState, batches: Batches, config: FitConfig, test: Data | None, clock: Callable[[], float], name: str = ""
 ) -> RunRecord:
     """The record of a finished fit.
 
@@ -63,26 +65,30 @@ def described(
         batches: The training data.
         config: The settings.
         test: Test data, or None.
-        seconds: The time that training took.
+        clock: The seconds that the fit has taken so far.
         name: The name of the data, where they have one.
     """
     first, augment = next(iter(batches)), augmentation_of(state.network)
-    tested, problems = _tested(state, test, config.seed)
+    with timed(state.timings, "evaluation"):
+        symmetries = with_errors(_symmetries(state, tuple(first.x.shape[1:])), state.hyper, batches, config)
+        layers = _layers(state, batches, config)
+    with timed(state.timings, "test"):
+        tested, problems = _tested(state, test, config.seed)
     return RunRecord(
         title=title_of(name, state.hyper.num_data, tuple(first.x.shape[1:]), state.network),
         config=config.as_dict() | {"parametrization": parametrization_of(state.network)},
         versions=versions(),
-        symmetries=with_errors(_symmetries(state, tuple(first.x.shape[1:])), state.hyper, batches, config),
+        symmetries=symmetries,
         evidence=None if state.best is None else state.best.evidence,
         test=tested,
         baselines=[],
-        layers=_layers(state, batches, config),
+        layers=layers,
         history=list(state.history),
         samples=None if augment is None else pictures_of(augment, _shown(batches, config.seed), config.seed),
         coverage=_coverage(state, config),
         correlation=_correlation(state.network),
         true_widths={},
-        seconds=seconds,
+        seconds=clock(),
         timings=dict(state.timings),
         notes=[*_notes(state, config), *problems],
         problem=problem_of_run(state, batches, config),

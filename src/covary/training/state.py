@@ -46,7 +46,7 @@ class FitState(ModelParts):
         log_likelihood: The sum of log-likelihoods over the data seen in the epoch under way.
         num_seen: How many data that were.
         seconds: The time that earlier sessions took.
-        timings: Seconds of weight steps, hyper steps and evaluations, by "weights", "hyper", "evaluation".
+        timings: Seconds of weight steps, hyper steps and evaluations, by "weights", "hyper", "evaluation", "test".
         evaluation_modules: Names of the modules that were in evaluation mode before the fit, and stay there.
         best: The best evaluated state.
         history: One record per complete epoch.

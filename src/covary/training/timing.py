@@ -1,4 +1,4 @@
-"""Where the time of a fit goes: seconds of weight steps, of hyper steps and of evaluations of the evidence."""
+"""Where the time of a fit goes: weight steps, hyper steps, evaluations of the evidence with error bars, the test."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Literal, TypeVar
 
 T = TypeVar("T")
-Part = Literal["weights", "hyper", "evaluation"]
+Part = Literal["weights", "hyper", "evaluation", "test"]
 
 
 @contextmanager

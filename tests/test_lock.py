@@ -1,12 +1,14 @@
 """A folder has one writer: another process is refused with a line that names it, and a dead one is in nobody's way."""
 
 import errno
+import fcntl
 import json
 import os
 import platform
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,25 @@ def test_a_second_process_is_told_the_first_and_a_killed_one_is_replaced(tmp_pat
     with locked(tmp_path):
         assert json.loads((tmp_path / LOCK).read_text())["process"] == os.getpid()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_got_the_number_of_a_dead_one_is_no_writer(tmp_path, monkeypatch):
+    """After a restart of the machine the file of a killed process may name any other."""
+    named = {"host": platform.node(), "process": os.getppid(), "since": "2026-01-01 00:00:00 UTC"}
+    (tmp_path / LOCK).write_text(json.dumps(named))
+    assert writer_of(tmp_path) is None
+    monkeypatch.setattr(_lock, "flock", None)
+    assert writer_of(tmp_path) == named, "the control: without locks the name decides"
+
+
+def test_a_look_at_the_writer_refuses_none(tmp_path):
+    with (tmp_path / LOCK).open("w+b") as looked_at:
+        fcntl.flock(looked_at, fcntl.LOCK_SH)
+        timer = threading.Timer(0.015, looked_at.close)
+        timer.start()
+        with locked(tmp_path):
+            pass
+        timer.join()
 
 
 def test_two_writers_in_one_process_are_two(tmp_path):
@@ -122,6 +143,7 @@ def test_temporary_files_of_dead_processes_are_removed(tmp_path):
     dead, living = 2**22 + 1, os.getppid()
     kept = [f".run.json.{living}", ".notes.2024", "run.json.1", ".hidden", "model.safetensors"]
     left = [f".run.json.{dead}", f".checkpoint-000001-000000.safetensors.{dead}", f".report.html.{os.getpid()}"]
+    left += [f".{name}.{dead}" for name in ("progress.jsonl", "model.onnx", "model.pt2", "README.md")]
     for name in kept + left:
         (tmp_path / name).touch()
     with locked(tmp_path):

@@ -16,13 +16,17 @@ from ._files import naming, require_regular
 from .errors import StructureError
 
 try:
-    from fcntl import LOCK_EX, LOCK_NB, flock
+    from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 except ImportError:  # Windows: the content of the file decides alone
-    flock = None  # type: ignore[assignment]
+    flock, LOCK_EX, LOCK_SH, LOCK_NB = None, 0, 0, 0  # type: ignore[assignment]
 
 LOCK = ".lock"
-LEFTOVER = re.compile(r"\..+\.(?:json|safetensors|html|csv|svg|png|pdf)\.(\d+)")  # how `write_whole` names them
+LEFTOVER = re.compile(
+    r"\..+\.(?:jsonl?|safetensors|html|csv|svg|png|pdf|onnx|pt2|md)\.(\d+)"
+)  # how `write_whole` names them
 TRIES = 20  # to read who holds a lock that was taken a moment ago
+LOOKS = 5  # at a lock that another process holds
+LONGEST = 4096  # bytes of the file
 
 
 @contextmanager
@@ -49,11 +53,12 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def writer_of(folder: Path) -> Mapping[str, Any] | None:
-    """The process that writes to a folder, by "host", "process" and "since"; None if there is none. Takes no lock."""
+    """The process that writes to a folder, by "host", "process" and "since"; None if there is none."""
     try:
         require_regular(folder / LOCK)
-        holder = dict(json.loads((folder / LOCK).read_bytes()))
-        return holder if _may_be_alive(holder) else None
+        with (folder / LOCK).open("rb") as file:
+            holder = dict(json.loads(file.read(LONGEST)))
+            return holder if _may_be_alive(holder) and _is_held(file.fileno()) else None
     except (OSError, ValueError, TypeError, KeyError):  # absent, or of a process that has not written its name yet
         return None
 
@@ -86,22 +91,40 @@ def _acquired(path: Path) -> int:
 
 def _take(descriptor: int, path: Path) -> None:
     """Lock an open file, or raise `StructureError` that names the process that has locked it."""
+    for _ in range(LOOKS):
+        error = _lock_error(descriptor, LOCK_EX)
+        if error is None:
+            return
+        held = error in (errno.EAGAIN, errno.EACCES)
+        if not held:
+            break
+        time.sleep(0.01)  # a process that looked who writes here, which takes no time, is no writer
+    holder = _holder(descriptor, TRIES if held else 1)
+    if held or _may_be_alive(holder):
+        advice = "" if held else f" If it is dead, remove '{path}'."
+        raise StructureError(_refusal(path.parent, holder) + advice)
+
+
+def _is_held(descriptor: int) -> bool:
+    """Whether a process has locked an open file, or may have, where the file system has no locks."""
+    return _lock_error(descriptor, LOCK_SH) is not None
+
+
+def _lock_error(descriptor: int, kind: int) -> int | None:
+    """The number of the error if an open file cannot be locked now, or None: it is locked until it is closed."""
+    if flock is None:
+        return errno.ENOLCK
     try:
-        if flock is None:
-            raise OSError(errno.ENOLCK, "no locks")
-        flock(descriptor, LOCK_EX | LOCK_NB)
+        flock(descriptor, kind | LOCK_NB)
     except OSError as error:
-        held = error.errno in (errno.EAGAIN, errno.EACCES)
-        holder = _holder(descriptor, TRIES if held else 1)
-        if held or _may_be_alive(holder):
-            advice = "" if held else f" If it is dead, remove '{path}'."
-            raise StructureError(_refusal(path.parent, holder) + advice) from None
+        return error.errno or errno.ENOLCK
+    return None
 
 
 def _holder(descriptor: int, tries: int) -> Mapping[str, Any]:
     for _ in range(tries):
         with suppress(ValueError, TypeError):
-            return dict(json.loads(os.pread(descriptor, 4096, 0)))
+            return dict(json.loads(os.pread(descriptor, LONGEST, 0)))
         time.sleep(0.01)
     return {}
 

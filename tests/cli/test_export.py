@@ -1,9 +1,17 @@
 """`covary export`."""
 
+import fcntl
+import os
+from dataclasses import replace
+from pathlib import Path
+
 import jaxtyping
+import pytest
 import torch
 
 from cli.outcomes import assert_one_line_and_code_2
+from covary.records import read_run, write_run
+from covary.records.checksums import checksums
 
 
 def test_text_is_printed_or_written(run, discovered, tmp_path):
@@ -41,5 +49,44 @@ def test_the_network_as_a_program_and_as_a_folder(run, discovered, tmp_path, mon
     assert_one_line_and_code_2(
         run("export", "a", "--to", "hub", "--num-samples", "3"), "--num-samples is for onnx and torch"
     )
+    for number in (10**12, 10**30):
+        refused = run("export", "a", "--to", "torch", "--num-samples", str(number))
+        assert_one_line_and_code_2(refused, "augmentation samples", "GiB", "--num-samples")
     (tmp_path / "file").write_text("")
     assert_one_line_and_code_2(run("export", "a", "--to", "torch", "--out", "file/model.pt2"), "file")
+
+
+def test_a_link_to_a_device_is_written_through_and_one_in_a_run_is_refused(run, discovered, tmp_path, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    discovered("a")
+    (tmp_path / "sink").symlink_to("/dev/null")
+    assert run("export", "a", "--to", "torch", "--out", "sink").code == 0
+    assert (tmp_path / "sink").readlink() == Path("/dev/null")
+    (tmp_path / "a" / "model.pt2").symlink_to(tmp_path / "elsewhere")
+    assert_one_line_and_code_2(run("export", "a", "--to", "torch"), "'a/model.pt2' is a link", "--out")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_folder_for_the_hub_replaces_no_other_run(run, discovered, tmp_path):
+    discovered("a")
+    discovered("b", "--seed", "1")
+    before = (tmp_path / "b" / "run.json").read_bytes()
+    for out in ("b", "a"):
+        assert_one_line_and_code_2(run("export", "a", "--to", "hub", "--out", out), f"'{out}' has a run", "--out")
+    assert (tmp_path / "b" / "run.json").read_bytes() == before
+    assert [run("export", "a", "--to", "hub", "--out", "c").code for _ in range(2)] == [0, 0]
+    assert_one_line_and_code_2(run("export", "b", "--to", "hub", "--out", "c"), "'c' has a run")
+    descriptor = os.open(tmp_path / "c" / ".lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    assert_one_line_and_code_2(run("export", "a", "--to", "hub", "--out", "c"), "writing to 'c'")
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("content", [b"{", b"[" * 100_000, b"3", b"\xff"])
+def test_an_augmentation_that_is_none_is_one_line(run, discovered, tmp_path, content):
+    folder = discovered("a")
+    (folder / "augment.json").write_bytes(content)
+    record = read_run(folder)
+    files = record.files | checksums(folder, ["augment.json"])  # as somebody would state it who means harm
+    write_run(replace(record, files=files), folder / "run.json")
+    assert_one_line_and_code_2(run("export", "a", "--to", "kornia"), "augment.json")

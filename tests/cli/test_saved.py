@@ -302,6 +302,8 @@ def test_an_unfinished_run_is_to_be_resumed(run, tmp_path, command):
         (("--data", "mnist-mini"), ["shape (N, 1, 6, 6)", ", 1, 28, 28)", "Pass images"]),
         (("--data", "nowhere"), ["nowhere"]),
         (("--num-samples", "0"), ["--num-samples"]),
+        (("--num-samples", str(10**12)), ["augmentation samples", "GiB", "--num-samples"]),
+        (("--num-samples", str(10**30)), ["augmentation samples", "GiB", "--num-samples"]),
     ],
 )
 def test_of_predict_bad_input_is_one_line(run, discovered, images, arguments, words):

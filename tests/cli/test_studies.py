@@ -176,3 +176,16 @@ def test_rows_as_a_table(run, calls):
 def test_a_picture_of_scaling(run, calls, tmp_path):
     assert run("bench", "scaling", "--plot", "new/time.svg").code == 0
     assert "data N" in (tmp_path / "new" / "time.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("reproduce", "table1", "--num-seeds"),
+        ("reproduce", "table1", "--num-train"),
+        ("reproduce", "table1", "--processes"),
+        ("bench", "evidence", "--repeats"),
+    ],
+)
+def test_huge_numbers_are_refused_before_the_work(run, arguments):
+    assert_one_line_and_code_2(run(*arguments, str(10**30)), f"'{arguments[-1]}'")

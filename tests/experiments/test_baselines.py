@@ -1,5 +1,6 @@
 """Baselines at equal epochs and at equal time, and those with random operations."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,12 +10,13 @@ from covary import Averaged
 from covary.augment import RandAugment
 from covary.augment.automatic import as_transform
 from covary.data import Augmented
-from covary.errors import CovaryError, StructureError
+from covary.errors import CovaryError, DataError, StructureError
 from covary.experiments import baselines as module
 from covary.experiments import build
 from covary.experiments.baselines import run_baselines
 from covary.experiments.build import Session, check_baselines, prepared
 from covary.records import Baseline
+from covary.records.checksums import sealed
 from experiments.small import SETTINGS, config
 
 
@@ -54,6 +56,11 @@ def test_equal_time_trains_a_second_time_for_as_many_epochs_as_take_as_long(tmp_
     asked.clear()
     run_baselines(settings, task, session._replace(resume=True), seconds=20.0)
     assert asked[1] == ("plain, equal time", 6), "a continued run keeps its number of epochs"
+    note = tmp_path / "checkpoints" / "plain-epochs.json"
+    for damaged in (b"", b"6", note.read_bytes().replace(b"6", b"9", 1), json.dumps(sealed({"epochs": -1})).encode()):
+        note.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"plain-epochs\.json"):
+            run_baselines(settings, task, session._replace(resume=True), seconds=20.0)
     asked.clear()
     run_baselines(replace(settings, equal="epochs"), task, session, seconds=13.0)
     assert asked == [("plain", 2)]

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -50,3 +51,12 @@ def test_compare_computes_it_on_request_and_uses_it_afterwards(folders):
     assert again == found
     (wide / "evidence.json").unlink()
     assert json.loads(CliRunner().invoke(app, ["compare", str(narrow), str(wide), "--json"]).stdout) == before
+
+
+def test_other_data_than_those_of_the_run_are_refused(folders, tmp_path):
+    narrow, _, settings = folders
+    arrays = dict(np.load(settings.data))
+    arrays["x_train"] = arrays["x_train"][::-1].copy()
+    np.savez(tmp_path / "other.npz", **arrays)
+    with pytest.raises(covary.errors.StructureError, match="not those that the run in .* was trained on"):
+        corrected_evidence(narrow, Correction("exact"), Replacements(data=str(tmp_path / "other.npz")))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from fuzz.hostile import CONTROL, damaged
+from fuzz.hostile import CONTROL, damaged, text
 
 
 class Evil:
@@ -51,6 +51,25 @@ def archive(rng: random.Random, folder: Path) -> str:
         if kind > 8:
             path.write_bytes(damaged(path.read_bytes(), rng))
     return str(path)
+
+
+def table(rng: random.Random, folder: Path) -> list[str]:
+    """Arguments of a command that reads a malformed table."""
+    path = folder / "mine.csv"
+    rows = [["a", "b", "c"], *([str(rng.random()) for _ in range(3)] for _ in range(12))]
+    for _ in range(rng.choice((1, 1, 2))):
+        rows[rng.randrange(len(rows))][rng.randrange(3)] = text(rng)
+    content = "\n".join(map(",".join, rows)).encode("utf-8", "surrogatepass")
+    kind = rng.randrange(6)
+    if kind == 0:
+        os.mkfifo(path)
+    elif kind == 1:
+        path.symlink_to(rng.choice(("mine.csv", "absent", "/dev/null", ".")))
+    else:
+        path.write_bytes(damaged(content, rng) if kind < 4 else content)
+    target = rng.choice(("a", "a", "a,b", "a,b,c", text(rng)))
+    learned = ("--network", "mlp:2", "--epochs", "1", "--task", "regression", "--target", target)
+    return ["discover", "--data", str(path), *learned, *rng.choice((["--estimate"], ["--out", "made"]))]
 
 
 def _array(values: np.ndarray, rng: random.Random) -> np.ndarray:

@@ -1,6 +1,8 @@
 """Malformed flags, settings, records and weights. Each function returns the arguments of a command."""
 
 import json
+import os
+import platform
 import random
 import struct
 from pathlib import Path
@@ -9,8 +11,22 @@ from covary.records.checksums import checksums, sealed
 from fuzz.hostile import CONTROL, LONG, changed_json, damaged, number, text
 
 QUICK = ("--network", "mlp:2", "--epochs", "1", "--num-samples", "2")
+SAVED_OPTIONS = {
+    "predict": ("--out", "--network", "--num-samples", "--data-dir"),
+    "report": ("--out",),
+    "compare": ("--plot", "--correction"),
+    "geometry": ("--images", "--data-dir", "--seed", "--out", "--data", "--network"),
+    "verdict": ("--symmetry", "--data", "--data-dir", "--network"),
+    "export": ("--out", "--network"),
+    "watch": ("--interval",),
+}
+SAVED_NUMBERS = ("--num-samples", "--images", "--seed", "--interval")
 NUMBER_FLAGS = ("--num-train", "--num-samples", "--epochs", "--seed")
-TEXT_FLAGS = ("--data", "--data-dir", "--symmetrize", "--network", "--augment", "--baselines", "--config")
+TEXT_FLAGS = (
+    *("--data", "--data-dir", "--symmetrize", "--network", "--augment", "--baselines", "--config", "--keys"),
+    *("--target", "--size", "--task", "--equal", "--device", "--track"),
+)
+STUDY_FLAGS = ("--network", "--versions", "--num-seeds", "--num-train", "--processes", "--out")
 SETTINGS = (
     *("epochs", "seed", "curvature", "weights.lr", "weights.batch_size", "weights.momentum", "weights.warmup_epochs"),
     *("weights.max_grad_norm", "weights.relative_lr", "hyper.lr", "hyper.burn_in", "hyper.every", "hyper.probes"),
@@ -34,10 +50,10 @@ SETTINGS = (
 def flags(rng: random.Random, folder: Path) -> list[str]:
     """A command with one to three malformed flags."""
     del folder
-    command = rng.choice(("discover",) * 5 + ("layers", "layers", "predict", "report", "compare", "geometry"))
+    command = rng.choice(("discover",) * 5 + ("layers", "layers", *SAVED_OPTIONS))
     if rng.random() < 0.15:
         return _other_command(rng)
-    if command in ("predict", "report", "compare", "geometry"):
+    if command in SAVED_OPTIONS:
         return _saved_command(command, rng)
     small = QUICK if command == "discover" else ("--variant", "fc", "--alpha", "1", "--epochs", "1", "--set", "size=8")
     arguments = [command, "--data", "bars.npz", *small]
@@ -64,12 +80,8 @@ def _saved_command(command: str, rng: random.Random) -> list[str]:
         arguments += ["--data", rng.choice(("bars.npz", "bars.npz", text(rng)))]
     if command == "compare":
         arguments += [rng.choice(("run", text(rng)))]
-    options = {
-        "predict": ("--out", "--network", "--num-samples", "--data-dir"),
-        "report": ("--out",),
-        "compare": ("--plot",),
-        "geometry": ("--images", "--data-dir", "--seed", "--out", "--data", "--network"),
-    }[command]
+    if command == "export":
+        arguments += ["--to", rng.choice(("kornia", "timm", "hub", text(rng)))]
     places = (
         "page.html",
         "new/page.html",
@@ -82,8 +94,8 @@ def _saved_command(command: str, rng: random.Random) -> list[str]:
         "",
     )
     for _ in range(rng.choice((1, 2))):
-        option = rng.choice(options)
-        kind = number if option in ("--num-samples", "--images", "--seed") else text
+        option = rng.choice(SAVED_OPTIONS[command])
+        kind = number if option in SAVED_NUMBERS else text
         arguments += [option, rng.choice(places) if option in ("--out", "--plot") else kind(rng)]
     return arguments
 
@@ -97,6 +109,8 @@ def _other_command(rng: random.Random) -> list[str]:
             ["bench", "evidence", "--repeats", "0"],
             ["bench", "evidence", "--plot", text(rng)],
             ["reproduce", text(rng)],
+            ["reproduce", "table1", "--data", "no-such", rng.choice(STUDY_FLAGS), text(rng)],
+            ["verdict", "run", rng.choice(("--epochs", "--repeats")), rng.choice(("0", "-1", "nan", str(10**30)))],
             ["reproduce", "toy", "--scale", text(rng)],
             ["reproduce", "toy", "--seed", str(10**30)],
             [text(rng)],
@@ -170,6 +184,38 @@ def record(rng: random.Random, folder: Path) -> list[str]:
     return _reading(rng)
 
 
+def beside(rng: random.Random, folder: Path) -> list[str]:
+    """A command that reads a malformed file beside a record: augmentation, corrected evidence, log, or lock."""
+    kind = rng.randrange(4)
+    if kind == 0:
+        path = folder / "run" / "augment.json"
+        path.write_bytes(_json(path.read_bytes(), rng))
+        _reseal(folder / "run")
+        return ["export", "run", "--to", rng.choice(("kornia", "torchvision", "albumentations", "nnunet", "timm"))]
+    if kind == 1:
+        evidence = json.loads((folder / "run" / "run.json").read_text())
+        model = evidence["files"]["model.safetensors"]
+        content = json.dumps({"format": "covary-evidence", "model": model, "evidence": evidence["evidence"]})
+        (folder / "run" / "evidence.json").write_bytes(_json(content.encode(), rng))
+        return rng.choice((["compare", "run", "run"], ["compare", "run", "other", "--json"], ["verify", "run"]))
+    if kind == 2:
+        path = next((folder / "unfinished").rglob("progress.jsonl"))
+        lines = path.read_bytes().splitlines(keepends=True)
+        lines[rng.randrange(len(lines))] = _json(lines[-1], rng) + b"\n"
+        path.write_bytes(b"".join(lines))
+        return ["watch", "unfinished", *rng.choice(([], ["--json"]))]
+    lock = {"host": platform.node(), "process": rng.choice((1, os.getpid(), 2**31)), "since": CONTROL}
+    (folder / "run" / ".lock").write_bytes(_json(json.dumps(lock).encode(), rng))
+    return rng.choice((["watch", "run"], ["export", "run", "--to", "hub", "--out", "run"]))
+
+
+def _json(content: bytes, rng: random.Random) -> bytes:
+    """A JSON file with damage anywhere, or with other values and, if it states one, the right checksum."""
+    if rng.random() < 0.3:
+        return damaged(content, rng)
+    return json.dumps(sealed(changed_json(json.loads(content), rng))).encode()
+
+
 def weights(rng: random.Random, folder: Path) -> list[str]:
     """A command that reads a run whose weights are malformed, or that continues from such a checkpoint."""
     if rng.random() < 0.35:
@@ -214,6 +260,10 @@ def _reading(rng: random.Random) -> list[str]:
             ["geometry", "run", "--images", "4"],
             ["load", "run"],
             ["verify", "run"],
+            ["watch", "run"],
+            ["watch", "run", "--json"],
+            ["verdict", "run", "--epochs", "2"],
+            ["export", "run", "--to", rng.choice(("kornia", "ultralytics", "timm", "hub"))],
         )
     )
 

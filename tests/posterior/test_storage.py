@@ -1,6 +1,8 @@
 """Posteriors that are written and read again, in other types, and by those they were not made for."""
 
+import errno
 import json
+import os
 
 import pytest
 import torch
@@ -193,3 +195,22 @@ def test_what_is_no_posterior_is_refused(tmp_path):
     for file, message in messages.items():
         with pytest.raises(DataError, match=message):
             Laplace.load(tmp_path / file, laplace.model)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    laplace, _ = posterior()
+    path = tmp_path / "posterior.safetensors"
+    laplace.save(path)
+    before = path.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*posterior\.safetensors"):
+        laplace.save(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        Laplace.load(tmp_path / "pipe", laplace.model)

@@ -1,6 +1,7 @@
 """The corrected evidence beside a record, and comparisons that know their error."""
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -31,15 +32,21 @@ def test_it_is_read_back_unless_the_weights_are_others(tmp_path):
     assert with_corrected(retrained, tmp_path).evidence == PLAIN
 
 
-@pytest.mark.parametrize("damage", ["no json", "[]", "changed"])
+@pytest.mark.parametrize("damage", ["no json", "[]", "changed", "[" * 100_000])
 def test_a_damaged_file_is_an_error_that_says_what_to_do(tmp_path, damage):
     record = RunRecord("digits", evidence=PLAIN)
     write_evidence(BETTER, record, tmp_path)
     content = json.loads((tmp_path / FILE).read_text())
     content["evidence"]["log_evidence"] = -1.0
     (tmp_path / FILE).write_text(json.dumps(content) if damage == "changed" else damage)
-    with pytest.raises(DataError, match="compute it again|damaged"):
+    with pytest.raises(DataError, match=r"damaged.*compute it again"):
         with_corrected(record, tmp_path)
+
+
+def test_a_pipe_in_its_place_is_refused(tmp_path):
+    os.mkfifo(tmp_path / FILE)
+    with pytest.raises(DataError, match="not a regular file"):
+        with_corrected(RunRecord("digits", evidence=PLAIN), tmp_path)
 
 
 def test_a_gap_within_the_error_is_undecided():

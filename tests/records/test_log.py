@@ -1,5 +1,7 @@
 """The log of a fit: what was written is read once, whole lines only."""
 
+from dataclasses import replace
+
 import pytest
 
 from covary.errors import DataError
@@ -48,3 +50,17 @@ def test_a_damaged_line_is_an_error_that_names_the_file(tmp_path, line):
     (tmp_path / "progress.jsonl").write_text(line + "\n")
     with pytest.raises(DataError, match=r"progress\.jsonl"):
         LogReader(tmp_path / "progress.jsonl").read()
+
+
+@pytest.mark.parametrize("number", [-1, 10**400, 10**6 + 1])
+def test_numbers_that_no_fit_has_are_errors(tmp_path, number):
+    epoch = full_run().history[0]
+    events = [
+        Event("start", num_epochs=number),
+        Event("epoch", epoch=replace(epoch, epoch=number)),
+        Event("epoch", epoch=replace(epoch, seconds=1e300 * (1 if number > 0 else -1))),
+    ]
+    for event in events:
+        (tmp_path / "progress.jsonl").write_text(line_of(event))
+        with pytest.raises(DataError, match=r"progress\.jsonl.*expected (epochs|seconds)"):
+            LogReader(tmp_path / "progress.jsonl").read()

@@ -7,8 +7,9 @@ from dataclasses import asdict
 import pytest
 
 from covary.errors import DataError
-from covary.records import FileCheck, Study, verify, write_run, write_study
+from covary.records import FileCheck, Study, read_run, verify, write_run, write_study
 from covary.records.checksums import checksums, sealed, sealed_page
+from covary.records.corrected import write_evidence
 from report.runs import full_run
 
 
@@ -91,3 +92,14 @@ def test_cells_of_a_study_are_checked_by_their_own_checksums(tmp_path):
     path.write_text(path.read_text().replace("0.5", "0.6"))
     states = {check.name: check.state for check in verify(tmp_path)}
     assert states == {"study.json": "ok", "cells/bad.json": "damaged", "cells/good.json": "ok"}
+
+
+def test_a_corrected_evidence_states_its_own_checksum_and_its_weights(folder):
+    run = read_run(folder)
+    write_evidence(run.evidence, run, folder)
+    assert FileCheck("evidence.json", "ok") in verify(folder)
+    write_evidence(run.evidence, dataclasses.replace(run, files={"model.safetensors": "0" * 64}), folder)
+    assert FileCheck("evidence.json", "of another run") in verify(folder)
+    path = folder / "evidence.json"
+    path.write_text(path.read_text().replace("-", "", 1))
+    assert FileCheck("evidence.json", "damaged") in verify(folder)

@@ -94,6 +94,7 @@ def test_a_side_is_not_symmetric_and_the_run_is_not_changed(run, data, tmp_path)
         ({"names": []}, "one symmetry or more"),
         ({"epochs": 1}, "at least 2"),
         ({"num_repeats": 1}, "at least 2"),
+        ({"num_repeats": 10**30}, "at most 1,000"),
     ],
 )
 def test_bad_input_is_one_line(run, data, arguments, words):

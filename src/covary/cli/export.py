@@ -5,13 +5,16 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
-from .._files import require_named_writable, require_writable, write_named
+from .._files import require_named_writable, write_named
+from .._lock import locked
 from ..errors import CovaryError
-from .saved import Run, TrustCode
+from ..records import Epoch, read_run
+from .saved import Run, TrustCode, run_folder
 from .terminal import echo
 
 Target = Literal["kornia", "torchvision", "albumentations", "ultralytics", "nnunet", "timm", "onnx", "torch", "hub"]
 DEFAULTS = {"onnx": "model.onnx", "torch": "model.pt2", "hub": "hub"}  # below the folder of the run
+RECORD = "run.json"
 
 
 def export(
@@ -53,9 +56,12 @@ def export(
         return
     if to == "hub" and num_samples is not None:
         raise CovaryError("--num-samples is for onnx and torch: a run in a folder for the hub has those of training.")
-    place = out or (run if run.is_dir() else run.parent) / DEFAULTS[to]
-    require_writable(place / "README.md" if to == "hub" else place)  # before the work
-    _write_network(to, run_to_export(run, network, trust_code), place, num_samples)
+    place = out or run_folder(run) / DEFAULTS[to]
+    if out is None and place.is_symlink():  # of a run of somebody else, it may lead anywhere
+        raise CovaryError(f"'{place}' is a link. Name the file or folder to write with --out.")
+    if to != "hub":
+        require_named_writable(place)  # before the work
+    _write_network(to, run_to_export(run, network, trust_code, num_samples), place, num_samples)
 
 
 def _write_network(to: str, run: object, place: Path, num_samples: int | None) -> None:
@@ -75,5 +81,16 @@ def _write_network(to: str, run: object, place: Path, num_samples: int | None) -
     else:
         from ..integrations.hub import save_for_hub
 
-        save_for_hub(run, place)
+        with locked(place):
+            _require_no_other_run(place, run.record.history)
+            save_for_hub(run, place)
         echo(f"The folder for the hub is {place}: upload it with `hf upload USER/NAME {place}`.")
+
+
+def _require_no_other_run(folder: Path, history: list[Epoch]) -> None:
+    """Raise `CovaryError` if a folder has a run, unless that is an earlier export of the run with this history."""
+    exported = (folder / "config.json").is_file() and (folder / RECORD).is_file()
+    if exported and read_run(folder).history == history:
+        return
+    if any((folder / name).exists() for name in (RECORD, "study.json", "checkpoints")):
+        raise CovaryError(f"'{folder}' has a run that is not an export of this one. Name another folder with --out.")

@@ -40,10 +40,14 @@ def reproduce(
     ] = "cpu",
     data: Annotated[str | None, typer.Option(help="The data set, of studies with several.")] = None,
     network: Annotated[str | None, typer.Option(help="The network, of studies with several.")] = None,
-    num_train: Annotated[int | None, typer.Option(min=1, help="The number of training images.")] = None,
-    num_seeds: Annotated[int | None, typer.Option(min=1, help="The number of seeds, from the first one on.")] = None,
+    num_train: Annotated[int | None, typer.Option(min=1, max=10**9, help="The number of training images.")] = None,
+    num_seeds: Annotated[
+        int | None, typer.Option(min=1, max=10**4, help="The number of seeds, from the first one on.")
+    ] = None,
     versions: Annotated[str, typer.Option(help="Versions of the data, joined by commas; all by default.")] = "",
-    processes: Annotated[int | None, typer.Option(min=1, help="How many networks are trained at once.")] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, max=10**4, help="How many networks are trained at once.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     data_dir: Annotated[Path | None, typer.Option(help="The folder that is searched first for data sets.")] = None,
     out: Annotated[Path | None, typer.Option(help="The folder for study.json and the figure.")] = None,
@@ -99,7 +103,7 @@ def reproduce(
 def bench(
     name: Annotated[str, _name_of(WORKLOAD_NAMES)],
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Number of repeats of each measurement; 5, of whole runs 3.")
+        int | None, typer.Option(min=1, max=10**4, help="Number of repeats of each measurement; 5, of whole runs 3.")
     ] = None,
     as_json: Json = False,
     plot: Annotated[

@@ -20,7 +20,9 @@ def verdict(
     epochs: Annotated[
         int | None, typer.Option(help="Epochs of each continuation; by default a quarter of the run's.", min=2)
     ] = None,
-    repeats: Annotated[int, typer.Option(help="Continuations of each kind, which give the error.", min=2)] = 2,
+    repeats: Annotated[
+        int, typer.Option(help="Continuations of each kind, which give the error.", min=2, max=1000)
+    ] = 2,
     data: TrainingData = None,
     data_dir: DataDir = None,
     network: OwnNetwork = None,

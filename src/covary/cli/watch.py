@@ -34,8 +34,9 @@ def watch(
 ) -> None:
     """Follow a run that another process trains, until it ends; say how a run ended.
 
-    Shows phase, bar, epoch, evidence and time left; without a terminal about ten lines for each fit. Nothing is written
-    and no lock is taken. Exits with 0 if the run is complete, 1 if it was stopped or has a problem, 2 if there is none.
+    Shows phase, bar, epoch, evidence and time left; without a terminal about ten lines for each fit. Nothing is
+    written, and the run is not disturbed. Exits with 0 if the run is complete, 1 if it was stopped or has a problem, 2
+    if there is none.
 
     Examples: `covary watch runs/latest`, `covary watch runs/latest --json`.
     """

@@ -1,12 +1,17 @@
 """The baselines of a run: the same network trained in other ways, for as many epochs and, if asked, as many seconds."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
+from .._files import write_text
+from .._text import clipped
 from ..config import ExperimentConfig
 from ..distributed import on_first
+from ..errors import DataError
 from ..networks import Averaged
 from ..records import Baseline
+from ..records.checksums import read_sealed, sealed
 from ..training import Run, measure
 from .build import ALONE, AUTOMATIC, Session, Task, baseline_run
 
@@ -53,14 +58,18 @@ def _epochs(baseline: Baseline, seconds: float, session: Session) -> int:
     epochs = max(round(known * seconds / max(baseline.seconds, 1e-9)), 1)
     if session.folder is None:
         return epochs
-    note = session.folder / f"{baseline.name}-epochs.txt"
+    note = session.folder / f"{baseline.name}-epochs.json"
     return on_first(lambda: _noted(note, epochs, session.resume))
 
 
 def _noted(note: Path, epochs: int, resume: bool) -> int:
     """The number that an interrupted run has noted, or this one, noted now."""
     if resume and note.exists():
-        return int(note.read_text())
-    note.parent.mkdir(parents=True, exist_ok=True)
-    note.write_text(str(epochs))
+        known = read_sealed(note).get("epochs")
+        if not isinstance(known, int) or known < 1:
+            raise DataError(
+                f"Expected a number of epochs in '{note}', got {clipped(known)}. Pass --overwrite to start anew."
+            )
+        return known
+    write_text(note, json.dumps(sealed({"epochs": epochs})) + "\n")
     return epochs

@@ -12,7 +12,7 @@ from .._lock import remove_leftovers
 from ..data import Dataset
 from ..errors import DataError, StructureError
 from ..records import RunRecord, read_run
-from ..records.checksums import check_seal, sealed
+from ..records.checksums import read_sealed, sealed
 from ..records.words import flat_settings
 from ..training.checkpoint import checkpoint_files
 
@@ -127,12 +127,20 @@ def compare(written: Begun, start: Begun, out: Path) -> None:
         )
 
 
+def require_same_data(run: RunRecord, dataset: Dataset, folder: Path) -> None:
+    """Raise `StructureError` if the data are not those that a run was trained on."""
+    if run.config.get(DATA_SHA256) not in (None, checksum_of(dataset)):
+        raise StructureError(
+            f"The data are not those that the run in '{folder}' was trained on: their SHA-256 differs. Evidences of "
+            "different data cannot be compared; name the training data with --data."
+        )
+
+
 def _read(path: Path) -> Begun:
     try:
-        content = dict(json.loads(path.read_text(encoding="utf-8")))
-        check_seal(content, path)
+        content = read_sealed(path)
         return Begun(dict(content["settings"]), content[DATA_SHA256])
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise DataError(
             f"{path} cannot be read ({error}). Pass --overwrite to start anew, or name another folder."
         ) from error

@@ -9,6 +9,7 @@ from ..records import Evidence, read_run
 from ..training.ascent import evaluated_curvature, evidence_record
 from ..training.schedule import EVALUATE, filled_in, seed_for
 from ..training.storage import load_model
+from .begun import require_same_data
 from .build import model, prepared
 from .geometry import Replacements, saved_config
 from .resources import require_weights
@@ -36,8 +37,10 @@ def corrected_evidence(folder: Path, correction: Correction, given: Replacements
     run = read_run(folder)
     config = saved_config(run, folder, given)
     task = prepared(config)
+    place = folder if folder.is_dir() else folder.parent
+    require_same_data(run, task.dataset, place)
     require_weights(config, task)
-    restored = load_model(run, folder if folder.is_dir() else folder.parent, model(config, task))
+    restored = load_model(run, place, model(config, task))
     network, fit = restored.network, filled_in(config.fit, len(task.dataset.x_train))
     if isinstance(network, Resampling) and fit.evaluation.num_samples is not None:
         network = network.with_samples(fit.evaluation.num_samples)

@@ -3,28 +3,36 @@
 import json
 from pathlib import Path
 
+from torch import Size
+
 from ..augment import Augmentation, to_text
 from ..augment.export import from_json
-from ..errors import StructureError
+from ..errors import DataError, StructureError
 from ..records import read_run
 from ..records.checksums import read_checked
 from ..training import Run
 from .predict import saved_run
+from .resources import require_sample_memory
+
+NUM_TRIED = 5  # data that an exported network is tried with
 
 
-def run_to_export(run: Path, network: str | None, trust_code: bool) -> Run:
+def run_to_export(run: Path, network: str | None, trust_code: bool, num_samples: int | None = None) -> Run:
     """A saved run of images, whose network is to be exported.
 
     Arguments:
         run: The folder of the run.
         network: "package.module:function" that makes the network, for a run with a network of the user's own.
         trust_code: Whether the function that the record names may make it, where none is passed.
+        num_samples: The augmentation samples of what is exported; None for those of the run.
     """
     record = read_run(run)
     if record.samples is None:
         raise StructureError("The record is without the shape of the inputs. Export it in Python, with an example.")
     channels, height, width = record.samples.shape[2:]
-    return saved_run(run, (channels, height, width), network, trust_code)
+    found = saved_run(run, (channels, height, width), network, trust_code)
+    require_sample_memory(found.network, Size((NUM_TRIED, channels, height, width)), num_samples)
+    return found
 
 
 def saved_augmentation(run: Path) -> Augmentation:
@@ -33,7 +41,11 @@ def saved_augmentation(run: Path) -> Augmentation:
     record = read_run(run)
     if not record.symmetries:
         raise StructureError(f"The run in '{folder}' has no augmentation that could be exported.")
-    return from_json(json.loads(read_checked(folder, "augment.json", record.files)))
+    content = read_checked(folder, "augment.json", record.files)
+    try:
+        return from_json(json.loads(content))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"'{folder / 'augment.json'}' is no augmentation of covary: {error}") from error
 
 
 def exported_text(run: Path, target: str) -> str:

@@ -17,6 +17,8 @@ from ..networks.named import outline
 from ..records import RunRecord, read_run
 from ..references import function_of
 from ..training import Run, load
+from ..training.record import TEST_BATCH
+from .resources import require_sample_memory
 
 _BYTES_PER_WEIGHT = 4
 
@@ -51,6 +53,7 @@ def predictions(
     if not isinstance(run.likelihood, Categorical):
         kind = type(run.likelihood).__name__
         raise StructureError(f"Expected a classification run, got the likelihood {kind}. Use run.predict in Python.")
+    require_sample_memory(run.network, images.x[:TEST_BATCH].shape, num_samples)
     probabilities = _probabilities(run, images.x, num_samples)
     best, classes = probabilities.max(1)
     entropies = torch.special.entr(probabilities).sum(1)

@@ -35,6 +35,7 @@ from .build import Task, model, prior_of
 
 PROBE_DATA = 100
 COPIES = 5  # of all weights: themselves, gradients, both of the optimizer's moments, the best state
+SAMPLE_BYTES = 16  # of a value: the sample, the two coordinates that it is read from, and a copy, in single precision
 OVERHEAD = 400 << 20  # the process with torch in it, before any tensor
 
 
@@ -141,6 +142,25 @@ def require_weights(config: ExperimentConfig, task: Task) -> None:
             f"'{config.network}' has {num_params:,} weights on data of shape {tuple(x.shape[1:])}, and needs "
             f"{needed / 2**30:,.1f} GiB before any data; this machine has {available / 2**30:.1f} GiB to spare. Choose "
             "a narrower network, or smaller images."
+        )
+
+
+def require_sample_memory(network: nn.Module, x_shape: torch.Size, num_samples: int | None) -> None:
+    """Raise `StructureError` if the augmentation samples of a batch alone need more memory than there is.
+
+    Arguments:
+        network: The network, averaged or not.
+        x_shape: The shape (N, ...) of the batch.
+        num_samples: The samples per datum; None for those of the network.
+    """
+    if not isinstance(network, Averaged):
+        return
+    chosen = num_samples or network.num_samples
+    needed, available = SAMPLE_BYTES * chosen * math.prod(x_shape), available_memory()
+    if needed > available:
+        raise StructureError(
+            f"{chosen:,} augmentation samples of {x_shape[0]} data at a time need about {needed >> 30:,} GiB; this "
+            f"machine has {available / 2**30:.1f} GiB to spare. Lower --num-samples."
         )
 
 

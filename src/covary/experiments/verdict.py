@@ -12,7 +12,7 @@ from ..errors import StructureError
 from ..records import RunRecord, read_run, write_run
 from ..training import Run, verdict
 from ..training.storage import load_model
-from .begun import DATA_SHA256, checksum_of
+from .begun import require_same_data
 from .build import model, prepared
 from .geometry import Replacements, saved_config
 from .resources import require_weights
@@ -44,11 +44,7 @@ def saved_verdict(
         if config.augment == "none":
             raise StructureError(f"The run in '{place}' learned no augmentation: it has no symmetry to decide on.")
         task = prepared(config)
-        if record.config.get(DATA_SHA256) not in (None, checksum_of(task.dataset)):
-            raise StructureError(
-                f"The data are not those that the run in '{place}' was trained on: their SHA-256 differs. Evidences of "
-                "different data cannot be compared; name the training data with --data."
-            )
+        require_same_data(record, task.dataset, place)
         require_weights(config, task)
         restored = Run(load_model(record, place, model(config, task)), record)
         train = task.dataset.train

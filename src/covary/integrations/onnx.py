@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from .._files import write_whole
+from .._files import write_named
 from ..errors import MissingLibraryError, NumericalError
 from ..networks import Deployed
 from ..training import Run
@@ -67,7 +67,7 @@ def export_onnx(run: Run, path: str | Path, *, example: Tensor | None = None, nu
         entry.key, entry.value = key, value
     content = proto.SerializeToString()
     _check(content, network, inputs)
-    write_whole(Path(path), content)
+    write_named(Path(path), content)
     return Path(path)
 
 

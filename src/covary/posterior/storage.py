@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
+from .._files import require_regular, write_named
 from .._types import Weights
 from ..curvature.exact import FULL
 from ..curvature.passes import CurvatureStatistics
@@ -92,12 +93,13 @@ def from_state(state: Mapping[str, Any], model: Model) -> Fitted:
 def write_state(state: Mapping[str, Any], path: str | Path) -> None:
     """A safetensors file with the header in its metadata."""
     tensors = {key: value.detach().cpu().contiguous().clone() for key, value in state.items() if key != HEADER}
-    save_file(tensors, path, metadata={HEADER: state[HEADER]})
+    write_named(Path(path), save(tensors, metadata={HEADER: state[HEADER]}))
 
 
 def read_state(path: str | Path) -> dict[str, Any]:
     """The state in a safetensors file, on the CPU."""
     try:
+        require_regular(Path(path))
         with safe_open(path, framework="pt") as file:
             state: dict[str, Any] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
             metadata = file.metadata() or {}

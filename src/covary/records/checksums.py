@@ -57,6 +57,21 @@ def check_seal(content: Mapping[str, Any], file: Path) -> None:
         raise DataError(f"'{file}' is damaged: its SHA-256 is not the one that it states. Restore the file.")
 
 
+def read_sealed(path: Path) -> dict[str, Any]:
+    """The content of a JSON file that states its own checksum; raise `DataError` if it is not what was written."""
+    try:
+        require_regular(path)
+        content = dict(json.loads(path.read_bytes()))
+        check_seal(content, path)
+    except OSError as error:
+        raise DataError(f"'{path}' cannot be read: {error.strerror}.") from error
+    except DataError:
+        raise
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DataError(f"'{path}' is damaged: it is no JSON of a record. Restore the file.") from error
+    return content
+
+
 def sealed_page(text: str, record: Mapping[str, Any]) -> str:
     """An HTML page with a last line, a comment, that states its own checksum and that of the record it was drawn from.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .._files import write_text
 from ..errors import DataError
-from .checksums import check_seal, sealed
+from .checksums import read_sealed, sealed
 from .files import from_plain
 from .run import Evidence, RunRecord
 
@@ -24,15 +24,12 @@ def write_evidence(evidence: Evidence, run: RunRecord, folder: Path) -> None:
 def with_corrected(run: RunRecord, folder: Path) -> RunRecord:
     """The run with the corrected evidence that its folder has; as it is if there is none of these weights."""
     path = folder / FILE
-    if not path.is_file():
+    if not path.exists():
         return run
     try:
-        content = json.loads(path.read_text())
-    except ValueError as error:
-        raise DataError(f"'{path}' is no JSON. {AGAIN}") from error
-    if not isinstance(content, dict):
-        raise DataError(f"'{path}' has no evidence. {AGAIN}")
-    check_seal(content, path)
+        content = read_sealed(path)
+    except DataError as error:
+        raise DataError(f"{error} {AGAIN}") from error
     if content.get("model") != run.files.get(MODEL):
         return run
     return replace(run, evidence=from_plain(content.get("evidence"), Evidence, "evidence"))

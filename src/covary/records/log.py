@@ -14,6 +14,7 @@ from .run import Epoch
 
 LOG = "progress.jsonl"  # beside the checkpoints of the fit
 LONGEST = 1 << 20  # bytes of a line
+MOST_EPOCHS, MOST_SECONDS = 10**6, 1e12  # the most that settings allow, and no overflow in what is shown of a time
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,19 @@ class LogReader:
             if len(line) > LONGEST:
                 raise ValueError("a line is too long")
             event: Event = from_plain(json.loads(line), Event, str(self.path))
+            _check_range(event)
         except (ValueError, RecursionError) as error:
             if isinstance(error, DataError):
                 raise
             raise DataError(f"'{self.path}' is not the log of a fit ({error}). Remove it.") from error
         return event
+
+
+def _check_range(event: Event) -> None:
+    """Raise `ValueError` for a number of epochs or a time that no fit has."""
+    numbers = [] if event.num_epochs is None else [event.num_epochs]
+    numbers += [] if event.epoch is None else [event.epoch.epoch]
+    if any(not 0 <= number <= MOST_EPOCHS for number in numbers):
+        raise ValueError(f"expected epochs from 0 to {MOST_EPOCHS:,}")
+    if event.epoch is not None and not 0 <= event.epoch.seconds <= MOST_SECONDS:
+        raise ValueError(f"expected seconds from 0 to {MOST_SECONDS:g}")

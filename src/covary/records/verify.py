@@ -1,17 +1,16 @@
 """Are the files of a run or a study those that were written? Every one against its checksum."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import DataError
-from .checksums import check_seal, page_state, sha256
+from .checksums import page_state, read_sealed, sha256
 
-RUN, GEOMETRY, PAGE = "run.json", "geometry.json", "report.html"
+RUN, GEOMETRY, PAGE, EVIDENCE = "run.json", "geometry.json", "report.html", "evidence.json"
 CELLS = "cells"  # the folder of a study's cells
 RECORDS = (RUN, "study.json", GEOMETRY)  # each has its own checksum, and those of other files
-MODEL = "model.safetensors"  # of which a geometry is
+MODEL = "model.safetensors"  # of which a geometry and a corrected evidence are
 State = Literal["ok", "damaged", "missing", "of another run", "not in the record"]
 
 
@@ -21,8 +20,8 @@ class FileCheck:
 
     Arguments:
         name: The file.
-        state: "ok"; "damaged", where the content has another checksum; "missing"; "of another run", for a report or a
-            geometry; or "not in the record", a file that covary did not write.
+        state: "ok"; "damaged", where the content has another checksum; "missing"; "of another run", for a report, a
+            geometry or a corrected evidence; or "not in the record", a file that covary did not write.
 
     Example:
         >>> from covary.records import FileCheck
@@ -37,8 +36,8 @@ class FileCheck:
 def verify(folder: Path) -> list[FileCheck]:
     """Every file of a run or a study with the result of its checksum; raise `DataError` for a folder that has neither.
 
-    `run.json`, `study.json`, `geometry.json`, `report.html` and the cells of a study state their own checksums, and the
-    records those of the files beside them. Hidden files and other folders are left out.
+    `run.json`, `study.json`, `geometry.json`, `evidence.json`, `report.html` and the cells of a study state their own
+    checksums, and the records those of the files beside them. Hidden files and other folders are left out.
 
     Example:
         >>> import tempfile
@@ -64,6 +63,8 @@ def verify(folder: Path) -> list[FileCheck]:
         found |= {other: _state(folder, other, expected) for other, expected in files.items()}
     if (folder / PAGE).is_file():
         found[PAGE] = page_state((folder / PAGE).read_bytes(), run)
+    if (folder / EVIDENCE).is_file():
+        found[EVIDENCE] = _evidence_state(_sealed(folder / EVIDENCE), run)
     for name in cell_names(folder):  # those of a study that is being extended are not in its record yet
         found.setdefault(name, "damaged" if _sealed(folder / name) is None else "ok")
     others = [path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
@@ -76,6 +77,13 @@ def cell_names(folder: Path) -> list[str]:
     return [f"{CELLS}/{cell.name}" for cell in sorted((folder / CELLS).glob("[!.]*.json"))]
 
 
+def _evidence_state(content: dict[str, Any] | None, run: dict[str, Any] | None) -> State:
+    """Whether a corrected evidence is as it was written, and of the weights that the run has."""
+    if content is None:
+        return "damaged"
+    return "ok" if run is None or run["files"].get(MODEL) == content.get("model") else "of another run"
+
+
 def _content(path: Path) -> dict[str, Any] | None:
     """The content of a record; None if it is damaged."""
     content = _sealed(path)
@@ -85,13 +93,9 @@ def _content(path: Path) -> dict[str, Any] | None:
 def _sealed(path: Path) -> dict[str, Any] | None:
     """The content of a file that states its own checksum; None if it is damaged."""
     try:
-        content = json.loads(path.read_bytes())
-        if not isinstance(content, dict):
-            return None
-        check_seal(content, path)
-    except (DataError, ValueError, RecursionError):
+        return read_sealed(path)
+    except DataError:
         return None
-    return content
 
 
 def _state(folder: Path, name: str, expected: str) -> State:

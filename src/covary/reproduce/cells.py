@@ -23,7 +23,7 @@ from .._lock import remove_leftovers
 from .._types import Progress
 from ..errors import DataError, StructureError
 from ..records import from_plain
-from ..records.checksums import check_seal, sealed
+from ..records.checksums import read_sealed, sealed
 
 Record = TypeVar("Record")
 Work = Mapping[str, Callable[[], Record]]  # name -> function that computes the record
@@ -185,10 +185,9 @@ def _path(folder: Path, name: str) -> Path:
 
 def _read(path: Path, spec: CellSpec[Record]) -> Record:
     try:
-        content = dict(json.loads(path.read_text(encoding="utf-8")))
-        check_seal(content, path)
+        content = read_sealed(path)
         written, plain = dict(content["settings"]), content["record"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"Expected a finished cell of a study in {path} ({error}). Remove it to compute it again."
         ) from error

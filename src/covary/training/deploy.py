@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from .._files import write_whole
+from .._files import write_named
 from ..errors import DataError
 from ..networks import Deployed
 from .run import Run
@@ -38,7 +38,7 @@ def export_program(
     """
     content = io.BytesIO()
     torch.export.save(deployed(run, num_samples).program(example_of(run, example).float().cpu()), content)
-    write_whole(Path(path), content.getvalue())
+    write_named(Path(path), content.getvalue())
     return Path(path)
 
 

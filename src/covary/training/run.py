@@ -165,7 +165,7 @@ class Run(ModelParts):
         """Return the folder, with `run.json`, `model.safetensors` and, with an augmentation, `augment.json` in it.
 
         Files of an earlier run there that this one does not have are removed: an augmentation, a pruned network, a
-        report, a geometry.
+        report, a geometry, a corrected evidence.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ class Run(ModelParts):
             (folder / "augment.json").unlink(missing_ok=True)
         if self.record.pruned is None:
             (folder / PRUNED).unlink(missing_ok=True)
-        for drawn in ("report.html", "geometry.json", "geometry.svg"):
+        for drawn in ("report.html", "geometry.json", "geometry.svg", "evidence.json"):
             (folder / drawn).unlink(missing_ok=True)
         files = checksums(folder, (MODEL, "augment.json", PRUNED))
         write_run(replace(self.record, files=files), folder / "run.json")

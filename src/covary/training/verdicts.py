@@ -42,6 +42,7 @@ from .run import Run
 from .widths import augmentation_of
 
 MIN_NATS, MIN_ERRORS = 3.0, 2.0
+MOST_REPEATS = 1000
 LEAST_EPOCHS, PART = 4, 4  # a quarter of the epochs of the run
 Progress = Callable[[str, float], None]
 
@@ -96,7 +97,7 @@ def verdict(
         data: Its training data, as for `fit`.
         names: The symmetries; all by default.
         epochs: Epochs of each continuation, at least 2; by default a quarter of those of the run, at least 4.
-        num_repeats: Continuations of each kind with seeds of their own, at least 2.
+        num_repeats: Continuations of each kind with seeds of their own, 2 to 1,000.
         progress: Called with the current step and the fraction of the work that is done.
 
     Example:
@@ -108,8 +109,10 @@ def verdict(
         ['rotation']
     """
     chosen, config = _checked_names(run, names), _settings(run, epochs)
-    if num_repeats < 2:
-        raise StructureError(f"Expected num_repeats of at least 2, which give an error, got {num_repeats}.")
+    if not 2 <= num_repeats <= MOST_REPEATS:
+        raise StructureError(
+            f"Expected num_repeats of at least 2, which give an error, and at most {MOST_REPEATS:,}, got {num_repeats}."
+        )
     states = ["learned", *(f"{kind} {name}" for name in chosen for kind in ("none", "full"))]
     found: dict[str, list[Ended]] = {state: [] for state in states}
     for repeat in range(num_repeats):

@@ -18,7 +18,7 @@ from .errors import StructureError
 try:
     from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 except ImportError:  # Windows: the content of the file decides alone
-    flock, LOCK_EX, LOCK_SH, LOCK_NB = None, 0, 0, 0  # type: ignore[assignment]
+    flock = None  # type: ignore[assignment]
 
 LOCK = ".lock"
 LEFTOVER = re.compile(
@@ -92,7 +92,7 @@ def _acquired(path: Path) -> int:
 def _take(descriptor: int, path: Path) -> None:
     """Lock an open file, or raise `StructureError` that names the process that has locked it."""
     for _ in range(LOOKS):
-        error = _lock_error(descriptor, LOCK_EX)
+        error = _lock_error(descriptor)
         if error is None:
             return
         held = error in (errno.EAGAIN, errno.EACCES)
@@ -107,15 +107,15 @@ def _take(descriptor: int, path: Path) -> None:
 
 def _is_held(descriptor: int) -> bool:
     """Whether a process has locked an open file, or may have, where the file system has no locks."""
-    return _lock_error(descriptor, LOCK_SH) is not None
+    return _lock_error(descriptor, shared=True) is not None
 
 
-def _lock_error(descriptor: int, kind: int) -> int | None:
+def _lock_error(descriptor: int, *, shared: bool = False) -> int | None:
     """The number of the error if an open file cannot be locked now, or None: it is locked until it is closed."""
     if flock is None:
         return errno.ENOLCK
     try:
-        flock(descriptor, kind | LOCK_NB)
+        flock(descriptor, (LOCK_SH if shared else LOCK_EX) | LOCK_NB)
     except OSError as error:
         return error.errno or errno.ENOLCK
     return None

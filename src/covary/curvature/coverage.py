@@ -134,13 +134,18 @@ def find_uses(network: nn.Module, weights: Mapping[str, nn.Parameter]) -> dict[s
     names = {id(weight): name for name, weight in weights.items()}
     uses: dict[str, list[Use]] = {name: [] for name in weights}
     marked = [name for name, module in network.named_modules() if getattr(module, "by_autograd", False)]
+    of_parents: set[str] = set()  # parameters of parametrizations, which the rule of the module around them covers
     for module_name, module in network.named_modules():
         inside = any(not name or f"{module_name}.".startswith(f"{name}.") for name in marked)
         rule = None if inside else rule_for(module)
-        for local, parameter in module._parameters.items():
-            if parameter is not None and id(parameter) in names:
+        nested = [] if rule is None else [local for local in rule.forms if "." in local]
+        held = {**module._parameters, **{local: module.get_parameter(local) for local in nested}}
+        for local, parameter in held.items():
+            path = f"{module_name}.{local}".lstrip(".")
+            if parameter is not None and id(parameter) in names and path not in of_parents:
                 form = None if rule is None else rule.forms.get(local)
                 uses[names[id(parameter)]].append(Use(module_name, module, local, form))
+        of_parents |= {f"{module_name}.{local}".lstrip(".") for local in nested}
     return uses
 
 

@@ -19,6 +19,7 @@ from .group import group_stage
 from .linear import embedding, linear
 from .norm import batch_norm, bias, group_norm, layer_norm, rms_norm, scale
 from .sparse import sparse_conv, sparse_read, sparse_write
+from .weight_norm import WeightNormalized, normalized_weights, parameter_names
 
 # "kron": rows of the weight are outputs; "kron_rows": rows are inputs; "dense": exact block of any size (biases);
 # "exact": exact block, dense where it is small, else diagonal
@@ -115,5 +116,14 @@ def rule_for(module: nn.Module) -> Rule | None:
     for parent in type(module).__mro__:
         rule = _RULES.get(parent)
         if rule is not None:
-            return rule if type(module).forward is parent.forward else None  # type: ignore[attr-defined]
+            return _parametrized(rule, module) if type(module).forward is parent.forward else None  # type: ignore[attr-defined]
     return None
+
+
+def _parametrized(rule: Rule, module: nn.Module) -> Rule:
+    """The rule itself, or one for the lengths and directions of normalized weights."""
+    own = [name for tensor in normalized_weights(module) if tensor in rule.forms for name in parameter_names(tensor)]
+    if not own:
+        return rule
+    exact: dict[str, Form] = dict.fromkeys(own, "exact")
+    return Rule(WeightNormalized(rule.function), {**rule.forms, **exact})

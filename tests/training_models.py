@@ -29,7 +29,8 @@ PLAIN = FitConfig(
         prior_lr=0.1,
         prior_lr_min=0.01,
     ),
-    evaluation=EvalConfig(num_evaluations=3, probes="exact"),
+    # without error bars, which take longer than the steps of so short a fit
+    evaluation=EvalConfig(num_evaluations=3, probes="exact", num_error_data=0),
 )
 QUICK = PLAIN.replace(
     epochs=4,

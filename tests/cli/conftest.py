@@ -75,6 +75,8 @@ def quick(images) -> tuple[str, ...]:
         "3",
         "--set",
         "hyper.burn_in=1",
+        "--set",
+        "evaluation.num_error_data=0",
     )
 
 

@@ -32,6 +32,8 @@ SHORT = (
     "hyper.every=1",
     "--set",
     "weights.batch_size=20",
+    "--set",
+    "evaluation.num_error_data=0",
 )
 QUICK = ("--alpha", "1", "--set", "size=4", *SHORT, "--set", "weights.batch_size=20")
 
@@ -101,22 +103,21 @@ def test_end_to_end(run, small, tmp_path):
         assert text in out
     assert "transform" not in out
     assert "figure-architecture" in page
+    evidences = [record.evidence, *(baseline.evidence for baseline in record.baselines)]
+    assert len({evidence.log_evidence for evidence in evidences}) == 3, "each network has its own"
+    assert any(value != 1 for value in record.history[-1].precisions.values()), "precisions are learned"
 
 
-def test_precisions_are_learned_and_each_baseline_has_an_evidence_of_its_own(run, small, undrawn):
-    assert run("layers", *small, "--baselines", "map,conv", "--out", "a").code == 0
-    record = read_run(Path("a"))
-    learned, fixed, conv = record.evidence, *(baseline.evidence for baseline in record.baselines)
-    assert len({learned.log_evidence, fixed.log_evidence, conv.log_evidence}) == 3
-    assert any(value != 1 for value in record.history[-1].precisions.values())
-
-
-def test_json_has_the_layers(run, small, undrawn):
+def test_json_has_the_layers_and_a_complete_run_is_shown_again(run, small, undrawn):
     code, out, err = run("layers", *small, "--json", "--out", "a")
     printed = json.loads(out)
     assert (code, err) == (0, "")
     assert [layer["learned"] for layer in printed["layers"]] == [layer.learned for layer in read_run(Path("a")).layers]
     assert printed["pruned"] is None
+    again = run("layers", *small, "--out", "a", "--resume")
+    assert again.code == 0
+    assert "layer 8" in again.out
+    assert_one_line_and_code_2(run("layers", *small, "--out", "a", "--resume", "--variant", "conv"), "network")
 
 
 @pytest.mark.parametrize("variant", ["s-fc+s-conv", "f-fc+conv+gconv", "gconv-separable"])
@@ -172,14 +173,6 @@ def without_times(record: RunRecord) -> RunRecord:
     return replace(record, seconds=0.0, timings={}, history=[replace(epoch, seconds=0.0) for epoch in record.history])
 
 
-def test_a_complete_run_is_shown_again_and_goes_on_with_no_other_settings(run, small, undrawn):
-    assert run("layers", *small, "--out", "a").code == 0
-    again = run("layers", *small, "--out", "a", "--resume")
-    assert again.code == 0
-    assert "layer 8" in again.out
-    assert_one_line_and_code_2(run("layers", *small, "--out", "a", "--resume", "--variant", "conv"), "network")
-
-
 def test_plan(run, small, tmp_path):
     code, out, err = run("layers", *small, "--estimate", "--out", "a")
     assert (code, err) == (0, "")
@@ -224,9 +217,8 @@ def test_bad_input_is_one_line(run, small, tmp_path, arguments, words):
     assert not (tmp_path / "a").exists()
 
 
-def test_prune_is_an_option_of_layers_alone(run, small, quick, undrawn):
-    """Every network of `layers` has relaxed layers; `discover`, whose network may have none, has no such option."""
-    assert run("layers", *small, "--prune", "0.1", "--out", "a").code == 0
+def test_prune_is_no_option_of_discover(run, quick):
+    """Every network of `layers` has relaxed layers; that of `discover` may have none."""
     outcome = run("discover", *quick, "--prune", "0.1", "--out", "b")
     assert_one_line_and_code_2(outcome, "No such option", "--prune")
 
@@ -242,17 +234,8 @@ def test_images_that_are_not_square_are_taken_as_they_are(run, tmp_path, undrawn
     assert read_run(Path("a")).title.startswith("oblong: 12 images")
 
 
-def test_a_replaced_run_leaves_nothing_of_its_own_behind(run, small, undrawn, tmp_path):
-    first = ("--prune", "0.5", "--set", "augment=affine:rotation", "--set", "num_samples=2")
-    assert run("layers", *small, *first, "--out", "a").code == 0
-    names = {"model.safetensors", "report.html", "run.json"}
-    assert {path.name for path in (tmp_path / "a").iterdir()} == names | {"augment.json", "pruned.safetensors"}
-    assert run("layers", *small, "--out", "a", "--overwrite").code == 0
-    assert {path.name for path in (tmp_path / "a").iterdir()} == names
-
-
 @pytest.mark.parametrize("augmented", [False, True])
-def test_the_simpler_network_can_be_loaded(run, small, images, undrawn, augmented):
+def test_the_simpler_network_can_be_loaded_and_does_not_outlive_its_run(run, small, images, undrawn, augmented):
     arguments = ("--set", "augment=affine:rotation", "--set", "num_samples=2") if augmented else ()
     arguments += ("--variant", "fc+conv", "--prune", "0.9")
     assert run("layers", *small, *arguments, "--out", "a").code == 0
@@ -267,3 +250,8 @@ def test_the_simpler_network_can_be_loaded(run, small, images, undrawn, augmente
     whole = covary.load("a").evaluate(resized(load(str(images)), 4).test)
     assert (whole.accuracy, whole.nll) == (record.test.accuracy, record.test.nll)
     assert whole.nll != found.nll, "the control: the whole network predicts otherwise"
+    if augmented:
+        names = {"model.safetensors", "report.html", "run.json"}
+        assert {path.name for path in Path("a").iterdir()} == names | {"augment.json", "pruned.safetensors"}
+        assert run("layers", *small, "--out", "a", "--overwrite").code == 0
+        assert {path.name for path in Path("a").iterdir()} == names

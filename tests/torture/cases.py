@@ -61,7 +61,8 @@ def prepare(work: Path) -> dict[str, Case]:
     parts = {"x_train": digits.x_train, "y_train": digits.y_train}
     parts |= {"x_test": digits.x_test[tests], "y_test": digits.y_test[tests]}
     np.savez(work / "digits.npz", **{name: tensor.numpy() for name, tensor in parts.items()})
-    settings = FitConfig().replace(epochs=2, hyper={"burn_in": 1, "every": 1, "num_data": 10, "num_samples": 2})
+    hyper = {"burn_in": 1, "every": 1, "num_data": 10, "num_samples": 2}
+    settings = FitConfig().replace(epochs=2, hyper=hyper, evaluation={"num_error_data": 0})
     recover.SCALES["smoke"] = recover.Scale(str(work / "digits.npz"), None, "mlp:4", 2, settings)
     STUDY_FIGURES["recover"] = {"figure": _drawn}
     page.__globals__["_figures"] = lambda run: defaultdict(Blank)  # the figures of a report touch no file

@@ -19,7 +19,7 @@ SETTINGS = QUICK.replace(
     epochs=3,
     weights={"batch_size": 9},
     hyper={"burn_in": 0, "probes": "exact"},
-    evaluation={"num_evaluations": 1},
+    evaluation={"num_evaluations": 1, "num_error_data": 500},
 )
 
 

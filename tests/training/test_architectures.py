@@ -24,6 +24,7 @@ CONFIG = covary.FitConfig().replace(
         **{"estimator": "two_pass", "burn_in": 1, "every": 1, "num_data": 6, "num_samples": 2},
         **{"num_moves": 1, "num_steps": 2, "num_prior_steps": 1},
     },
+    evaluation={"num_error_data": 0},
 )
 
 

@@ -12,7 +12,9 @@ from covary.records import read_run
 from covary.records.words import summary
 from training_models import QUICK, RUNNING, kill, points, relu_network
 
-SHORT = FitConfig(epochs=30, weights=WeightConfig(lr=0.03, batch_size=20)).replace(hyper={"num_samples": 8})
+SHORT = FitConfig(epochs=30, weights=WeightConfig(lr=0.03, batch_size=20)).replace(
+    hyper={"num_samples": 8}, evaluation={"num_error_data": 0}
+)
 
 
 def sectors(num_data: int = 120) -> tuple[torch.Tensor, torch.Tensor]:

@@ -12,10 +12,8 @@ from covary.records import Study, from_plain
 from covary.report.figures import flow
 from covary.report.svg import svg
 from covary.reproduce.paper1.figures import SHADES, recover_figure, sampling_figure, toy_figure
-from covary.reproduce.paper1.sampling import sampling
-from covary.reproduce.paper1.toy import toy
-from covary.reproduce.study import Request
 from report.drawn import texts
+from reproduce import smoke_studies
 
 NAMES = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
 TRUE = {
@@ -34,12 +32,12 @@ def as_read(study: Study) -> Study:
 
 @pytest.fixture(scope="module")
 def toy_study() -> Study:
-    return as_read(toy(Request("smoke")))
+    return as_read(smoke_studies.toy_study())
 
 
 @pytest.fixture(scope="module")
 def sampling_study() -> Study:
-    return as_read(sampling(Request("smoke")))
+    return as_read(smoke_studies.sampling_study())
 
 
 def test_the_toy_has_two_maps_per_model(toy_study):

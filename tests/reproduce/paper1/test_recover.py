@@ -14,8 +14,10 @@ from covary.reproduce.paper1.recover import (
     LEARNED_SHIFTS,
     SCALES,
     SMALLEST,
+    STEPS,
     TRUE_SHIFTS,
     VERSIONS,
+    Scale,
     _claims,
     _compared,
     _speed,
@@ -116,6 +118,9 @@ def test_the_dominant_generator_moves_points_most(widths, name):
 
 
 def test_finished_networks_are_read_again_and_not_trained_again(tmp_path, monkeypatch):
+    hyper = {"burn_in": 1, "every": 1, "num_data": 10, "num_samples": 2, "num_steps": 1, "num_prior_steps": 1}
+    smaller = STEPS.replace(epochs=2, hyper=hyper, evaluation={"num_samples": 2, "num_error_data": 0})
+    monkeypatch.setitem(SCALES, "smoke", Scale("mnist-mini", 60, "mlp:4", 2, smaller))
     done = []
     first = recover(Request("smoke", progress=lambda name, share: done.append(name), folder=tmp_path))
     assert done == [*VERSIONS, *FIXED]

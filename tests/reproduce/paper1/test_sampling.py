@@ -6,8 +6,8 @@ import json
 import pytest
 
 from covary.records import Study
-from covary.reproduce.paper1.sampling import _claims, _exponent, sampling
-from covary.reproduce.study import Request
+from covary.reproduce.paper1.sampling import _claims, _exponent
+from reproduce.smoke_studies import sampling_study
 
 # of 16 and 32 samples: outputs, hyper-gradient, its mean over seeds
 ERRORS = {
@@ -27,7 +27,7 @@ FASTER = "outputs: that of Sobol samples falls faster"
 
 @pytest.fixture(scope="module")
 def study() -> Study:
-    return sampling(Request("smoke"))
+    return sampling_study()
 
 
 def test_a_study_is_plain_numbers(study):

@@ -51,7 +51,7 @@ class Sizes(NamedTuple):
 SMALL = {"mlp": "mlp:20", "cnn": "lenet"} | dict.fromkeys(("resnet-8-8", "resnet-8-16", "resnet-14-16"), "resnet-8-2")
 _SMOKE: dict[str, object] = {
     **{"weights.batch_size": 10, "weights.lr": 0.01, "weights.warmup_epochs": 0},
-    **{"num_samples": 2, "hyper.burn_in": 1, "hyper.num_samples": 2},
+    **{"num_samples": 2, "hyper.burn_in": 1, "hyper.num_samples": 2, "evaluation.num_error_data": 0},
 }
 # As in App. B.3, where the number of images is that of the paper.
 _PAPER_RESNET: dict[str, object] = {"weights.batch_size": 250, "num_samples": 20}

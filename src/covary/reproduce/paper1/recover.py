@@ -69,10 +69,14 @@ STEPS = FitConfig().replace(
 SCALES = {
     "smoke": Scale(
         "mnist-mini",
-        200,
+        100,
         "mlp:20",
         2,
-        STEPS.replace(epochs=3, hyper={"burn_in": 1, "every": 1, "num_data": 50, "num_samples": 4}),
+        STEPS.replace(
+            epochs=3,
+            hyper={"burn_in": 1, "every": 1, "num_data": 20, "num_samples": 4, "num_steps": 4, "num_prior_steps": 4},
+            evaluation={"num_samples": 4, "num_error_data": 0},
+        ),
     ),
     "cpu": Scale("mnist", 5000, "mlp", 8, STEPS.replace(epochs=30, hyper={"burn_in": 2, "every": 1, "num_steps": 4})),
     "paper": Scale(

@@ -85,7 +85,6 @@ TESTED_BY = {
     "training/bounds.py": "training/test_hyper.py training/test_steps.py",
     "training/metrics.py": "likelihoods/test_tasks.py",
     "training/hyper_state.py": "training/test_hyper.py training/test_learner.py",
-    "training/presets.py": "training/test_loop.py",
     "training/record.py": "training/test_loop.py",
     "training/storage.py": "training/test_run.py",
     "networks/recipes.py": "training/test_run.py",

@@ -1,11 +1,7 @@
 """The loop as a user meets it: what it learns, what it leaves, what it refuses."""
 
 import math
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,19 +9,15 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import covary
-from covary.config import FitConfig, discover_config
 from covary.data.tasks import rotated_arcs
 from covary.errors import DataError, StructureError
 from covary.records import read_run
 from covary.records.settling import with_states
 from covary.records.words import summary
-from covary.training import loop, presets
+from covary.training import loop
 from covary.training.record import title_of
 from layer_summary.small import noise, relaxed_pair
-from training.distributed_worker import CASES
 from training_models import PLAIN, QUICK, averaged, everything, points
-
-WORKER = Path(__file__).parent / "distributed_worker.py"
 
 
 def test_fit_returns_the_trained_modules_and_a_record():
@@ -355,69 +347,6 @@ def test_choices_that_exclude_each_other_are_refused_before_work():
         covary.Checkpoints("folder", every=0)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("lr", "'lr' is 'weights.lr' or 'hyper.lr' of the settings. Pass config=FitConfig"),
-        ("epoch", "Unknown setting 'epoch'. Did you mean 'epochs'?"),
-        ("prior", "Pass covary.Model(network, likelihood, prior)"),
-    ],
-)
-def test_a_setting_of_another_name_says_where_it_belongs(name, message):
-    with pytest.raises(StructureError) as caught:
-        covary.fit(averaged(), points(), **{name: 1})
-    assert message in str(caught.value)
-
-
-def test_settings_are_those_of_the_config_or_of_the_kind_of_network():
-    network = averaged()
-    assert presets.settings_of(network, None, {"epochs": 3}) == FitConfig(epochs=3)
-    assert presets.settings_of(network, QUICK, {"seed": 3}) == QUICK.replace(seed=3)
-    relaxed = covary.networks.build("relaxed:f-fc+conv:1", (1, 8, 8), 2, 0)
-    assert presets.settings_of(relaxed, None, {}) == FitConfig.preset("layers")
-
-
-class Attending(torch.nn.Module):
-    """One block of a transformer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed, self.head = torch.nn.Linear(4, 8), torch.nn.Linear(8, 2)
-        self.attention, self.norm = torch.nn.MultiheadAttention(8, 2, batch_first=True), torch.nn.LayerNorm(8)
-
-    def forward(self, x):
-        tokens = self.embed(x)
-        return self.head(self.norm(tokens + self.attention(tokens, tokens, tokens)[0]).mean(1))
-
-
-@pytest.mark.parametrize(
-    ("network", "preset"),
-    [
-        (covary.networks.mlp(16, 5, 3), "mlp"),
-        (covary.networks.mlp(16, [], 3), "mlp"),
-        (averaged(), "mlp"),
-        (torch.nn.Sequential(*covary.networks.mlp(4, [5] * 3, 4), torch.nn.Dropout(0.5)), "mlp"),
-        (covary.networks.mlp(4, [5] * 4, 4), "deep"),  # five linear layers
-        (torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), torch.nn.Linear(8, 2)), "deep"),
-        (Attending(), "deep"),
-        (covary.networks.build("resnet-8-8", (1, 8, 8), 2, 0), "resnet"),
-        (covary.networks.build("relaxed:f-fc+conv:1", (1, 8, 8), 2, 0), "layers"),
-    ],
-)
-def test_the_preset_is_that_of_the_kind_of_network(network, preset):
-    assert presets.preset_of(network) == preset
-    frozen = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3).requires_grad_(False), torch.nn.Flatten(), network)
-    assert presets.preset_of(frozen) == preset, "of what is trained"
-
-
-@pytest.mark.parametrize(
-    "name", ["mlp", "mlp:30", "mlp:5-5-5", "mlp:5-5-5-5", "cnn", "lenet", "resnet-8-8", "relaxed:conv:1"]
-)
-def test_a_network_by_name_has_the_preset_of_its_layers(name):
-    network = covary.networks.build(name, (1, 28, 28), 10, 0)
-    assert discover_config(name).fit == FitConfig.preset(presets.preset_of(network))
-
-
 def test_a_rate_of_zero_stays_zero():
     run = covary.fit(averaged(), points(), QUICK.replace(hyper={"width_lr": 0.0}), callbacks=())
     assert run.symmetries[0].width == pytest.approx(0.3)
@@ -436,40 +365,6 @@ def test_a_prior_of_another_network_is_refused():
         covary.fit(
             covary.Model(averaged(), prior=covary.Prior(covary.networks.mlp(2, 7, 2))), points(), QUICK, callbacks=()
         )
-
-
-@pytest.fixture(scope="module")
-def groups(tmp_path_factory) -> list[dict[str, dict[str, torch.Tensor]]]:
-    """Of one process and of two under torchrun: case -> everything that a fit has changed."""
-    folder = tmp_path_factory.mktemp("groups")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    for size in ("1", "2"):
-        command = [*launcher, "--nproc-per-node", size, str(WORKER), str(folder / size)]
-        subprocess.run(command, env=environment, check=True, timeout=300)
-    return [torch.load(folder / size, weights_only=True) for size in ("1", "2")]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_one_and_two_processes_take_the_same_first_steps(groups, case):
-    """Nine steps of weights, three or more of all else, unequal shards, M of N data in the second pass or a block.
-
-    With blocks of 40 there is one, and the second process has none.
-    """
-    one, two = (group[case] for group in groups)
-    assert one.keys() == two.keys()
-    for name, tensor in one.items():
-        torch.testing.assert_close(two[name], tensor, rtol=1e-10, atol=1e-10, msg=name)
-    assert one["prior/log_precision"].abs().min() > 0, "every precision has left 1"
-    if CASES[case][0] != "kernel":
-        assert not torch.equal(one["network/augment.raw_widths"], averaged().augment.raw_widths)
-
-
-def test_one_and_two_processes_learn_alike_in_a_loop_of_ones_own(groups):
-    one, two = (group["learner"] for group in groups)
-    for name, tensor in one.items():
-        torch.testing.assert_close(two[name], tensor, rtol=1e-10, atol=1e-10, msg=name)
-    assert float(one["numbers"][-1]) != pytest.approx(0.3, rel=1e-3), "the width has been learned"
 
 
 def test_a_diagonal_prior_is_refused_by_the_kernel_estimator_before_work():

@@ -13,7 +13,7 @@ import covary
 from covary.errors import CovaryError, DataError, ShapeError, StructureError
 from covary.records import read_run, write_run
 from covary.records.checksums import checksums
-from covary.training.storage import load_model
+from covary.training.storage import has_own_network, load_model
 from training_models import QUICK, averaged, everything, points
 
 SHORT = QUICK.replace(epochs=2, evaluation={"num_evaluations": 1})
@@ -143,7 +143,13 @@ def saved(tmp_path_factory):
 
 VALUES = (None, 3, "mlp", [], {}, {"kind": 3}, {"kind": []}, [None], {"structure": 1}, -1)
 LOADED = [  # what is a model, too
-    *[("fixed", []), ("prior/point", []), ("prior/hyperparameters", []), ("network/num_samples", 3)],
+    *[
+        ("fixed", []),
+        ("evaluation_modules", []),
+        ("prior/point", []),
+        ("prior/hyperparameters", []),
+        ("network/num_samples", 3),
+    ],
     *[("likelihood/num_classes", None), ("likelihood/num_classes", 3)],
     *[("likelihood/ignore_index", None), ("likelihood/ignore_index", -1)],
 ]
@@ -153,7 +159,15 @@ LOADED = [  # what is a model, too
     "place",
     [
         *("likelihood", "likelihood/kind", "likelihood/num_classes", "likelihood/ignore_index", "fixed"),
-        *("prior", "prior/structure", "prior/point", "prior/hyperparameters", "network", "network/kind"),
+        *(
+            "evaluation_modules",
+            "prior",
+            "prior/structure",
+            "prior/point",
+            "prior/hyperparameters",
+            "network",
+            "network/kind",
+        ),
         *("network/num_samples", "network/num_sets", "network/augment", "network/network", "network/network/network"),
         *("network/network/num_channels", "network/network/network/arguments"),
         *("network/network/network/arguments/activation", "network/network/network/arguments/num_hidden"),
@@ -169,6 +183,7 @@ def test_a_recipe_of_another_type_is_an_error_of_ours(saved, place):
             part = part[name]
         assert last in part
         part[last] = value
+        assert not has_own_network(replace(record, model=recipe))
         if (place, value) in LOADED:
             load_model(replace(record, model=recipe), saved)
             continue

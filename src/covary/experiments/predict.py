@@ -18,6 +18,7 @@ from ..records import RunRecord, read_run
 from ..references import function_of
 from ..training import Run, load
 from ..training.record import TEST_BATCH
+from ..training.storage import has_own_network
 from .resources import require_sample_memory
 
 _BYTES_PER_WEIGHT = 4
@@ -76,7 +77,7 @@ def saved_run(folder: Path, image_shape: tuple[int, ...], network: str | None = 
         trust_code: Whether the function that the record names may make the network, where none is passed.
     """
     record = read_run(folder)
-    if network is None and _is_own(record):
+    if network is None and has_own_network(record):
         network = str(record.config.get("network", "package.module:function"))
         if not trust_code:
             raise StructureError(
@@ -117,14 +118,6 @@ def _num_outputs(record: RunRecord) -> int:
     if not record.class_names and not shapes:
         raise StructureError("The record is without the number of classes. Pass a function that needs no arguments.")
     return len(record.class_names) or shapes[-1][0]
-
-
-def _is_own(record: RunRecord) -> bool:
-    """Whether the network, inside of its wrappers, is one of the user's own."""
-    recipe = record.model.get("network", {})
-    while "network" in recipe:
-        recipe = recipe["network"]
-    return recipe.get("kind") == "custom"
 
 
 def _probabilities(run: Run, x: Tensor, num_samples: int | None) -> Tensor:

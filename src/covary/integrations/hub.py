@@ -12,6 +12,7 @@ from ..records import RunRecord
 from ..records.tables import run_text
 from ..records.words import short, summary
 from ..training import Run
+from ..training.storage import has_own_network
 
 _USE = """```python
 import covary
@@ -75,7 +76,7 @@ def _card(run: Run, license: str | None) -> str:
         if shape is None
         else f"images (N, {', '.join(map(str, shape))}); bytes are divided by 255"
     )
-    own = ", network" if _is_own(record) else ""
+    own = ", network" if has_own_network(record) else ""
     parts = [
         f"# {short(record.title, 100)}",
         summary(record),
@@ -105,10 +106,3 @@ def _notes(notes: Sequence[str]) -> list[str]:
 
 def _input_shape(record: RunRecord) -> list[int] | None:
     return None if record.samples is None else list(record.samples.shape[2:])
-
-
-def _is_own(record: RunRecord) -> bool:
-    recipe = record.model.get("network", {})
-    while "network" in recipe:
-        recipe = recipe["network"]
-    return bool(recipe.get("kind") == "custom")

@@ -89,6 +89,14 @@ def load_model(record: RunRecord, folder: Path, given: nn.Module | Model | None 
     return model
 
 
+def has_own_network(record: RunRecord) -> bool:
+    """Whether the network of a run, inside of its wrappers, is one of the user's own."""
+    recipe = record.model.get("network")
+    while isinstance(recipe, Mapping) and "network" in recipe:
+        recipe = recipe["network"]
+    return isinstance(recipe, Mapping) and recipe.get("kind") == "custom"
+
+
 def read_tensors(folder: Path, name: str, expected: Mapping[str, str]) -> dict[str, Tensor]:
     """The tensors of a file of a run, by name, once its checksum is the expected one."""
     content = read_checked(folder, name, expected)
@@ -139,6 +147,7 @@ def _check_recipe(recipe: Mapping[str, Any]) -> None:
         "likelihood": isinstance(likelihood, Mapping) and _is_likelihood(likelihood),
         "prior": isinstance(prior, Mapping) and _is_prior(prior),
         "fixed": _are_names(recipe.get("fixed")),
+        "evaluation_modules": _are_names(recipe.get("evaluation_modules", [])),
     }
     for name, is_right in parts.items():
         if not is_right:

@@ -90,3 +90,20 @@ def test_an_augmentation_that_is_none_is_one_line(run, discovered, tmp_path, con
     files = record.files | checksums(folder, ["augment.json"])  # as somebody would state it who means harm
     write_run(replace(record, files=files), folder / "run.json")
     assert_one_line_and_code_2(run("export", "a", "--to", "kornia"), "augment.json")
+
+
+def test_an_onnx_file_that_onnxruntime_runs(run, discovered, tmp_path, monkeypatch):
+    pytest.importorskip("onnx", reason="needs onnx, an optional dependency")
+    pytest.importorskip("onnxscript", reason="needs onnxscript, an optional dependency")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime, an optional dependency")
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # sizes are symbols in torch.export
+    discovered("a")
+    code, out, _ = run("export", "a", "--to", "onnx", "--num-samples", "3")
+    assert (code, out) == (0, "The network is in a/model.onnx: input x, output outputs, checked with onnxruntime.\n")
+    session = onnxruntime.InferenceSession(str(tmp_path / "a" / "model.onnx"))
+    x = torch.rand(5, 1, 6, 6, dtype=torch.float32)
+    (outputs,) = session.run(["outputs"], {"x": x.numpy()})
+    run("export", "a", "--to", "torch", "--num-samples", "3")
+    expected = torch.export.load(tmp_path / "a" / "model.pt2").module()(x)
+    torch.testing.assert_close(torch.from_numpy(outputs), expected, atol=1e-5, rtol=1e-5)
+    assert_one_line_and_code_2(run("export", "a", "--to", "onnx", "--out", "a/run.json/x.onnx"), "run.json")

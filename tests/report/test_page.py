@@ -112,7 +112,7 @@ def test_the_numbers_are_there():
 
 def test_the_time_is_divided_and_compared_with_plain_training():
     text = "".join(outline("full").text.split())
-    for part in ("weightsteps41.2s32%", "hyperstepsontheevidence60.0s47%", "evidence12.3s10%", "therest13.8s11%"):
+    for part in ("weightsteps41.2s32%", "hyperstepsontheevidence60.0s47%", "errorbars12.3s10%", "therest13.8s11%"):
         assert part in text, part
     text = outline("full").text
     assert "Plain training of the same network, without the augmentation, took 61.0 s: learning it took 2.1 ×" in text

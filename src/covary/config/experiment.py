@@ -43,7 +43,7 @@ class ExperimentConfig(Settings):
         train_augment: What weight updates see besides, and the evidence does not: "none" or "flips+shifts".
         num_samples: S, the augmentation samples of each image, in weight steps and in the test.
         prior: "scalar", "layerwise" or "diagonal".
-        point: Patterns of parameters that are trained with a weight decay and not integrated, such as "*.bias".
+        point: Patterns of parameters that are trained with a weight decay and not integrated, such as `"*.bias"`.
         hyperparameters: Patterns of parameters that the evidence trains, beside those of the augmentation.
         relaxation: The size that each weight tensor of a relaxed layer's paths starts with, but for its strict one, in
             units of its usual size; below 1 the priors start as narrow, and the evidence may widen them. 1 starts all

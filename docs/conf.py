@@ -58,6 +58,8 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+# methods that scikit-learn adds to estimators, whose text refers to its own pages
+autodoc_default_options = {"exclude-members": "set_fit_request, set_score_request"}
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 napoleon_google_docstring = True

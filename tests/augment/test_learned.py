@@ -204,7 +204,7 @@ def test_a_zoom_grows_to_that_of_the_data(augment, embed):
 
     Narrow content: where a stretch hardly changes the values, as of bumps that are as wide as they move, evidences with
     and without it differ by less than 2 nats and the width stays where it started. From far above it ends above 0.5:
-    labels ignore every stretch that keeps the bump inside, and the evidences are the same.
+    labels ignore every stretch that keeps the bump inside, and wider widths have evidences about as high.
     """
     heights, amounts, y = along_one_axis(0.5)
     x = embed(heights, amounts)

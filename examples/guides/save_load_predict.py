@@ -16,7 +16,7 @@ import covary
 
 digits = covary.data.limited(covary.data.load("mnist-mini"), 400, seed=0)
 averaged = covary.Averaged(covary.networks.mlp(784, 50, 10), covary.augment.Affine2d(), num_samples=8)
-run = covary.fit(averaged, digits.train, epochs=10, test=digits.test, callbacks=())
+run = covary.fit(averaged, digits, epochs=10, test=digits.test, callbacks=())
 
 folder = Path(tempfile.mkdtemp()) / "first"
 run.save(folder)
@@ -48,7 +48,7 @@ assert torch.equal(mine.predict_proba(x), loaded.predict_proba(x))
 # ``predict`` returns classes, ``predict_proba`` probabilities. Both work in batches and average over augmentation
 # samples, as many as in training unless ``num_samples`` says otherwise.
 
-print(again.predict(x).tolist())
+print([again.class_names[label] for label in again.predict(x)])  # the names of a data set that ``fit`` was given
 print(again.predict_proba(x, num_samples=32).max(1).values)
 
 # %%

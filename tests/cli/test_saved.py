@@ -271,6 +271,17 @@ def test_predict_writes_files_of_images_without_labels(run, discovered, tmp_path
     assert (tmp_path / "classes.csv").read_text().count("\n") == 3
 
 
+def test_predict_resamples_files_to_the_size_of_the_run(run, discovered, tmp_path):
+    discovered("a")
+    (tmp_path / "new").mkdir()
+    for name, shape in {"same.png": (6, 6), "wide.png": (9, 12)}.items():
+        Image.fromarray(np.full(shape, 9, dtype=np.uint8)).save(tmp_path / "new" / name)
+    same, wide = json.loads(run("predict", "a", "--data", "new", "--json").out)
+    assert (same["image"], wide["image"]) == ("same.png", "wide.png")
+    assert wide["class"] == same["class"]  # one gray image is as another
+    assert wide["probability"] == pytest.approx(same["probability"], rel=0.2)
+
+
 def test_predict_with_a_network_of_the_users_own(run, discovered, images, tmp_path):
     (tmp_path / "own_network.py").write_text(OWN)
     discovered("a", "--network", "own_network:network")

@@ -131,6 +131,23 @@ def test_summary():
     assert summary(bare_run()) == "This run has no transforms whose width could be learned."
 
 
+def test_the_summary_calls_a_bound_a_bound():
+    """An interval that begins at 0 does not say that the labels ignore anything of the transform."""
+    rotation = dataclasses.replace(symmetry("rotation", 1.0), interval=[0.8, 1.2])
+    shift = dataclasses.replace(symmetry("shift_x", 0.1), interval=[0.0, 0.16])
+    run = dataclasses.replace(full_run(), layers=[], baselines=[])
+    said = [
+        summary(dataclasses.replace(run, symmetries=found))
+        for found in ([rotation, shift], [rotation, shift, symmetry("shear", 0.01)], [shift])
+    ]
+    bound = "Perhaps none at all: horizontal shift (at most 2.2 pixels left or right)."
+    assert said == [
+        f"The labels ignore rotation by up to ±57°. {bound}",
+        f"The labels ignore rotation by up to ±57°; 1 other width is negligible. {bound}",
+        f"No width is above 0 for certain. {bound}",
+    ]
+
+
 def in_states(**states: str) -> str:
     widths = {"rotation": math.radians(87), "shift_x": 0.3, "shear": 0.01, "scale_x": 0.01}
     found = [dataclasses.replace(symmetry(name, widths[name]), state=state) for name, state in states.items()]

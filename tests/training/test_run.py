@@ -292,3 +292,11 @@ def test_bytes_and_arrays_are_predicted_as_what_they_stand_for():
     expected = run.predict_proba(x.double() / 255)
     for same in (x, x.numpy(), (x.double() / 255).numpy()):
         torch.testing.assert_close(run.predict_proba(same), expected, rtol=0, atol=0)
+
+
+def test_the_names_of_classes_are_those_of_the_data_set(tmp_path):
+    x, y = images()
+    named = covary.data.Dataset(x, y, x[:0], y[:0], "letters", ("a", "b"))
+    run = fitted(covary.networks.mlp(64, 3, 2), named)
+    assert run.class_names == covary.load(run.save(tmp_path / "run")).class_names == ["a", "b"]
+    assert fitted(covary.networks.mlp(64, 3, 2), (x, y)).class_names == []

@@ -44,7 +44,7 @@ def predict(
     `image` is the file below the folder, or the number of the image; `probability` that of the predicted class;
     `uncertainty` the entropy of the predicted probabilities in nats, from 0 (certain) to the logarithm of the number of
     classes. A folder needs no class folders, and an archive no labels: `x`, `x_test` or `x_train`. Of a data set the
-    test images are predicted. Images are resampled to the size of the run. A network of your own is made by
+    test images are predicted. Image files are resampled to the size of the run. A network of your own is made by
     `--network` or, with `--trust-code`, by the function that the record names.
 
     Examples: `covary predict runs/latest --data photos/ --out classes.csv`, `covary predict runs/latest --data

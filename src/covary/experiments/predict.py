@@ -37,7 +37,7 @@ def predictions(
 
     Arguments:
         folder: The folder of a run.
-        data: The images, as for `covary.data.load_images`; resampled to the size of the run.
+        data: The images, as for `covary.data.load_images`; those of a folder are resampled to the size of the run.
         data_dir: The directory to look in first for data sets.
         network: "package.module:function" that makes the network, for a run with a network of the user's own; called
             with (image_shape, num_outputs) or without arguments, as its signature allows.
@@ -49,7 +49,8 @@ def predictions(
         raise StructureError(
             "Expected a run with classes, got a regression. Use covary.load(folder).predict in Python."
         )
-    images = load_images(data, data_dir, record.config.get("size"))
+    side = _side(record) if Path(data).is_dir() else None  # files may have any size, arrays are taken as they are
+    images = load_images(data, data_dir, record.config.get("size") or side)
     run = saved_run(folder, tuple(images.x.shape[1:]), network, trust_code)
     if not isinstance(run.likelihood, Categorical):
         kind = type(run.likelihood).__name__
@@ -64,6 +65,12 @@ def predictions(
         {"image": image, "class": names[label], "probability": probability, "uncertainty": entropy}
         for image, label, probability, entropy in rows
     ]
+
+
+def _side(record: RunRecord) -> int | None:
+    """The side of the run's images, as far as its record shows: where they are square, and it has pictures of them."""
+    shape = record.samples.shape[-2:] if record.samples is not None else []
+    return shape[0] if len(set(shape)) == 1 else None
 
 
 def saved_run(folder: Path, image_shape: tuple[int, ...], network: str | None = None, trust_code: bool = False) -> Run:

@@ -15,7 +15,7 @@ from ..augment import save as save_augmentation
 from ..batches import Data, as_batches, outputs_of
 from ..config import FitConfig
 from ..curvature.registry import Curvature, CurvatureName
-from ..data.dataset import Augmented
+from ..data.dataset import Augmented, Dataset
 from ..distributed import sole_writer
 from ..errors import DataError, ShapeError, StructureError
 from ..layer_summary.prune import PRUNED, load_pruned
@@ -62,6 +62,11 @@ class Run(ModelParts):
     def augment(self) -> Augmentation | None:
         """The augmentation that the network averages over; None where it has none."""
         return augmentation_of(self.network)
+
+    @property
+    def class_names(self) -> list[str]:
+        """The name of each class that `predict` returns the number of; empty where the data had none."""
+        return self.record.class_names
 
     @property
     def symmetries(self) -> list[Symmetry]:
@@ -247,7 +252,7 @@ def fit(
     config = settings_of(model.network, config, settings)
     with sole_writer(None if checkpoints is None else checkpoints.path):
         record = train_model(model, train, config, test=test, checkpoints=checkpoints, callbacks=callbacks)
-    return Run(model, record)
+    return Run(model, replace(record, class_names=list(train.class_names)) if isinstance(train, Dataset) else record)
 
 
 def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module] | None = None) -> Run:

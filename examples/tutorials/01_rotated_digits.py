@@ -42,8 +42,8 @@ print(dict(zip(augment.names, augment.widths.tolist(), strict=True)))
 # %%
 # Train
 # -----
-# :func:`covary.fit` trains the weights on the data and, between the weight steps, takes steps of the widths and of the prior
-# precisions on the *evidence*. It returns a :class:`covary.Run`.
+# :func:`covary.fit` trains the weights on the data and, between the weight steps, takes steps of the widths and of the
+# prior precisions on the *evidence*. It returns a :class:`covary.Run`.
 
 run = covary.fit(network, digits.train, epochs=24, test=digits.test, callbacks=())
 print(run)

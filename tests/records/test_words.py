@@ -140,11 +140,11 @@ def test_the_summary_calls_a_bound_a_bound():
         summary(dataclasses.replace(run, symmetries=found))
         for found in ([rotation, shift], [rotation, shift, symmetry("shear", 0.01)], [shift])
     ]
-    bound = "Perhaps none at all: horizontal shift (at most 2.2 pixels left or right)."
+    bound = "perhaps horizontal shift (at most 2.2 pixels)"
     assert said == [
-        f"The labels ignore rotation by up to ±57°. {bound}",
-        f"The labels ignore rotation by up to ±57°; 1 other width is negligible. {bound}",
-        f"No width is above 0 for certain. {bound}",
+        f"The labels ignore rotation by up to ±57°, and {bound}.",
+        f"The labels ignore rotation by up to ±57°, and {bound}; the one other width is negligible.",
+        f"The labels ignore {bound}.",
     ]
 
 

@@ -278,24 +278,21 @@ def _settled(symmetries: Sequence[Symmetry], shape: Sequence[int] | None, *, alo
     """
     found: dict[str, list[str]] = {"clear": [], "slight": [], "negligible": [], "bound": []}
     for symmetry in symmetries:
-        how = strength(symmetry, shape)
-        if how != "negligible" and symmetry.interval is not None and symmetry.interval[0] == 0:
-            found["bound"].append(f"{short(plain_name(symmetry.name), 40)} ({interval(symmetry, shape)})")
+        how, bound = strength(symmetry, shape), symmetry.interval is not None and symmetry.interval[0] == 0
+        if bound and how != "negligible":
+            found["bound"].append(f"perhaps {short(plain_name(symmetry.name), 40)} ({interval(symmetry, shape)})")
         else:
             found[how].append(_phrase(symmetry, shape))
-    bounds = f" Perhaps none at all: {_joined(found['bound'])}." if found["bound"] else ""
     num_left, kind = len(found["negligible"]), "" if alone else "settled "
-    ignored = [part for part in (_joined(found["clear"]), _slightly(found["slight"])) if part]
-    if not ignored and bounds:
-        return f"No {kind}width is above 0 for certain.{bounds}"
-    if not ignored:
+    if num_left == len(symmetries):
         none = "The labels ignore none of the transforms: every learned width is negligible."
         return none if alone else "Every settled width is negligible."
+    parts = (_joined(found["clear"]), _slightly(found["slight"]), _joined(found["bound"]))
     rest = {0: "", 1: f"; the one other {kind}width is negligible"}
-    others = rest.get(num_left, f"; every other {kind}width is negligible")
-    if bounds and num_left:
-        others = f"; {num_left} other {kind}width{'s are' if num_left > 1 else ' is'} negligible"
-    return f"The labels ignore {', and '.join(ignored)}{others}.{bounds}"
+    return (
+        f"The labels ignore {', and '.join(part for part in parts if part)}"
+        f"{rest.get(num_left, f'; every other {kind}width is negligible')}."
+    )
 
 
 def pixels(symmetry: Symmetry, image_shape: Sequence[int] | None) -> float:

@@ -29,13 +29,11 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="A file that ends in .csv or .json; by default standard output.")
     ] = None,
-    network: Annotated[
-        str | None, typer.Option(help="package.module:function, for a run with a network of your own.")
-    ] = None,
+    network: OwnNetwork = None,
     num_samples: Annotated[
         int | None, typer.Option(help="Augmentation samples per image; by default as in training.", min=1)
     ] = None,
-    data_dir: Annotated[str | None, typer.Option(help="The folder that is searched first for data sets.")] = None,
+    data_dir: DataDir = None,
     trust_code: TrustCode = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
 ) -> None:
@@ -105,10 +103,8 @@ def compare(
     data: Annotated[
         str | None, typer.Option(help="The training data of a correction, in place of those that the records name.")
     ] = None,
-    data_dir: Annotated[str | None, typer.Option(help="The folder that is searched first for data sets.")] = None,
-    network: Annotated[
-        str | None, typer.Option(help="package.module:function, for runs with a network of your own.")
-    ] = None,
+    data_dir: DataDir = None,
+    network: OwnNetwork = None,
     trust_code: TrustCode = False,
     as_json: Json = False,
 ) -> None:

@@ -12,7 +12,7 @@ from .run import Evidence, RunRecord
 
 FILE = "evidence.json"
 AGAIN = "Remove it, or compute it again by `covary compare --correction`."
-MODEL = "model.safetensors"
+MODEL = "model.safetensors"  # of which a corrected evidence and a geometry are
 
 
 def write_evidence(evidence: Evidence, run: RunRecord, folder: Path) -> None:

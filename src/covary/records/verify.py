@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 from ..errors import DataError
 from .checksums import page_state, read_sealed, sha256
+from .corrected import FILE as EVIDENCE
+from .corrected import MODEL
 
-RUN, GEOMETRY, PAGE, EVIDENCE = "run.json", "geometry.json", "report.html", "evidence.json"
+RUN, GEOMETRY, PAGE = "run.json", "geometry.json", "report.html"
 CELLS = "cells"  # the folder of a study's cells
 RECORDS = (RUN, "study.json", GEOMETRY)  # each has its own checksum, and those of other files
-MODEL = "model.safetensors"  # of which a geometry and a corrected evidence are
 State = Literal["ok", "damaged", "missing", "of another run", "not in the record"]
 
 

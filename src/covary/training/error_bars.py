@@ -86,8 +86,8 @@ def with_error(symmetry: Symmetry, information: Information, noise: float) -> Sy
     if information.total <= 0:
         held = "the weights make up for every change of it" if information.held > 0 else "the outputs do not change"
         return replace(symmetry, no_error=held)
-    slope = 2 * symmetry.width if _is_even(symmetry.unit) else 1.0
-    reach = NORMAL_90 * math.sqrt(1 / information.total + (slope * noise) ** 2)
+    derivative = 2 * symmetry.width if _is_even(symmetry.unit) else 1.0  # of u in the width
+    reach = NORMAL_90 * math.sqrt(1 / information.total + (derivative * noise) ** 2)
     low, high = (_width(_amount(symmetry.width, symmetry.unit) + sign * reach, symmetry.unit) for sign in (-1, 1))
     interval = [max(low, 0.0), min(high, LARGEST.get(symmetry.unit, math.inf))]
     return replace(symmetry, error=(high - low) / (2 * NORMAL_90), interval=interval)

@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from covary import Averaged, Checkpoints
-from covary.config import BASELINES
+from covary.config import BASELINES, ExperimentConfig
 from covary.data import Augmented, flips_and_shifts, in_quadrants, load, resized, symmetrize
 from covary.errors import CovaryError
 from covary.experiments import build as invariance
@@ -132,6 +133,22 @@ def test_a_standardized_network_sees_mean_0_and_variance_1(tmp_path):
     network(task.dataset.x_train)
     assert float(seen[0].mean()) == pytest.approx(0, abs=1e-12)
     assert float(seen[0].var(correction=0)) == pytest.approx(1, rel=1e-12)
+
+
+def test_color_images_and_tables_are_standardized_unless_the_settings_say_otherwise(tmp_path):
+    gray, color = torch.rand(6, 1, 4, 4), torch.rand(6, 3, 4, 4)
+    np.savez(tmp_path / "color.npz", x_train=color, y_train=np.arange(6) % 2, x_test=color, y_test=np.arange(6) % 2)
+    np.savez(tmp_path / "gray.npz", x_train=gray, y_train=np.arange(6) % 2, x_test=gray, y_test=np.arange(6) % 2)
+
+    def moments(name, **settings):
+        return prepared(ExperimentConfig(data=str(tmp_path / name), **settings)).moments
+
+    mean, deviation = moments("color.npz")
+    assert mean.allclose(color.double().mean((0, 2, 3)))
+    assert deviation.allclose(color.double().std((0, 2, 3), correction=0))
+    assert moments("gray.npz") is None
+    assert moments("color.npz", standardize=False) is None
+    assert moments("gray.npz", standardize=True) is not None
 
 
 def test_without_augmentation_the_network_is_not_averaged(tmp_path):

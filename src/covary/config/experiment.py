@@ -37,7 +37,8 @@ class ExperimentConfig(Settings):
             its class ("digit") or by class and quadrant ("quadrant").
         size: The side that square images are resampled to, at most 1,024; of a folder of images of several sizes, the
             side of the square at the center of each. None leaves images as they are, and canvases of a task at 32.
-        standardize: Whether the network sees images standardized by the training set's mean and deviation.
+        standardize: Whether the network sees data standardized by the training set's mean and deviation of each
+            channel or column; None for images with several channels and for tables.
         network: A network by name or "package.module:function".
         augment: The augmentation to learn, as `experiments.augmentations` describes it, or "none".
         train_augment: What weight updates see besides, and the evidence does not: "none" or "flips+shifts".
@@ -73,7 +74,7 @@ class ExperimentConfig(Settings):
     test_share: Annotated[float, real("at least 0 and below 1", lambda value: 0 <= value < 1)] = 0.0
     task: str = "none"
     size: Annotated[int, between(LEAST_SIDE, MOST_SIDE)] | None = None
-    standardize: bool = False
+    standardize: bool | None = None
     network: str = "mlp"
     augment: str = "affine"
     train_augment: TrainAugment = "none"

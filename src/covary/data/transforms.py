@@ -91,7 +91,7 @@ def channel_moments(images: Float[Tensor, "N C ..."]) -> tuple[Float[Tensor, "C"
         channel, what = int((deviations <= 0).nonzero()[0]), "column" if images.ndim == 2 else "channel"
         raise DataError(
             f"Expected {what}s that vary, got constant {what} {channel} of the training data. Remove the {what}, or do "
-            "not standardize."
+            "not standardize (--set standardize=false)."
         )
     return means, deviations
 

@@ -109,14 +109,20 @@ def prepared(config: ExperimentConfig) -> Task:
             made = resized(made, config.size)
     else:
         _require_plain(config)
-    is_table = made.x_train.ndim == 2
-    moments = channel_moments(made.x_train) if config.standardize or is_table else None
+    moments = channel_moments(made.x_train) if _standardizes(config, made.x_train) else None
     scales = channel_moments(made.y_train) if regression else None
     dtype = getattr(torch, config.dtype)
     typed = made._replace(x_train=made.x_train.to(dtype), x_test=made.x_test.to(dtype))
     if regression:
         typed = typed._replace(y_train=made.y_train.to(dtype), y_test=made.y_test.to(dtype))
     return Task(typed, known, moments, scales)
+
+
+def _standardizes(config: ExperimentConfig, x: Tensor) -> bool:
+    """Whether networks standardize the data: by default images with several channels, and tables."""
+    if config.standardize is not None:
+        return config.standardize
+    return x.ndim == 2 or (x.ndim == 4 and x.shape[1] > 1)
 
 
 def _reading(config: ExperimentConfig) -> Reading:

@@ -112,6 +112,10 @@ def test_other_settings_are_refused_except_the_folder_of_data(tmp_path):
     for other in (SETTINGS | {"epochs": 4}, SETTINGS | {"more": 1}, {"epochs": 3}):
         with pytest.raises(StructureError, match="Resume with the same settings"):
             a_cell(tmp_path, other)
+    grouped = tmp_path / "grouped"
+    a_cell(grouped, SETTINGS | {"evaluation": {"probes": "auto", "num_samples": 8}})
+    with pytest.raises(StructureError, match=r"Expected evaluation\.num_samples = 8 .*got 4"):
+        a_cell(grouped, SETTINGS | {"evaluation": {"probes": "auto", "num_samples": 4}})
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"settings": {}}', '{"settings": 3, "record": {}}', "[" * 100_000])

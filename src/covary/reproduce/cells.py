@@ -24,6 +24,7 @@ from .._types import Progress
 from ..errors import DataError, StructureError
 from ..records import from_plain
 from ..records.checksums import read_sealed, sealed
+from ..records.words import flat_settings
 
 Record = TypeVar("Record")
 Work = Mapping[str, Callable[[], Record]]  # name -> function that computes the record
@@ -191,8 +192,8 @@ def _read(path: Path, spec: CellSpec[Record]) -> Record:
         raise DataError(
             f"Expected a finished cell of a study in {path} ({error}). Remove it to compute it again."
         ) from error
-    settings = _plain(spec.settings)
-    for name in settings.keys() | written.keys():
+    settings, written = flat_settings(_plain(spec.settings)), flat_settings(written)
+    for name in sorted(settings.keys() | written.keys()):
         if name != "data_dir" and written.get(name) != settings.get(name):
             raise StructureError(
                 f"Expected {name} = {written.get(name)!r:.60} as in {path}, got {settings.get(name)!r:.60}. Resume "

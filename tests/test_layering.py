@@ -104,6 +104,8 @@ TESTED_BY = {
     "experiments/begun.py": "experiments/test_run.py",
     "experiments/geometry_figure.py": "reproduce/paper3/test_figures.py",
     "experiments/predict.py": "cli/test_saved.py",
+    "experiments/predict_targets.py": "cli/test_discover.py",
+    "experiments/restore.py": "experiments/test_corrected.py",
     "experiments/verdict.py": "cli/test_verdict.py",
     "layers/frozen.py": "networks/test_batchnorm.py",
     "evidence/kernel.py": "evidence/test_laplace.py",

@@ -3,7 +3,7 @@ import tomllib
 
 import pytest
 
-from covary._text import clipped, escaped, is_plain
+from covary._text import clipped, escaped, is_plain, meant, plural
 
 HOSTILE = "\x1b]0;title\x07\x9b31m\x7f\r\u202e\udcff"
 
@@ -35,3 +35,13 @@ def test_any_value_is_shown_in_a_few_characters(value):
 def test_a_short_value_is_shown_whole():
     assert clipped("none") == "'none'"
     assert clipped(("plane",)) == "('plane',)"
+
+
+def test_numbers_of_things():
+    assert [plural(n, "image") for n in (0, 1, 2, 1234)] == ["0 images", "1 image", "2 images", "1,234 images"]
+
+
+def test_a_misspelled_name_has_a_suggestion_and_a_strange_one_has_none():
+    assert meant("kronn", ["kron", "diag"]) == " Did you mean 'kron'?"
+    assert meant("MPL", ["mlp", "cnn"], ":20") == " Did you mean 'mlp:20'?"
+    assert meant("x", ["kron", "diag"]) == meant(3, ["kron"]) == ""

@@ -169,7 +169,7 @@ def write_settings(path: Path) -> None:
     """Write the page of settings: name, meaning, value in each preset."""
     from covary.config import ExperimentConfig, FitConfig
 
-    names = ("mlp", "deep", "resnet", "layers", "layers-equivariant")
+    names = ("mlp", "regression", "deep", "resnet", "layers", "layers-equivariant")
     presets = [FitConfig.preset(name) for name in names]
     columns = " | ".join(f"`{name}`" for name in names)
     head = [f"| setting | meaning | {columns} |", "|---|---|" + "---|" * len(names)]

@@ -1,6 +1,8 @@
-"""Text from files, folders and flags that is safe to show and to save."""
+"""Text that is safe to show and to save, and numbers in words."""
 
+import difflib
 import re
+from collections.abc import Iterable
 
 # C0, DEL and C1: what a terminal obeys; surrogates: bytes of file names that are no text; bidirectional overrides,
 # which show text in another order than it has.
@@ -15,6 +17,23 @@ def is_plain(text: str) -> bool:
 def escaped(text: str) -> str:
     r"""The text with control characters as `\u001b`, which JSON and TOML read as well; tabs and line ends are kept."""
     return CONTROL.sub(lambda found: found[0] if found[0] in "\t\n" else f"\\u{ord(found[0]):04x}", text)
+
+
+def plural(number: int, noun: str) -> str:
+    """A number of things, such as "1 image" or "1,234 images"; the plural of a noun has an "s"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def meant(value: object, choices: Iterable[str], rest: str = "") -> str:
+    """A question after the message for a wrong name, such as " Did you mean 'kron'?"; empty if no choice is like it.
+
+    Arguments:
+        value: What was given.
+        choices: The names that there are.
+        rest: What follows the name.
+    """
+    found = difflib.get_close_matches(str(value).lower(), list(choices), n=1)
+    return f" Did you mean '{found[0]}{rest}'?" if found else ""
 
 
 def clipped(value: object, most: int = 60) -> str:

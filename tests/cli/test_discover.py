@@ -371,6 +371,33 @@ def test_what_does_not_fit_other_data_is_one_line(run, tmp_path):
         assert_one_line_and_code_2(run("discover", *arguments, *more), *words)
 
 
+def check_predictions(run, x, y):
+    """`covary predict` of a regression: means of the network, deviations of noise and weights, by names of columns."""
+    swapped = [f"{b},{a}" for a, b in x[:5]] + ["5000,10"]
+    Path("new.csv").write_text("\n".join(["depth,width", *swapped]))
+    code, out, err = run("predict", "plane", "--data", "new.csv", "--json")
+    assert code == 0, err
+    rows = json.loads(out)
+    loaded = load("plane")
+    expected = loaded.predict(torch.from_numpy(np.vstack([x[:5], [10, 5000]])).float())[:, 0]
+    assert [row["row"] for row in rows] == ["0", "1", "2", "3", "4", "5"]
+    assert [row["price_mean"] for row in rows] == pytest.approx(expected.tolist(), rel=1e-4)
+    noise = read_run(Path("plane")).likelihood["sigma_noise[0]"]
+    spreads = [row["price_std"] for row in rows]
+    assert min(spreads) > noise
+    assert spreads[-1] > 2 * max(spreads[:-1]), "far from the training data the weights decide"
+    code, out, err = run("predict", "plane", "--data", "plane.csv", "--out", "prices.csv")
+    assert (code, out) == (0, "The predictions of 120 rows are in prices.csv.\n"), err
+    assert Path("prices.csv").read_text().startswith("row,price_mean,price_std\n0,")
+    Path("short.csv").write_text("width,price\n1,2\n")
+    assert_one_line_and_code_2(
+        run("predict", "plane", "--data", "short.csv"), "the columns width, depth", "width, price"
+    )
+    Path("other.csv").write_text(Path("plane.csv").read_text() + "\n1,2,3")
+    other = run("predict", "plane", "--data", "new.csv", "--train-data", "other.csv")
+    assert_one_line_and_code_2(other, "SHA-256 differs", "--train-data")
+
+
 def test_a_regression_on_a_table(run, tmp_path, undrawn):
     """A noisy plane: the network finds it, in the units of the file."""
     random = np.random.default_rng(0)
@@ -396,7 +423,9 @@ def test_a_regression_on_a_table(run, tmp_path, undrawn):
     loaded = load("plane")
     predicted = loaded.predict(torch.from_numpy(x).float())[:, 0].numpy()
     assert np.sqrt(np.mean((predicted - y) ** 2)) < 0.4 * y.std()
-    assert_one_line_and_code_2(run("predict", "plane", "--data", "plane.csv"), "got a regression")
+    assert record.target_std == pytest.approx([y.std()], rel=0.2), "of the rows that are not held out"
+    assert "without the network" in out
+    check_predictions(run, x, y)
     assert_one_line_and_code_2(run("discover", *arguments[:4]), "--target price", "width, depth, price")
 
 

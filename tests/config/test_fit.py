@@ -73,13 +73,13 @@ def test_the_part_of_a_natural_step_falls_too():
 
 
 def test_presets_differ_and_unknown_ones_are_named():
-    names = ("mlp", "deep", "resnet", "layers", "layers-equivariant")
+    names = ("mlp", "regression", "deep", "resnet", "layers", "layers-equivariant")
     presets = [FitConfig.preset(name) for name in names]
     assert len({repr(preset) for preset in presets}) == len(names)
     assert presets[-1].weights == WeightConfig(
         lr=5e-3, relative_lr=0.15, warmup_epochs=4, max_grad_norm=0.05, prior_scaled_lr=True
     )
-    with pytest.raises(StructureError, match="mlp, deep, resnet, layers, layers-equivariant, got 'texts'"):
+    with pytest.raises(StructureError, match="mlp, regression, deep, resnet, layers, layers-equivariant, got 'texts'"):
         FitConfig.preset("texts")
 
 

@@ -55,7 +55,7 @@ def cells(line: str) -> list[str]:
 
 def test_layers_have_a_row_per_path_and_mark_the_learned_one():
     lines = [cells(line) for line in printed(layers_table(full_run())).splitlines() if "conv" in line or "f-fc" in line]
-    assert lines[0] == ["layer 1", "f-fc (inactive)", "0.01", "1.6", "20480", "2.1e6–3.6e6", "1e-05", "1.2e-06"]
+    assert lines[0] == ["layer 1", "f-fc (inactive)", "0.01", "1.6", "20,480", "2.1e6–3.6e6", "1e-05", "1.2e-06"]
     assert lines[1] == ["", "conv ◀", "99.99", "288.0", "360", "0.075–14", "11", ""]
     assert [line[1] for line in lines] == [*["f-fc (inactive)", "conv ◀"] * 2, "f-fc", "conv ◀", "f-fc ◀", "conv"]
     assert "turn error" not in printed(layers_table(full_run())), "there is no group"
@@ -91,8 +91,8 @@ def test_the_text_of_a_run_has_the_tables_it_has_numbers_for():
 def test_evidence_is_per_datum_and_in_total():
     text = printed(evidence_table(full_run()))
     assert "-0.3100" in text
-    assert "-1550.0" in text
-    assert f"{full_run().evidence.log_evidence:.1f}" in text
+    assert "-1,550.0" in text
+    assert f"{full_run().evidence.log_evidence:,.1f}" in text
 
 
 def test_metrics_have_a_row_per_network():
@@ -141,7 +141,7 @@ def test_a_comparison_fits_eighty_columns_with_whole_numbers():
     runs = [dataclasses.replace(full_run(), title=title) for title in titles]
     text = printed(comparison_table(runs), width=80)
     assert max(map(len, text.splitlines())) <= 80
-    for number in ("-7550.0", "-1550.0", "-815500.0", "809500.0", "90.96", "log Bayes factor"):
+    for number in ("-7,550.0", "-1,550.0", "-815,500.0", "809,500.0", "90.96", "log Bayes factor"):
         assert number in text, number
 
 
@@ -157,3 +157,28 @@ def test_text_is_no_markup():
     assert "[red]x[/red]" in printed(symmetries_table(run))
     assert "[/]" in printed(symmetries_table(run))
     assert "[bold]t" in printed(comparison_table([run]))
+
+
+def regression(title="prices", rmse=1234.5):
+    return RunRecord(
+        title,
+        evidence=evidence(-500.0),
+        test=Metrics(None, 3.2, None, 40, 1, rmse),
+        likelihood={"sigma_noise[0]": 800.0},
+        target_std=[1500.0],
+        roles={"integrated": {"a": 1200}, "hyperparameter": {"b": 1}, "frozen": {"c": 2}},
+    )
+
+
+def test_regressions_are_compared_by_their_error():
+    text = printed(comparison_table([regression("a"), regression("b", 900.0)]))
+    assert "rmse" in text
+    assert "accuracy" not in text
+    assert "1234.5" in text
+    assert "accuracy" in printed(comparison_table([full_run(), full_run()])), "of classes"
+
+
+def test_the_text_of_a_regression_has_noise_and_plurals():
+    text = run_text(regression())
+    assert "noise of the targets: standard deviation 800 (1.5e+03 without the network)" in text
+    assert "parameters: 1,200 integrated, 1 hyperparameter, 2 frozen" in text

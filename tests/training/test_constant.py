@@ -7,7 +7,14 @@ import torch
 
 import covary
 from covary.likelihoods import HeteroscedasticGaussian, Poisson
-from covary.training.constant import beats_constant, constant_log_likelihood, has_collapsed, is_constant
+from covary.training.constant import (
+    beats_constant,
+    constant_log_likelihood,
+    has_collapsed,
+    is_constant,
+    noise_notes,
+    target_deviations,
+)
 from oracles.running import bernoulli_constant, categorical_constant, gaussian_constant
 
 
@@ -93,3 +100,32 @@ def test_outputs_are_constant_up_to_rounding(generator):
     assert is_constant(row.expand(5, -1) * (1 + 1e-15 * torch.randn(5, 3, generator=generator)))
     assert not is_constant(row.expand(5, -1) + 1e-6 * torch.randn(5, 3, generator=generator))
     assert is_constant(torch.zeros(4, 2))
+
+
+def test_the_deviation_of_each_target_is_over_data_and_positions(generator):
+    x = torch.zeros(7, 1, dtype=torch.float64)
+    for shape, expected in (((7,), [()]), ((7, 2), [(), ()]), ((7, 2, 3, 4), [(), ()])):
+        y = torch.randn(shape, generator=generator, dtype=torch.float64)
+        columns = y.reshape(7, len(expected), -1)
+        means = [columns[:, c].sum() / columns[:, c].numel() for c in range(len(expected))]
+        squares = [((columns[:, c] - mean) ** 2).sum() / columns[:, c].numel() for c, mean in enumerate(means)]
+        assert target_deviations(covary.as_batches((x, y), 3)) == pytest.approx([float(s) ** 0.5 for s in squares])
+
+
+def test_a_large_noise_is_noted_and_a_small_one_is_not():
+    assert noise_notes([0.49], [1.0]) == noise_notes([0.1, 0.2], [1.0, 1.0]) == noise_notes([], []) == []
+    (note,) = noise_notes([0.51], [1.0])
+    assert "0.51 of 1" in note
+    (note,) = noise_notes([0.1, 2.0], [1.0, 3.0])
+    assert "(2 of 3)" in note
+    (note,) = noise_notes([1.0], [1.5, 9.0])
+    assert "(1 of 1.5)" in note, "one noise for all targets"
+
+
+def test_a_fit_that_explains_nothing_warns(generator):
+    x, y = torch.randn(40, 2, generator=generator), torch.randn(40, 1, generator=generator)
+    model = covary.Model(torch.nn.Linear(2, 1), covary.Gaussian())
+    with pytest.warns(UserWarning, match="The learned noise is more than half"):
+        run = covary.fit(model, (x, y), epochs=6, callbacks=())
+    assert any("learned noise" in note for note in run.record.notes)
+    assert run.record.target_std == pytest.approx([y.std(unbiased=False).item()])

@@ -71,3 +71,11 @@ def test_the_preset_is_that_of_the_kind_of_network(network, preset):
 def test_a_network_by_name_has_the_preset_of_its_layers(name):
     network = covary.networks.build(name, (1, 28, 28), 10, 0)
     assert discover_config(name).fit == FitConfig.preset(presets.preset_of(network))
+
+
+def test_a_regression_takes_more_steps_before_the_prior_is_learned():
+    assert discover_config("mlp:30", "regression").fit == FitConfig.preset("regression")
+    assert discover_config("cnn", "regression").fit == FitConfig.preset("deep")
+    short = discover_config("mlp", "regression", epochs=25).fit
+    assert (short.epochs, short.hyper.burn_in) == (25, 10)
+    assert discover_config("mlp", "none", epochs=25).fit.hyper.burn_in is None

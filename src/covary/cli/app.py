@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
+from .._text import meant
 from ..errors import CovaryError, Interrupted
 from ..memory import keep_memory_unless_told
 from .terminal import echo, echo_line, prepare_streams
@@ -21,7 +23,7 @@ COMMANDS = {
     "discover": ("runs", "Learn which transforms the labels of a data set ignore."),
     "layers": ("runs", "Learn how equivariant each layer of a network should be."),
     "watch": ("watch", "Follow a run that another process trains."),
-    "predict": ("saved", "Write class, probability and uncertainty of each image."),
+    "predict": ("saved", "Write the prediction and its uncertainty for each image or row."),
     "report": ("saved", "Draw the report of a saved run again."),
     "compare": ("saved", "Rank saved runs by their evidence."),
     "verify": ("saved", "Compare the files of a run or a study with their checksums."),
@@ -68,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except (typer.Abort, KeyboardInterrupt):
         _stop("stopped.", 130)
     except typer.TyperException as error:
-        _stop(error.format_message() or "Expected a command; `covary --help` lists them.", error.exit_code)
+        said = error.format_message() or "Expected a command; `covary --help` lists them."
+        _stop(said + _choice_meant(said), error.exit_code)
     except Interrupted as error:
         state = str(error).removesuffix("Resume to continue.")  # how in Python; commands have an option
         _stop(f"{state}Run the same command with --resume to continue.", 128 + error.signal_number)
@@ -77,6 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except OSError as error:
         _stop(_system_error(error), 2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _choice_meant(message: str) -> str:
+    """The choice that a wrong value is like, after the message of an option with choices."""
+    found = re.search(r"'([^']*)' is not one of (.*)\.$", message)
+    return meant(found[1], re.findall(r"'([^']*)'", found[2])) if found else ""
 
 
 def _system_error(error: OSError) -> str:

@@ -170,9 +170,11 @@ def _run(preset: Callable[[Mapping[str, Any]], ExperimentConfig], flags: Mapping
 
 
 def _discover_preset(given: Mapping[str, Any]) -> ExperimentConfig:
-    """The settings for the network that is named; without classes no augmentation is learned unless one is named."""
-    config = discover_config(str(given.get("network", "mlp")))
-    return config.replace(augment="none") if given.get("task") == "regression" else config
+    """The settings for the network, the task and the number of epochs that are named, as far as these are valid."""
+    task, epochs = given.get("task"), given.get("epochs")
+    regression, known = task == "regression", isinstance(epochs, int) and not isinstance(epochs, bool) and epochs > 0
+    network = str(given.get("network", "mlp"))
+    return discover_config(network, "regression" if regression else "none", epochs if regression and known else None)
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from .._files import require_named_writable, require_writable, write_named, write_whole
+from .._text import plural
 from ..errors import CovaryError
 from .output import Json, check_drawable, draw, drawn, echo_json, print_rows, progress
 from .terminal import echo, show
@@ -24,7 +25,7 @@ TrustCode = Annotated[bool, typer.Option("--trust-code", help="Import and call t
 def predict(
     run: Run,
     data: Annotated[
-        str, typer.Option(help="A folder of images, an .npz, a data set by name, or package.module:function.")
+        str, typer.Option(help="A folder of images, an .npz, a .csv, a data set by name, or package.module:function.")
     ],
     out: Annotated[
         Path | None, typer.Option(help="A file that ends in .csv or .json; by default standard output.")
@@ -33,11 +34,14 @@ def predict(
     num_samples: Annotated[
         int | None, typer.Option(help="Augmentation samples per image; by default as in training.", min=1)
     ] = None,
+    train_data: Annotated[
+        str | None, typer.Option(help="The training data of a regression, in place of those that the record names.")
+    ] = None,
     data_dir: DataDir = None,
     trust_code: TrustCode = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
 ) -> None:
-    """Write class, probability and uncertainty of each image, as CSV or JSON.
+    """Write class, probability and uncertainty of each image, or mean and deviation of each target, as CSV or JSON.
 
     `image` is the file below the folder, or the number of the image; `probability` that of the predicted class;
     `uncertainty` the entropy of the predicted probabilities in nats, from 0 (certain) to the logarithm of the number of
@@ -45,17 +49,22 @@ def predict(
     test images are predicted. Image files are resampled to the size of the run. A network of your own is made by
     `--network` or, with `--trust-code`, by the function that the record names.
 
+    Of a regression, `TARGET_mean` and `TARGET_std` are mean and standard deviation of a new observation, in the
+    target's unit: of the noise and of the weights, whose posterior takes a pass over the training data. A `.csv` has
+    the columns of the training data by name; columns of targets are not read.
+
     Examples: `covary predict runs/latest --data photos/ --out classes.csv`, `covary predict runs/latest --data
-    mnist-mini --num-samples 32 --json`.
+    mnist-mini --num-samples 32 --json`, `covary predict runs/houses --data new.csv`.
     """
-    from ..experiments import predictions
+    from ..experiments import Replacements, predictions
 
     if out is not None and out.suffix.lower() not in (".csv", ".json"):
         raise CovaryError(f"Expected --out to end in .csv or .json, got '{out}'.")
     require_finished(run)
     if out is not None:
         require_named_writable(out)  # before the work
-    rows = predictions(run, data, data_dir=data_dir, network=network, num_samples=num_samples, trust_code=trust_code)
+    given = Replacements(train_data, data_dir, network, trust_code, option="train-data")
+    rows = predictions(run, data, given=given, num_samples=num_samples)
     if as_json if out is None else out.suffix.lower() == ".json":
         text = json.dumps(rows, indent=2) + "\n"
     else:
@@ -68,7 +77,7 @@ def predict(
         echo(text, nl=False)
     else:
         write_named(out, text.encode("utf-8", "surrogateescape"))  # a file name may have bytes that are no text
-        echo(f"The predictions of {len(rows):,} images are in {out}.")
+        echo(f"The predictions of {plural(len(rows), next(iter(rows[0])))} are in {out}.")
 
 
 def report(

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from .._lock import writer_of
+from .._text import plural
 from ..errors import CovaryError
 from ..records import RunRecord, read_run
 from ..records.log import LOG, Event, LogReader
@@ -161,7 +162,9 @@ class _View:
 
     def complete(self, run: Path, record: RunRecord) -> None:
         """Say what a complete run has learned."""
-        self.tell("complete", run, f"The run is complete: {len(record.history)} epochs in {record.seconds:.0f} s.")
+        self.tell(
+            "complete", run, f"The run is complete: {plural(len(record.history), 'epoch')} in {record.seconds:.0f} s."
+        )
         echo(summary(record))
         if (run / REPORT).exists():
             echo(f"The report is in {run / REPORT}.")

@@ -170,28 +170,38 @@ class ExperimentConfig(Settings):
         return super().replace(**{name: value for name, value in settings.items() if name in own} | {"fit": fit})
 
 
-def discover_config(network: str = "mlp") -> ExperimentConfig:
+def discover_config(network: str = "mlp", task: str = "none", epochs: int | None = None) -> ExperimentConfig:
     """The settings that an augmentation is learned with, for a network of this name.
 
     Arguments:
         network: A network by name or "package.module:function".
+        task: "none" for classes, or "regression", where no augmentation is learned unless one is named.
+        epochs: Passes over the training data; None for those of the preset. The burn-in of the preset is at most two
+            fifths of them.
 
     Example:
         >>> from covary.config import discover_config
         >>> discover_config("cnn").fit.weights.warmup_epochs
         2
     """
-    return ExperimentConfig(network=network, fit=FitConfig.preset(_preset_of_name(network)))
+    fit = FitConfig.preset(_preset_of_name(network, task))
+    if epochs is not None:
+        burn_in = fit.hyper.burn_in
+        fit = fit.replace(epochs=epochs, hyper={"burn_in": burn_in and min(burn_in, 2 * epochs // 5)})
+    augment = "none" if task == "regression" else "affine"
+    return ExperimentConfig(network=network, task=task, augment=augment, fit=fit)
 
 
-def _preset_of_name(network: str) -> Preset:
+def _preset_of_name(network: str, task: str) -> Preset:
     """The preset that `fit` chooses by the layers of a network of this name; "deep" for a function of the user."""
     if network.startswith(RELAXED):
         return "layers"
     if network.startswith("resnet-"):
         return "resnet"
     hidden = re.fullmatch(r"mlp(:\d+(-\d+)*)?", network)
-    return "mlp" if hidden and network.count("-") + 2 <= SHALLOW else "deep"
+    if not hidden or network.count("-") + 2 > SHALLOW:
+        return "deep"
+    return "regression" if task == "regression" else "mlp"
 
 
 def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxation: float = 1.0) -> ExperimentConfig:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 import tomli_w
 
-from .._text import clipped, is_plain
+from .._text import clipped, is_plain, meant
 from ..errors import StructureError
 
 S = TypeVar("S", bound="Settings")
@@ -182,7 +182,15 @@ def annotations_of(kind: type[Settings]) -> dict[str, Any]:
 def check_setting(name: str, value: object, kind: Any) -> None:
     """Raise `StructureError` if the value of a setting does not fit its annotation."""
     if not _fits(value, kind):
-        raise StructureError(f"Expected '{name}' to be {_expected(kind)}, got {clipped(value)}.")
+        raise StructureError(f"Expected '{name}' to be {_expected(kind)}, got {clipped(value)}.{_meant(value, kind)}")
+
+
+def _meant(value: object, kind: Any) -> str:
+    """The choice that a wrong value is like, of a setting that has choices, or lists of them."""
+    members = [kind, *typing.get_args(kind)]
+    choices = [c for member in members if typing.get_origin(member) is typing.Literal for c in typing.get_args(member)]
+    wrong = [v for v in (value if isinstance(value, tuple | list) else [value]) if isinstance(v, str)]
+    return next((found for found in (meant(v, choices) for v in wrong if v not in choices) if found), "")
 
 
 def _fits(value: Any, kind: Any) -> bool:

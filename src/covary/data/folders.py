@@ -10,6 +10,7 @@ from jaxtyping import Float32, UInt8
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from .._text import plural
 from .._types import Batch
 from ..errors import DataError
 from .dataset import Dataset, checked, require_memory, scaled, without_test
@@ -54,7 +55,11 @@ def load_folder(path: Path, size: int | None = None) -> Dataset:
 
 def _notes(num_resized: int, size: int | None) -> tuple[str, ...]:
     """What was done to images that had another size."""
-    return (f"{num_resized:,} images were resized: {RESIZED.format(size)}.",) if num_resized else ()
+    return (
+        (f"{plural(num_resized, 'image')} {'was' if num_resized == 1 else 'were'} resized: {RESIZED.format(size)}.",)
+        if num_resized
+        else ()
+    )
 
 
 def read_image(path: Path) -> UInt8[Tensor, "C H W"]:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from .._text import meant
 from ..errors import DataError
 from .arrays import load_arrays, load_function
 from .binary import CIFAR_100_RECORDS, RECORDS_PER_FILE, idx_shape, load_cifar, load_cifar_100, load_idx
@@ -70,7 +71,7 @@ def load(source: str | Path, data_dir: str | Path | None = None, reading: Readin
         raise DataError(f"Expected {wanted} of {kind}, got '{source}' for another task. Save its arrays as .npz.")
     kinds = "an .npz archive, a folder of class folders of images, a .csv, or package.module:function"
     got = "a file of another kind" if path.is_file() else "neither a name nor a path that exists"
-    raise DataError(f"Expected one of {', '.join(NAMES)}, {kinds}, got '{source}', {got}.")
+    raise DataError(f"Expected one of {', '.join(NAMES)}, {kinds}, got '{source}', {got}.{meant(source, NAMES)}")
 
 
 def is_function(source: str | Path) -> bool:

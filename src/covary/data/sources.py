@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from .._text import meant
 from ..errors import DataError
 from .binary import open_decompressed
 
@@ -186,7 +187,7 @@ def locate(name: str, data_dir: str | Path | None = None) -> tuple[Path, ...]:
 def source_of(name: str) -> Source:
     """Source called `name`."""
     if name not in SOURCES:
-        raise DataError(f"Expected a data set among {', '.join(NAMES)}, got '{name}'.")
+        raise DataError(f"Expected a data set among {', '.join(NAMES)}, got '{name}'.{meant(name, NAMES)}")
     return SOURCES[name]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Float32
 from torch import Tensor
 
 from .._files import require_regular
@@ -38,6 +39,23 @@ def load_table(path: Path, targets: Sequence[str]) -> Dataset:
     x, y = table_from(values[:, others], str(path)), targets_from(values[:, chosen], str(path))
     dataset = checked_targets((x, y), (x[:0].clone(), y[:0].clone()), str(path), path.stem)
     return dataset._replace(feature_names=tuple(names[number] for number in others), target_names=tuple(targets))
+
+
+def read_columns(path: Path, features: Sequence[str] | int, targets: Sequence[str]) -> Float32[Tensor, "N F"]:
+    """The features of a `.csv` to predict, in the order of the training data; columns of targets are not read.
+
+    Arguments:
+        path: The file.
+        features: The names of the features, or their number where the training data had no names.
+        targets: The names of the targets, whose columns may be there or not.
+    """
+    names, values = read_csv(path)
+    wanted = list(features) if not isinstance(features, int) else [name for name in names if name not in targets]
+    missing, unknown = [n for n in wanted if n not in names], [n for n in names if n not in (*wanted, *targets)]
+    if missing or unknown or (isinstance(features, int) and len(wanted) != features):
+        expected = f"{features} columns" if isinstance(features, int) else f"the columns {_shown(wanted)}"
+        raise DataError(f"Expected {expected} to predict from, as in training; {_listed(names, path)}.")
+    return table_from(values[:, [names.index(name) for name in wanted]], str(path))
 
 
 def read_csv(path: Path) -> tuple[list[str], Tensor]:
@@ -91,5 +109,8 @@ def _number(text: str) -> float | None:
 
 
 def _listed(names: Sequence[str], path: Path) -> str:
-    shown = ", ".join(f"{name:.40}" for name in names[:20]) + (", …" if len(names) > 20 else "")
-    return f"the columns of {path.name} are {shown}"
+    return f"the columns of {path.name} are {_shown(names)}"
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(f"{name:.40}" for name in names[:20]) + (", …" if len(names) > 20 else "")

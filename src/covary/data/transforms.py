@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import interpolate, pad
 
+from .._text import meant
 from ..errors import DataError
 from ..groups import affine_generators, exponential, warp
 from ..noise import Stream, fold, uniform
@@ -123,7 +124,8 @@ def in_quadrants(dataset: Dataset, task: str, seed: int, side: int = QUADRANT_SI
         (torch.Size([5000, 1, 32, 32]), 40)
     """
     if task not in TASKS:
-        raise DataError(f"Expected a task among {', '.join(TASKS)} and regression, got '{task}'.")
+        question = meant(task, (*TASKS, "regression"))
+        raise DataError(f"Expected a task among {', '.join(TASKS)} and regression, got '{task}'.{question}")
     if task == "none":
         return dataset
     require_square(dataset, f"the task '{task}'")
@@ -235,7 +237,8 @@ def true_widths(spec: str, height: int, width: int) -> dict[str, float]:
             f"Expected {kind}:{_AMOUNTS[kind]} as a symmetry of images of {height}×{width} pixels, got '{spec}'."
         )
     kinds = ", ".join(f"{name}:{text.split()[0]}" for name, text in _AMOUNTS.items())
-    raise DataError(f"Expected a symmetry {kinds} or none, for example rotate:90, got '{spec}'.")
+    question = meant(kind, _AMOUNTS, spec.removeprefix(kind))
+    raise DataError(f"Expected a symmetry {kinds} or none, for example rotate:90, got '{spec}'.{question}")
 
 
 def _amount(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Images without labels, to predict."""
+"""Images and other data without labels, to predict."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ..errors import DataError
 from .arrays import first_array, read_npz
-from .dataset import pixels_from
 from .folders import images_below
+from .layouts import READERS, Reading
 from .sets import load
 from .transforms import to_side
 
@@ -17,9 +17,9 @@ _ARRAYS = ("x", "x_test", "x_train")  # of an archive, in the order of preferenc
 
 
 class Images(NamedTuple):
-    """Images and the name of each: its file below a folder, otherwise its number."""
+    """Images, or other data, and the name of each: its file below a folder, otherwise its number."""
 
-    x: Float32[Tensor, "N C H W"]
+    x: Float32[Tensor, "N ..."]
     names: tuple[str, ...]
 
 
@@ -40,11 +40,16 @@ def load_images(source: str | Path, data_dir: str | Path | None = None, size: in
         >>> images.x.shape, images.names[:2]
         (torch.Size([2000, 1, 16, 16]), ('0', '1'))
     """
-    path = Path(source)
+    return load_unlabeled(source, data_dir, Reading(size=size))
+
+
+def load_unlabeled(source: str | Path, data_dir: str | Path | None, reading: Reading) -> Images:
+    """Data of a source in the layout of a reading, labeled or not; images as by `load_images`."""
+    path, size = Path(source), reading.size
     if path.is_dir():
         x, names = images_below(path, size)
     else:
-        x = _from_archive(path) if path.suffix.lower() == ".npz" else _from_dataset(source, data_dir)
+        x = _from_archive(path, reading) if path.suffix.lower() == ".npz" else _from_dataset(source, data_dir, reading)
         names = tuple(map(str, range(len(x))))
     if size is None or x.shape[-2:] == (size, size):
         return Images(x, names)
@@ -53,11 +58,11 @@ def load_images(source: str | Path, data_dir: str | Path | None = None, size: in
     return Images(to_side(x, size), names)
 
 
-def _from_archive(path: Path) -> Tensor:
-    name = first_array(path, _ARRAYS)
-    return pixels_from(read_npz(path, (name,))[name], f"{name} of {path}")
+def _from_archive(path: Path, reading: Reading) -> Tensor:
+    name = first_array(path, (*_ARRAYS, *reading.keys[:1]))
+    return READERS[reading.layout](read_npz(path, (name,))[name], f"{name} of {path}")
 
 
-def _from_dataset(source: str | Path, data_dir: str | Path | None) -> Tensor:
-    dataset = load(source, data_dir)
+def _from_dataset(source: str | Path, data_dir: str | Path | None, reading: Reading) -> Tensor:
+    dataset = load(source, data_dir, reading)
     return dataset.x_test if len(dataset.x_test) else dataset.x_train

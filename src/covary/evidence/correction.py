@@ -20,6 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from .._text import meant
 from ..batches import Batches, IndexedBatch
 from ..curvature.exact import FULL
 from ..curvature.passes import captured_batch, curvature_pass
@@ -98,7 +99,9 @@ def check_method(method: object) -> None:
     """Raise `StructureError` for a method that does not exist."""
     if method not in get_args(CorrectionMethod):
         names = ", ".join(repr(name) for name in get_args(CorrectionMethod))
-        raise StructureError(f"The correction must be one of {names}, got {method!r}.")
+        raise StructureError(
+            f"The correction must be one of {names}, got {method!r}.{meant(method, get_args(CorrectionMethod))}"
+        )
 
 
 def check_correctable(curvature: Curvature, mode_correction: bool) -> None:

@@ -6,6 +6,7 @@ from typing import cast
 import torch
 from torch import nn
 
+from .._text import meant
 from ..augment import (
     Affine2d,
     Augmentation,
@@ -104,7 +105,10 @@ def _part(name: str, widths: Mapping[str, float] | None) -> Augmentation:
         named = {name: float(widths[name]) for name in group.names if name in widths}
         return FiniteGroup(("identity", *named), named)
     if kind not in _ALL:
-        raise StructureError(f"No augmentation is called '{name}': expected one of {', '.join(NAMES)}, or none.")
+        known = (*_ALL, *FINITE, "none")
+        raise StructureError(
+            f"No augmentation is called '{name}': expected one of {', '.join(NAMES)}, or none.{meant(kind, known)}"
+        )
     names = tuple(part.strip() for part in chosen.split(",")) if chosen else _ALL[kind]().names
     if kind == "mirror":
         held = names if widths is None else tuple(part for part in names if part in widths)

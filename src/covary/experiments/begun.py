@@ -127,15 +127,6 @@ def compare(written: Begun, start: Begun, out: Path) -> None:
         )
 
 
-def require_same_data(run: RunRecord, dataset: Dataset, folder: Path) -> None:
-    """Raise `StructureError` if the data are not those that a run was trained on."""
-    if run.config.get(DATA_SHA256) not in (None, checksum_of(dataset)):
-        raise StructureError(
-            f"The data are not those that the run in '{folder}' was trained on: their SHA-256 differs. Evidences of "
-            "different data cannot be compared; name the training data with --data."
-        )
-
-
 def _read(path: Path) -> Begun:
     try:
         content = read_sealed(path)

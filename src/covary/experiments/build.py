@@ -93,7 +93,7 @@ class Task(NamedTuple):
 def prepared(config: ExperimentConfig) -> Task:
     """The data as the settings ask for them: limited, made symmetric, placed in quadrants, resampled, typed."""
     seed, regression = config.fit.seed, config.task == "regression"
-    dataset = load(config.data, config.data_dir, _reading(config))
+    dataset = load(config.data, config.data_dir, reading_of(config))
     if config.test_share:
         dataset = held_out(dataset, config.test_share, seed)
     if config.num_train is not None:
@@ -125,7 +125,7 @@ def _standardizes(config: ExperimentConfig, x: Tensor) -> bool:
     return x.ndim == 2 or (x.ndim == 4 and x.shape[1] > 1)
 
 
-def _reading(config: ExperimentConfig) -> Reading:
+def reading_of(config: ExperimentConfig) -> Reading:
     """How the source is read: what its arrays are follows from the augmentation, or from a table of features."""
     regression = config.task == "regression"
     table = regression and config.augment == "none" and config.size is None and not config.standardize

@@ -8,13 +8,7 @@ from ..models import Model
 from ..records import Evidence, read_run
 from ..training.ascent import evaluated_curvature, evidence_record
 from ..training.schedule import EVALUATE, filled_in, seed_for
-from ..training.storage import load_model
-from .begun import require_same_data
-from .build import model, prepared
-from .geometry import Replacements, saved_config
-from .resources import require_weights
-
-NOTHING = Replacements()
+from .restore import NOTHING, Replacements, restored
 
 
 def corrected_evidence(folder: Path, correction: Correction, given: Replacements = NOTHING) -> Evidence:
@@ -35,16 +29,11 @@ def corrected_evidence(folder: Path, correction: Correction, given: Replacements
         >>> corrected_evidence(Path("runs/latest"), Correction("lanczos"))  # doctest: +SKIP
     """
     run = read_run(folder)
-    config = saved_config(run, folder, given)
-    task = prepared(config)
-    place = folder if folder.is_dir() else folder.parent
-    require_same_data(run, task.dataset, place)
-    require_weights(config, task)
-    restored = load_model(run, place, model(config, task))
-    network, fit = restored.network, filled_in(config.fit, len(task.dataset.x_train))
+    config, task, model = restored(run, folder, given, same_data=True)
+    network, fit = model.network, filled_in(config.fit, len(task.dataset.x_train))
     if isinstance(network, Resampling) and fit.evaluation.num_samples is not None:
         network = network.with_samples(fit.evaluation.num_samples)
     curvature, seed = evaluated_curvature(fit), seed_for(fit.seed, EVALUATE)
-    whole = Model(network, restored.likelihood, restored.prior)
+    whole = Model(network, model.likelihood, model.prior)
     terms = log_evidence(whole, task.dataset.train, curvature, seed=seed, correction=correction)
     return evidence_record(terms, fit.curvature, fit.evaluation.probes)

@@ -8,7 +8,6 @@ evidence uses :math:`\log|I + M^{-1} H|`. No matrix of size P × P is formed.
 
 import math
 import time
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .._text import clipped
 from .._types import Progress, SampleAveraging
 from ..batches import IndexedBatch, outputs_of
-from ..config import ExperimentConfig, FitConfig
-from ..data.sets import is_function as is_data_function
-from ..errors import StructureError
 from ..geometry import (
     CARTESIAN,
     Chart,
@@ -38,42 +33,17 @@ from ..geometry import (
     top_eigenvalues,
 )
 from ..likelihoods import Categorical
-from ..networks.named import is_function as is_network_function
 from ..priors import Prior
 from ..records import Claim, RunRecord, Study, read_run
 from ..training import versions
 from ..training.schedule import EVALUATE, seed_for
-from ..training.storage import load_model
-from .build import NO_BASELINES, model, prepared
-from .resources import require_weights
+from .restore import Replacements, restored
 
 ROWS = 500  # images times augmentation samples in the products, by default
 TRACE_PRODUCTS, NUM_EIGENVALUES, EIGENVALUE_STEPS, NUM_PROBES, PROBE_STEPS = 30, 3, 5, 8, 5
 SAME = 1e-3  # relative: rounding in single precision, through Krylov spaces
 NAMES = ("Cartesian", "polar")
-AT_THE_START = {"relaxation": 1.0}  # settings of where training began, which a trained network does not show
 KINDS = ("naive", "metric-aware")
-
-
-class Replacements(NamedTuple):
-    """What the user passes in place of what a record names.
-
-    Arguments:
-        data: The training data, as for `covary.data.load`; None for those of the record.
-        data_dir: The directory to look in first for data sets; None for that of the record.
-        network: The network, by name or as "package.module:function"; None for that of the record.
-        trust_code: Whether functions that the record names may be imported and called.
-
-    Example:
-        >>> from covary.experiments import Replacements
-        >>> Replacements(network="mine:network").trust_code
-        False
-    """
-
-    data: str | None = None
-    data_dir: str | None = None
-    network: str | None = None
-    trust_code: bool = False
 
 
 class Saved(NamedTuple):
@@ -185,39 +155,12 @@ def _polar_or_cartesian(weight: Tensor) -> Chart:
 
 
 def _saved(run: RunRecord, folder: Path, num_images: int | None, given: Replacements) -> Saved:
-    config = saved_config(run, folder, given)
-    task = prepared(config)
-    require_weights(config, task)
-    place = folder if folder.is_dir() else folder.parent
-    restored = load_model(run, place, model(config, task))
-    network, prior = restored.network, restored.prior
-    copies = network.num_samples if isinstance(network, SampleAveraging) else 1
+    config, task, model = restored(run, folder, given)
+    copies = model.network.num_samples if isinstance(model.network, SampleAveraging) else 1
     number = min(num_images or max(ROWS // copies, 1), len(task.dataset.x_train))
     x, y = (tensor[:number] for tensor in task.dataset.train)
-    return Saved(network, prior, IndexedBatch(x, y, torch.arange(number)), seed_for(config.fit.seed, EVALUATE))
-
-
-def saved_config(run: RunRecord, folder: Path, given: Replacements) -> ExperimentConfig:
-    """The settings that the run's own network was made with, without those of its baselines."""
-    names = [part.name for part in fields(ExperimentConfig) if part.name != "fit"] + list(FitConfig().as_dict())
-    missing = [name for name in names if name not in run.config]
-    if missing:
-        raise StructureError(
-            f"{folder} does not keep how its network was made: its settings lack '{missing[0]}'. Expected a run of "
-            "`covary discover` or `covary layers`; for a network of your own, call covary.geometry.sharpness, "
-            "covary.evidence.chart_evidence or covary.verdict."
-        )
-    passed = {name: value for name in ("data", "data_dir", "network") if (value := getattr(given, name)) is not None}
-    written = {name: run.config[name] for name in names}
-    config = ExperimentConfig().replace(**written | AT_THE_START | NO_BASELINES | passed)
-    for name, is_code in (("data", is_data_function), ("network", is_network_function)):
-        if name not in passed and not given.trust_code and is_code(written[name]):
-            raise StructureError(
-                f"The record names a function as '{name}', {clipped(written[name])}, and nothing in a record is called "
-                f"by itself. Pass `--{name} package.module:function`, or --trust-code if you trust the folder and its "
-                "record."
-            )
-    return config
+    batch = IndexedBatch(x, y, torch.arange(number))
+    return Saved(model.network, model.prior, batch, seed_for(config.fit.seed, EVALUATE))
 
 
 def _claims(rows: list[dict[str, Any]]) -> list[Claim]:

@@ -1,4 +1,4 @@
-"""Predictions of a saved run for images: what `covary predict` writes."""
+"""Predictions of a saved run: what `covary predict` writes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +19,9 @@ from ..references import function_of
 from ..training import Run, load
 from ..training.record import TEST_BATCH
 from ..training.storage import has_own_network
+from .predict_targets import target_predictions
 from .resources import require_sample_memory
+from .restore import NOTHING, Replacements
 
 _BYTES_PER_WEIGHT = 4
 
@@ -28,30 +30,31 @@ def predictions(
     folder: Path,
     data: str,
     *,
-    data_dir: str | None = None,
-    network: str | None = None,
+    given: Replacements = NOTHING,
     num_samples: int | None = None,
-    trust_code: bool = False,
 ) -> list[dict[str, str | float]]:
     """One row per image: its name, the predicted class, its probability, and the entropy of all of them in nats.
+
+    Of a regression: a row per datum, with mean and standard deviation of each target.
 
     Arguments:
         folder: The folder of a run.
         data: The images, as for `covary.data.load_images`; those of a folder are resampled to the size of the run.
-        data_dir: The directory to look in first for data sets.
-        network: "package.module:function" that makes the network, for a run with a network of the user's own; called
-            with (image_shape, num_outputs) or without arguments, as its signature allows.
+        given: What to use in place of what the record names: the training data, for a regression alone; the
+            directory to look in first for data sets; "package.module:function" that makes a network of the user's own,
+            called with (image_shape, num_outputs) or without arguments, as its signature allows.
         num_samples: Augmentation samples per image; None for as many as in training.
-        trust_code: Whether the function that the record names may make the network, where none is passed.
     """
     record = read_run(folder)
     if record.config.get("task") == "regression":
+        return target_predictions(record, folder, data, given, num_samples)
+    if given.data is not None:
         raise StructureError(
-            "Expected a run with classes, got a regression. Use covary.load(folder).predict in Python."
+            f"--{given.option} is for a regression, and the run in '{folder}' has classes. Leave it out."
         )
     side = _side(record) if Path(data).is_dir() else None  # files may have any size, arrays are taken as they are
-    images = load_images(data, data_dir, record.config.get("size") or side)
-    run = saved_run(folder, tuple(images.x.shape[1:]), network, trust_code)
+    images = load_images(data, given.data_dir, record.config.get("size") or side)
+    run = saved_run(folder, tuple(images.x.shape[1:]), given.network, given.trust_code)
     if not isinstance(run.likelihood, Categorical):
         kind = type(run.likelihood).__name__
         raise StructureError(f"Expected a classification run, got the likelihood {kind}. Use run.predict in Python.")

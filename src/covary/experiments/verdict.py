@@ -11,11 +11,7 @@ from ..data.transforms import flips_and_shifts
 from ..errors import StructureError
 from ..records import RunRecord, read_run, write_run
 from ..training import Run, verdict
-from ..training.storage import load_model
-from .begun import require_same_data
-from .build import model, prepared
-from .geometry import Replacements, saved_config
-from .resources import require_weights
+from .restore import Replacements, restored
 
 
 def saved_verdict(
@@ -40,16 +36,12 @@ def saved_verdict(
     place = folder if folder.is_dir() else folder.parent
     with locked(place):
         record = read_run(folder)
-        config = saved_config(record, folder, given)
-        if config.augment == "none":
+        if record.config.get("augment") == "none":
             raise StructureError(f"The run in '{place}' learned no augmentation: it has no symmetry to decide on.")
-        task = prepared(config)
-        require_same_data(record, task.dataset, place)
-        require_weights(config, task)
-        restored = Run(load_model(record, place, model(config, task)), record)
+        config, task, model = restored(record, folder, given, same_data=True)
         train = task.dataset.train
         data = Augmented(train, flips_and_shifts) if config.train_augment == "flips+shifts" else train
-        found = verdict(restored, data, names, epochs=epochs, num_repeats=num_repeats, progress=progress)
+        found = verdict(Run(model, record), data, names, epochs=epochs, num_repeats=num_repeats, progress=progress)
         kept = [earlier for earlier in record.verdicts if earlier.name not in {new.name for new in found}]
         order = [symmetry.name for symmetry in record.symmetries]
         judged = replace(record, verdicts=sorted([*kept, *found], key=lambda each: order.index(each.name)))

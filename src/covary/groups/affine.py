@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
+from .._text import meant
 from ..errors import DataError, ShapeError, StructureError
 
 _GENERATORS = {
@@ -170,5 +171,5 @@ def _check(images: Tensor, matrices: Tensor, padding: str) -> None:
 def check_padding(name: str) -> str:
     """The padding itself, or an error for a name that is none."""
     if name not in PADDINGS:
-        raise StructureError(f"Expected a padding among {', '.join(PADDINGS)}, got {name!r}. Choose one of them.")
+        raise StructureError(f"Expected a padding among {', '.join(PADDINGS)}, got {name!r}.{meant(name, PADDINGS)}")
     return name

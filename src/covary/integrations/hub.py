@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .._files import write_text
+from .._text import plural
 from ..likelihoods import Categorical
 from ..records import RunRecord
 from ..records.tables import run_text
@@ -93,7 +94,7 @@ def _card(run: Run, license: str | None) -> str:
 
 
 def _training(record: RunRecord) -> str:
-    said = [f"{len(record.history)} epochs", f"{record.seconds:.0f} s"]
+    said = [plural(len(record.history), "epoch"), f"{record.seconds:.0f} s"]
     data = record.config.get("data")
     said += [f"data `{short(str(data), 80)}`"] if data is not None else []
     versions = ", ".join(f"{name} {value}" for name, value in record.versions.items())

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._text import meant
 from ..augment import Augmentation
 from ..batches import IndexedBatch
 from ..config import FitConfig
@@ -187,8 +188,9 @@ def tracker_of(name: TrackerName | str, folder: str | Path, title: str = "covary
 
 def require_tracker(name: TrackerName | str) -> Callable[[Path, str], Tracker]:
     """Function that makes a tracker of that name; raise an error for another name, or if its library is missing."""
-    if name not in get_args(TrackerName):
-        raise StructureError(f"Expected a tracker among {', '.join(get_args(TrackerName))}, got '{name}'.")
+    names = get_args(TrackerName)
+    if name not in names:
+        raise StructureError(f"Expected a tracker among {', '.join(names)}, got '{name}'.{meant(name, names)}")
     make: Callable[[Path, str], Tracker] = import_module(f".{name}", __package__).tracker
     return make
 

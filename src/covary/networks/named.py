@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from .._text import meant
 from ..errors import ShapeError, StructureError
 from ..references import function_of
 from .feedforward import cnn, lenet, mlp
@@ -21,7 +22,9 @@ NAMES = (
 _MLP = re.compile(r"mlp(?::(\d+(?:-\d+)*))?")
 _RESNET = re.compile(r"resnet-(\d+)-(\d+)")
 _RELAXED = re.compile(r"relaxed:([^:]*):(\d+)(?::([^:]*))?")
+_SIZED = re.compile(r"\w+:(\d[\d-]*|[^:]*:.*)")  # numbers or a second colon after the first, as no function has
 _SQUARE = {"cnn": cnn, "lenet": lenet}
+_FAMILIES = {re.split(r"[:-]", name)[0]: name for name in NAMES[1:-1]}
 
 
 def build(name: str, image_shape: tuple[int, ...], num_outputs: int, seed: int) -> nn.Module:
@@ -54,6 +57,8 @@ def build(name: str, image_shape: tuple[int, ...], num_outputs: int, seed: int) 
         return mlp(math.prod(image_shape), hidden, num_outputs, generator=generator)
     if is_function(name):
         return _made_by(name, image_shape, num_outputs, seed)
+    if name not in _SQUARE and not _RESNET.fullmatch(name) and not _RELAXED.fullmatch(name):
+        raise _unknown(name)
     num_channels, height, width = _image_shape(name, image_shape)
     if name in _SQUARE:
         if height != width:
@@ -65,10 +70,7 @@ def build(name: str, image_shape: tuple[int, ...], num_outputs: int, seed: int) 
         alpha, scale = int(match[2]), match[3] or "fixed"
         shape = num_channels, height, width
         return relaxed_network(match[1], alpha, shape, num_outputs, length_scale=scale, generator=generator)
-    raise StructureError(
-        f"Expected a network among {', '.join(NAMES[:-1])} or {NAMES[-1]}, got '{name}'. "
-        f"The variants of a relaxed network are {', '.join(VARIANTS)}."
-    )
+    raise _unknown(name)
 
 
 def _image_shape(name: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -96,7 +98,18 @@ def outline(name: str, image_shape: tuple[int, ...], num_outputs: int) -> nn.Mod
 
 def is_function(name: str) -> bool:
     """Whether `build` calls a function of the user for this name."""
-    return ":" in name and not name.startswith(("mlp:", "relaxed:"))
+    return ":" in name and not name.startswith(("mlp:", "relaxed:")) and not _SIZED.fullmatch(name)
+
+
+def _unknown(name: str) -> StructureError:
+    """The error for a name that no network has, with the one that it may have been meant as."""
+    kind = re.split(r"[^a-zA-Z]", name)[0]
+    known = kind in _FAMILIES
+    advice = f" Write {_FAMILIES[kind]}." if known else meant(kind, _FAMILIES, name.removeprefix(kind))
+    variants = f" Its variants are {', '.join(VARIANTS)}." if kind == "relaxed" else ""
+    return StructureError(
+        f"Expected a network among {', '.join(NAMES[:-1])} or {NAMES[-1]}, got '{name}'.{advice}{variants}"
+    )
 
 
 def _made_by(reference: str, image_shape: tuple[int, ...], num_outputs: int, seed: int) -> nn.Module:

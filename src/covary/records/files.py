@@ -22,7 +22,15 @@ from .symmetry import Symmetry
 
 VERSION = 3
 UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")  # control characters but for tabs and line ends
-OPTIONAL = ("complete", "notes", "pruned", "model", "timings", "verdicts")  # fields of a run that a file may lack
+OPTIONAL = (
+    "complete",
+    "notes",
+    "pruned",
+    "model",
+    "timings",
+    "verdicts",
+    "target_std",
+)  # fields of a run that a file may lack
 LARGEST = sys.float_info.max
 LEAST = {
     (Evidence, "num_data"): 1,

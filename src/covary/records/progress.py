@@ -24,6 +24,7 @@ class Progress:
         evidence: The last evidence; not every epoch has one.
         elapsed: Seconds since the start.
         left: The estimate of the seconds to the end of training, or None.
+        evaluated: Whether the evidence was evaluated, not estimated by hyper steps on the way.
     """
 
     title: str
@@ -35,11 +36,13 @@ class Progress:
     evidence: Evidence | None = None
     elapsed: float = 0.0
     left: float | None = None
+    evaluated: bool = False
 
     def note(self, epoch: Epoch) -> None:
         """Note that an epoch is complete."""
         self.epoch, self.epochs, self.last = epoch.epoch, epoch.epoch, epoch
-        self.evidence = epoch.evaluated or epoch.evidence or self.evidence
+        if found := epoch.evaluated or epoch.evidence:
+            self.evidence, self.evaluated = found, epoch.evaluated is not None
 
     def bar(self, width: int) -> str:
         """A line of at most `width` characters: phase, bar, epoch of all, evidence per datum, time left.
@@ -75,13 +78,15 @@ class Progress:
         return "#" * full + "-" * (size - full)
 
     def _news(self, *, short: bool = False) -> list[str]:
-        """The evidence per datum; the log-likelihood before there is one."""
+        """The evidence per datum, and whether hyper steps estimated it; the log-likelihood before there is one."""
         if self.last is None:
             return []
         if self.evidence is None:
             return [f"{'loglik' if short else 'log-likelihood'} {self.last.log_likelihood:.3f}"]
         value = self.evidence.log_evidence / max(self.evidence.num_data, 1)
-        return [f"{'' if short else 'log '}evidence {value:.3f}"]
+        if short:
+            return [f"evidence {'' if self.evaluated else '~'}{value:.3f}"]
+        return [f"{'evaluated' if self.evaluated else 'estimated'} log evidence {value:.3f}"]
 
     def _widths(self) -> list[str]:
         """The two largest widths."""

@@ -237,6 +237,7 @@ class RunRecord:
         pruned: The result of pruning, where that was asked for.
         model: How network, likelihood and prior are made, as plain data that `covary.load` reads.
         likelihood: The positive hyperparameters of the likelihood by name, such as "sigma_noise".
+        target_std: The standard deviation of each real target of a Gaussian likelihood, over the training data.
         roles: Entries of each parameter, by role ("integrated", "point", "hyperparameter", "frozen") and name.
         files: The SHA-256 of each other file of the run, by name.
         verdicts: Whether the data have each symmetry, where that was asked for.
@@ -270,6 +271,7 @@ class RunRecord:
     pruned: Pruning | None = None
     model: dict[str, Any] = field(default_factory=dict)
     likelihood: dict[str, float] = field(default_factory=dict)
+    target_std: list[float] = field(default_factory=list)
     roles: dict[str, dict[str, int]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)

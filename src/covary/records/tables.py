@@ -1,7 +1,8 @@
 """Tables of a run as rows of words, and as plain text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from .._text import plural
 from . import RunRecord
 from .words import ROLES, layer_names, path_precision, plain_name, strength
 
@@ -15,7 +16,7 @@ def run_text(run: RunRecord) -> str:
     tables = [(run.symmetries, symmetry_rows), (run.verdicts, verdict_rows), (run.layers, layer_rows)]
     numbers = [line for line in (no_errors_text(run), _evidence(run), noise_text(run), _test(run)) if line]
     if not any((run.symmetries, run.layers, numbers)):
-        numbers = [f"{len(run.history)} epochs, without an evidence, transforms or test data"]
+        numbers = [f"{plural(len(run.history), 'epoch')}, without an evidence, transforms or test data"]
     numbers += [line for line in (_roles(run),) if line]
     parts = [*problem, *(text_table(*rows(run)) for there, rows in tables if there), "\n".join(numbers)]
     return "\n\n".join(parts).strip()
@@ -77,7 +78,7 @@ def layer_rows(run: RunRecord) -> Rows:
         errors = [_error(layer.shift_error), *([_error(layer.turn_error)] if turned else [])]
         for path in layer.paths:
             mark = " ◀" if path.name == layer.learned else " (inactive)" if path.inactive else ""
-            numbers = [f"{100 * path.relative:.2f}", f"{path.effective:.1f}", str(path.num_params)]
+            numbers = [f"{100 * path.relative:.2f}", f"{path.effective:,.1f}", f"{path.num_params:,}"]
             amounts = [path_precision(path.precisions), f"{path.weight_norm:.2g}"]
             rows.append([name, path.name + mark, *numbers, *amounts, *errors])
             name, errors = "", [""] * len(errors)  # once for a layer
@@ -111,21 +112,29 @@ def _evidence(run: RunRecord) -> str:
     if found is None:
         return ""
     terms = (
-        f"log-likelihood {found.log_likelihood:.1f}, log-prior {found.log_prior:.1f}, log-volume {found.log_volume:.1f}"
+        f"log-likelihood {found.log_likelihood:,.1f}, log-prior {found.log_prior:,.1f}, "
+        f"log-volume {found.log_volume:,.1f}"
     )
-    return f"log evidence {found.log_evidence:.1f} nats of {found.num_data:,} data ({terms})"
+    return f"log evidence {found.log_evidence:,.1f} nats of {found.num_data:,} data ({terms})"
 
 
 def noise_text(run: RunRecord) -> str:
-    """The noise of the targets, and the temperature where it is not 1."""
-    found = [f"{value:.3g}" for name, value in run.likelihood.items() if name.startswith("sigma_noise")]
+    """The noise of the targets beside their standard deviation, and the temperature where it is not 1."""
+    found = ", ".join(f"{value:.3g}" for value in noises(run.likelihood))
+    beside = f" ({', '.join(f'{value:.3g}' for value in run.target_std)} without the network)" if run.target_std else ""
     temperature = run.likelihood.get("temperature", 1.0)
-    parts = [f"noise of the targets: standard deviation {', '.join(found)}"] if found else []
+    parts = [f"noise of the targets: standard deviation {found}{beside}"] if found else []
     return "\n".join([*parts, f"temperature {temperature:.3g}"] if temperature != 1 else parts)
 
 
+def noises(likelihood: Mapping[str, float]) -> list[float]:
+    """The standard deviations of the noise of the targets, among the hyperparameters of a likelihood."""
+    return [value for name, value in likelihood.items() if name.startswith("sigma_noise")]
+
+
 def _roles(run: RunRecord) -> str:
-    counts = [f"{entries} {role}" for role, _, entries, _ in role_rows(run)[1]]
+    sizes = {role: sum(run.roles[role].values()) for role in ROLES if run.roles.get(role)}
+    counts = [plural(size, role) if role == "hyperparameter" else f"{size:,} {role}" for role, size in sizes.items()]
     return f"parameters: {', '.join(counts)}" if counts else ""
 
 

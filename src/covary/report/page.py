@@ -11,9 +11,10 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from .._files import write_text
+from .._text import plural
 from ..records import Baseline, Metrics, RunRecord
 from ..records.checksums import sealed_page
-from ..records.tables import role_rows, verdict_rows
+from ..records.tables import noise_text, role_rows, verdict_rows
 from ..records.words import (
     OFF,
     SETTLED,
@@ -91,6 +92,7 @@ def page(run: RunRecord) -> str:
         "plain_name": plain_name,
         "duration": _duration,
         "precision": path_precision,
+        "plural": plural,
     }
     return environment.get_template("template.html").render(
         run=run,
@@ -106,6 +108,7 @@ def page(run: RunRecord) -> str:
         tested=_tested(run),
         times=_times(run),
         plain=_plain_seconds(run),
+        noise=noise_text(run).splitlines(),
         roles=role_rows(run)[1],
         verdicts=verdict_rows(run)[1],
         layers=list(zip(layer_names(run), run.layers, strict=True)),

@@ -14,6 +14,7 @@ from ..records.tables import ABSENT, layer_rows, role_rows, symmetry_rows, verdi
 # Settings that determine the data of a run: evidences of different data cannot be compared.
 DATA_SETTINGS = ("data", "num_train", "symmetrize", "task")
 WHOLE_MATRIX = "the whole Gauss–Newton matrix"
+SCORES = {"accuracy": "accuracy %", "rmse": "rmse"}
 DECISIVE = 2.0  # standard errors of a difference between evidences, from which one model is better
 WHOLE = 16  # characters of a cell that are kept in one line
 
@@ -72,7 +73,7 @@ def evidence_table(run: RunRecord) -> Table:
     if run.evidence is not None:
         for name in ("log_likelihood", "log_prior", "log_volume", "log_evidence"):
             total = getattr(run.evidence, name)
-            rows.append([name, f"{total / max(run.evidence.num_data, 1):.4f}", f"{total:.1f}"])
+            rows.append([name, f"{total / max(run.evidence.num_data, 1):.4f}", f"{total:,.1f}"])
     return _table(["term", ">nats per datum", ">nats in total"], rows)
 
 
@@ -82,7 +83,7 @@ def metrics_table(run: RunRecord) -> Table:
     tested += [(other.name, other.test, other.seconds, other.epochs) for other in run.baselines]
     numbers = any(test is not None and test.rmse is not None for _, test, _, _ in tested)
     rows = [
-        [name, *_metrics(test, numbers), f"{seconds:.0f}", *([_or_dash(epochs)] if run.baselines else [])]
+        [name, *_metrics(test, numbers), f"{seconds:.0f}", *([_count(epochs)] if run.baselines else [])]
         for name, test, seconds, epochs in tested
     ]
     scores = [">rmse", ">nll"] if numbers else [">accuracy %", ">nll", ">ece"]
@@ -130,6 +131,7 @@ def comparison(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
                 "standard_error": known and known.standard_error,
                 "within_error": run.title in tied,
                 "accuracy": run.test and run.test.accuracy,
+                "rmse": run.test and run.test.rmse,
                 "complete": run.complete,
             }
         )
@@ -214,19 +216,20 @@ def comparison_table(runs: Sequence[RunRecord]) -> RenderableType:
     Two tables, of which each fits on a terminal of 80 characters.
     """
     found = comparison(runs)
+    scores = [name for name in ("accuracy", "rmse") if any(row[name] is not None for row in found)] or ["accuracy"]
     ranked = [
-        [str(number), row["title"], *_nats(row, "log_evidence", "log_bayes_factor"), _percent(row["accuracy"])]
+        [str(number), row["title"], *_nats(row, "log_evidence", "log_bayes_factor"), *_scores(row, scores)]
         for number, row in enumerate(found, 1)
     ]
     for cells, row in zip(ranked, found, strict=True):
         cells[2] += "" if row["standard_error"] is None else f" ± {row['standard_error']:.1f}"
     terms = [
-        [str(number), *_nats(row, "log_likelihood", "log_prior", "log_volume"), _or_dash(row["num_data"])]
+        [str(number), *_nats(row, "log_likelihood", "log_prior", "log_volume"), _count(row["num_data"])]
         for number, row in enumerate(found, 1)
     ]
     first = ">rank" if all(row["rank"] for row in found) else ">number"
     warnings = [Text(sentence, style="yellow") for sentence in comparability(runs) + undecided(runs)]
-    heads = [first, "run", ">log evidence", ">log Bayes factor", ">accuracy %"]
+    heads = [first, "run", ">log evidence", ">log Bayes factor", *(f">{SCORES[name]}" for name in scores)]
     return Group(
         *warnings,
         _table(heads, ranked, broken="run"),
@@ -234,8 +237,12 @@ def comparison_table(runs: Sequence[RunRecord]) -> RenderableType:
     )
 
 
+def _scores(row: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    return [_percent(row[name]) if name == "accuracy" else _number(row[name]) for name in names]
+
+
 def _nats(row: Mapping[str, Any], *names: str) -> list[str]:
-    return [ABSENT if row[name] is None else f"{row[name]:.1f}" for name in names]
+    return [ABSENT if row[name] is None else f"{row[name]:,.1f}" for name in names]
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], broken: str | None = None) -> Table:
@@ -257,8 +264,7 @@ def _metrics(test: Metrics | None, numbers: bool) -> list[str]:
     if test is None:
         return [ABSENT] * (3 if numbers else 4)
     ece = ABSENT if test.ece is None else f"{test.ece:.4f}"
-    rmse = ABSENT if test.rmse is None else f"{test.rmse:.5g}"
-    scores = [rmse, f"{test.nll:.4f}"] if numbers else [_percent(test.accuracy), f"{test.nll:.4f}", ece]
+    scores = [_number(test.rmse), f"{test.nll:.4f}"] if numbers else [_percent(test.accuracy), f"{test.nll:.4f}", ece]
     return [*scores, str(test.num_samples)]
 
 
@@ -266,5 +272,9 @@ def _percent(share: float | None) -> str:
     return ABSENT if share is None else f"{100 * share:.2f}"
 
 
-def _or_dash(value: object) -> str:
-    return ABSENT if value is None else str(value)
+def _number(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:.5g}"
+
+
+def _count(value: int | None) -> str:
+    return ABSENT if value is None else f"{value:,}"

@@ -17,6 +17,7 @@ from ..models import Model
 
 LEAST_GAIN = 0.1  # nats per datum by which a network must predict better than a constant
 DEAD_GAIN = 2e-3  # nats per datum that are no gain over a constant
+LARGE_NOISE = 0.5  # of the deviation of the targets, from which a regression may underfit
 DIVERGED_LOSS = 1.0  # nats per datum by which training has made a network worse
 
 
@@ -52,6 +53,32 @@ def constant_of(model: Model, batches: Batches) -> Callable[[], float]:
     shape = outputs.shape[1:]
     model.likelihood.check(outputs[:1].expand(len(targets), *shape), targets)  # before the first step
     return lambda: constant_log_likelihood(model.likelihood, targets, tuple(shape))
+
+
+def target_deviations(batches: Batches) -> list[float]:
+    """The standard deviation of each real target over all data and positions: the error of the best constant."""
+    targets = torch.cat([batch.y for batch in batches]).double()
+    columns = targets.reshape(len(targets), -1) if targets.ndim < 3 else targets.transpose(0, 1).flatten(1).T
+    found: list[float] = columns.std(0, unbiased=False).tolist()
+    return found
+
+
+def noise_notes(noises: Sequence[float], deviations: Sequence[float]) -> list[str]:
+    """A sentence where the learned noise is a large part of what a constant prediction leaves, else none.
+
+    Arguments:
+        noises: The standard deviation of the noise, of all targets or of each.
+        deviations: The standard deviation of each target.
+    """
+    each = list(noises) * len(deviations) if len(noises) == 1 else noises
+    large = [(noise, std) for noise, std in zip(each, deviations, strict=False) if noise > LARGE_NOISE * std]
+    if not large:
+        return []
+    words = ", ".join(f"{noise:.3g} of {std:.3g}" for noise, std in large[:4]) + (", …" if len(large) > 4 else "")
+    return [
+        f"The learned noise is more than half of the standard deviation of the targets ({words}): they are mostly "
+        "noise, or the network underfits. Raise epochs, weights.lr or hyper.burn_in, and compare the evidence."
+    ]
 
 
 def beats_constant(log_likelihood: float, constant: float) -> bool:

@@ -11,6 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from .._text import plural
 from .._types import SampleAveraging
 from ..augment.limits import limits_of
 from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of
@@ -20,14 +21,16 @@ from ..data import Dataset
 from ..distributed import own_part
 from ..evidence import parametrization_of
 from ..layer_summary import summarize_layers
-from ..likelihoods import Likelihood
+from ..likelihoods import Gaussian, Likelihood
 from ..models import Model
 from ..networks.recipes import recipe_of
 from ..priors import Prior, mean_precisions
 from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry
 from ..records.settling import with_states
+from ..records.tables import noises
 from ..records.words import meaning
 from .ascent import evaluated_curvature, evaluated_network
+from .constant import noise_notes, target_deviations
 from .error_bars import with_errors
 from .metrics import scores_of
 from .pictures import NUM_PICTURES, pictures_of
@@ -74,6 +77,7 @@ def described(
         layers = _layers(state, batches, config)
     with timed(state.timings, "test"):
         tested, problems = _tested(state, test, config.seed)
+    deviations = target_deviations(batches) if isinstance(state.likelihood, Gaussian) else []
     return RunRecord(
         title=title_of(name, state.hyper.num_data, tuple(first.x.shape[1:]), state.network),
         config=config.as_dict() | {"parametrization": parametrization_of(state.network)},
@@ -90,10 +94,11 @@ def described(
         true_widths={},
         seconds=clock(),
         timings=dict(state.timings),
-        notes=[*_notes(state, config), *problems],
+        notes=[*_notes(state, config, deviations), *problems],
         problem=problem_of_run(state, batches, config),
         model=model_recipe(state.model) | {"evaluation_modules": list(state.evaluation_modules)},
         likelihood=_likelihood(state.likelihood),
+        target_std=deviations,
         roles=_roles(state.model),
     )
 
@@ -111,11 +116,11 @@ def title_of(name: str, num_data: int, shape: tuple[int, ...], network: nn.Modul
     while recipe["kind"] in ("averaged", "standardized"):
         network, recipe = cast(nn.Module, network.network), recipe["network"]
     kind = type(network).__name__ if recipe["kind"] == "custom" else recipe["kind"]
-    unit = "images" if len(shape) == 3 else "data"
+    count = plural(num_data, "image") if len(shape) == 3 else f"{num_data:,} data"
     if name:
-        return f"{name}: {num_data:,} {unit}, {kind}"
+        return f"{name}: {count}, {kind}"
     sizes = " × ".join(map(str, shape[1:] if len(shape) == 3 else shape)) or "one number"
-    return f"{num_data:,} {unit} of {sizes}{' features' if len(shape) == 1 else ''}, {kind}"
+    return f"{count} of {sizes}{' features' if len(shape) == 1 else ''}, {kind}"
 
 
 def held_out_batches(network: nn.Module, data: Data) -> Batches:
@@ -169,7 +174,7 @@ def _tested(state: FitState, data: Data | None, seed: int) -> tuple[Metrics | No
     return None, [note]
 
 
-def _notes(state: FitState, config: FitConfig) -> list[str]:
+def _notes(state: FitState, config: FitConfig, deviations: list[float]) -> list[str]:
     """What a reader must know, said as a warning too."""
     learning = state.hyper.optimizer is not None and config.hyper.estimator != "augerino"
     notes = []
@@ -194,6 +199,8 @@ def _notes(state: FitState, config: FitConfig) -> list[str]:
             f"The weights never reached their learning rate: the warm-up has {config.weights.warmup_epochs} epochs of "
             f"{config.epochs}. Lower weights.warmup_epochs or raise epochs."
         )
+    if state.learns_likelihood:
+        notes += noise_notes(noises(_likelihood(state.likelihood)), deviations)
     for note in notes:
         warnings.warn(note, stacklevel=3)
     return notes

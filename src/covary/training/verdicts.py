@@ -27,6 +27,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import nn
 
+from .._text import meant
 from ..augment.amounts import num_elements, set_full, set_none
 from ..batches import Data, IndexedBatch, as_batches, outputs_of
 from ..config import FitConfig
@@ -225,7 +226,7 @@ def _checked_names(run: Run, names: Sequence[str] | None) -> list[str]:
     for name in chosen:
         if name not in run.augment.names:
             known = ", ".join(run.augment.names)
-            raise StructureError(f"Expected symmetries among {known}, got '{name}'. Choose from these.")
+            raise StructureError(f"Expected symmetries among {known}, got '{name}'.{meant(name, known.split(', '))}")
     if not chosen:
         raise StructureError("Expected one symmetry or more, got none.")
     return chosen

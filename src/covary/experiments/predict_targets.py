@@ -1,0 +1,76 @@
+"""Predictions of a saved regression: what `covary predict` writes of real targets."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from .._types import Resampling
+from ..config import ExperimentConfig
+from ..data import Dataset
+from ..data.tables import read_columns
+from ..data.unlabeled import Images, load_unlabeled
+from ..models import Model
+from ..posterior import GaussianPrediction, Laplace
+from ..records import RunRecord
+from ..training.ascent import evaluated_curvature
+from ..training.record import TEST_BATCH
+from ..training.schedule import TEST, filled_in, seed_for
+from .build import reading_of
+from .resources import require_sample_memory
+from .restore import Replacements, restored
+
+
+def target_predictions(
+    run: RunRecord, folder: Path, data: str, given: Replacements, num_samples: int | None = None
+) -> list[dict[str, str | float]]:
+    """One row per datum: its name, and mean and standard deviation of each target, in its unit.
+
+    The standard deviation is that of a new observation: of the noise and, by the Laplace posterior, of the weights. The
+    posterior needs a pass over the training data, which the record names unless others are given.
+
+    Arguments:
+        run: The record.
+        folder: The folder of the run, or its run.json.
+        data: What to predict: a `.csv` with the columns of the training data, in any order, an `.npz`, or another
+            source as for `covary.data.load_images`.
+        given: What to use in place of what the record names.
+        num_samples: Augmentation samples per datum; None for as many as in training.
+    """
+    config, task, model = restored(run, folder, given, same_data=True)
+    inputs = _inputs(data, config, task.dataset, given.data_dir)
+    require_sample_memory(model.network, inputs.x[:TEST_BATCH].shape, num_samples)
+    found = _predicted(model, task.dataset, inputs.x, config, num_samples)
+    names = task.dataset.target_names or tuple(f"target_{number}" for number in range(found.mean.shape[1]))
+    means, deviations = found.mean.double().tolist(), found.variance.double().sqrt().tolist()
+    kind = "row" if task.dataset.x_train.ndim == 2 else "image"
+    rows: list[dict[str, str | float]] = []
+    for label, mean, deviation in zip(inputs.names, means, deviations, strict=True):
+        row: dict[str, str | float] = {kind: label}
+        for name, value, spread in zip(names, mean, deviation, strict=True):
+            row |= {f"{name}_mean": value, f"{name}_std": spread}
+        rows.append(row)
+    return rows
+
+
+def _inputs(data: str, config: ExperimentConfig, dataset: Dataset, data_dir: str | None) -> Images:
+    """What to predict, in the layout and type of the training data."""
+    path, like = Path(data), dataset.x_train
+    if like.ndim == 2 and path.suffix.lower() == ".csv":
+        x = read_columns(path, dataset.feature_names or like.shape[1], dataset.target_names)
+        return Images(x.to(like.dtype), tuple(map(str, range(len(x)))))
+    found = load_unlabeled(data, data_dir, reading_of(config))
+    return found._replace(x=found.x.to(like.dtype))
+
+
+def _predicted(
+    model: Model, dataset: Dataset, x: Tensor, config: ExperimentConfig, num_samples: int | None
+) -> GaussianPrediction:
+    network, fit = model.network, filled_in(config.fit, len(dataset.x_train))
+    if isinstance(network, Resampling) and num_samples is not None:
+        network = network.with_samples(num_samples)
+    whole, seed = Model(network, model.likelihood, model.prior), seed_for(fit.seed, TEST)
+    posterior = Laplace(whole, dataset.train, evaluated_curvature(fit), seed=seed)
+    parts = [posterior.predict(part) for part in x.split(TEST_BATCH)]
+    found = [part for part in parts if isinstance(part, GaussianPrediction)]
+    return GaussianPrediction(torch.cat([part.mean for part in found]), torch.cat([part.variance for part in found]))

@@ -3,11 +3,14 @@
 import errno
 import os
 import stat
+import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 
 from covary._files import (
+    remove_folder,
     require_named_writable,
     require_regular,
     require_writable,
@@ -107,6 +110,38 @@ def test_a_pipe_is_written_through_whole(tmp_path):
     reader.join()
     assert got == [content]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="this system has no names of open files")
+def test_an_open_file_is_continued_and_what_it_contains_is_kept(tmp_path):
+    with (tmp_path / "log").open("ab", buffering=0) as file:
+        file.write(b"before, ")
+        for place in (Path(f"/dev/fd/{file.fileno()}"), tmp_path / "link"):
+            if place.parent == tmp_path:
+                place.symlink_to(f"/dev/fd/{file.fileno()}")
+            require_named_writable(place)
+            write_named(place, b"page, ")
+        file.write(b"after")
+    assert (tmp_path / "log").read_bytes() == b"before, page, page, after"
+    with tempfile.TemporaryFile(dir=tmp_path, buffering=0) as file:  # which has no name
+        write_named(Path(f"/dev/fd/{file.fileno()}"), b"page")
+        file.seek(0)
+        assert file.read() == b"page"
+    assert names(tmp_path) == ["link", "log"]
+
+
+def test_removing_a_folder_never_removes_what_a_link_points_to(tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_bytes(b"kept")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "below").symlink_to("../precious")
+    (tmp_path / "link").symlink_to("precious")
+    (tmp_path / "dangling").symlink_to("absent")
+    (tmp_path / "file").write_bytes(b"")
+    for name in ("folder", "link", "dangling", "file", "absent"):
+        remove_folder(tmp_path / name)
+    assert names(tmp_path) == ["precious"]
+    assert (tmp_path / "precious" / "file").read_bytes() == b"kept"
 
 
 @pytest.mark.parametrize("check", [require_writable, require_named_writable])

@@ -132,11 +132,35 @@ def test_without_locks_the_named_process_decides(tmp_path, without_locks, host, 
         assert json.loads((tmp_path / LOCK).read_text())["process"] == os.getpid()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", "3"])
+HERE = platform.node()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        "3",
+        *(json.dumps({"host": HERE, "process": process}) for process in ("x", None, [], 2.5)),
+        f'{{"host": "{HERE}"}}',
+    ],
+)
 def test_a_lock_file_without_a_name_is_no_lock(tmp_path, without_locks, text):
     (tmp_path / LOCK).write_text(text)
     with locked(tmp_path):
         pass
+
+
+def test_a_full_disk_leaves_no_lock_and_no_folder(tmp_path, monkeypatch):
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OSError, match="No space left on device") as caught, locked(tmp_path / "a"):
+        pass
+    assert caught.value.filename == str(tmp_path / "a" / LOCK)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_temporary_files_of_dead_processes_are_removed(tmp_path):

@@ -2,10 +2,13 @@
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+MOST_LINKS = 40  # one after another, as Linux allows
 
 
 def write_text(path: Path, text: str) -> None:
@@ -40,12 +43,16 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_named(path: Path, content: bytes) -> None:
-    """Write bytes to a path that the user named: the target of a link, and through a device or a pipe."""
+    """Write bytes to a path that the user named: the target of a link, and through a device, a pipe or an open file.
+
+    An open file, such as /dev/stdout, is continued where it is: what it contains already is kept.
+    """
     with naming(path):
-        if not _is_special(path):
+        number = _number_of(path)
+        if number is None and not _is_special(path):
             write_whole(Path(os.path.realpath(path)), content)
             return
-        with path.open("wb", buffering=0) as file:
+        with open(path if number is None else number, "wb", buffering=0, closefd=number is None) as file:
             rest = memoryview(content)
             while rest:
                 rest = rest[file.write(rest) or 0 :]
@@ -68,8 +75,16 @@ def require_writable(path: Path) -> None:
 def require_named_writable(path: Path) -> None:
     """The same of a path that the user named, for `write_named`."""
     with naming(path):
-        if not _is_special(path):
+        if _number_of(path) is None and not _is_special(path):
             require_writable(Path(os.path.realpath(path)))
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder with all that is in it, if it exists; of a link only the link, a file in its place too."""
+    if path.is_symlink() or path.is_file():
+        path.unlink(missing_ok=True)
+    elif path.exists():
+        shutil.rmtree(path)
 
 
 def require_regular(path: Path) -> None:
@@ -97,6 +112,18 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
+
+
+def _number_of(path: Path) -> int | None:
+    """The number of the open file of this process that a path names, as /dev/stdout does, through links; else None."""
+    for _ in range(MOST_LINKS):
+        folder = os.path.realpath(path.parent)
+        if folder in ("/dev/fd", f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
+            return int(path.name)
+        if not path.is_symlink():
+            return None
+        path = Path(folder, path.readlink())
+    return None
 
 
 def _is_special(path: Path) -> bool:

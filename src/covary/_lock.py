@@ -78,15 +78,24 @@ def _acquired(path: Path) -> int:
         try:
             _take(descriptor, path)
             if _is_same(descriptor, path):
-                mine = {"host": platform.node(), "process": os.getpid(), "since": _now()}
-                with naming(path):  # a full disk names none
-                    os.ftruncate(descriptor, 0)
-                    os.pwrite(descriptor, json.dumps(mine).encode(), 0)
+                _write_name(descriptor, path)
                 return descriptor
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)  # its holder has removed the file in the meantime: lock the new one
+
+
+def _write_name(descriptor: int, path: Path) -> None:
+    """Write the name of this process into the file that it has locked, or remove the file where that fails."""
+    mine = {"host": platform.node(), "process": os.getpid(), "since": _now()}
+    try:
+        with naming(path):  # a full disk names none
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(mine).encode(), 0)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _take(descriptor: int, path: Path) -> None:
@@ -132,7 +141,8 @@ def _holder(descriptor: int, tries: int) -> Mapping[str, Any]:
 def _may_be_alive(holder: Mapping[str, Any]) -> bool:
     if not holder or holder.get("host") != platform.node():
         return bool(holder)
-    return os.name != "posix" or _is_alive(int(holder["process"]))
+    process = holder.get("process")
+    return os.name != "posix" or (isinstance(process, int) and _is_alive(process))
 
 
 def _is_alive(process: int) -> bool:

@@ -1,5 +1,6 @@
 """The main job as a function: what its folder holds when it ends, and when it does not."""
 
+import errno
 import json
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from safetensors.torch import load_file
 
 from covary.errors import DataError, StructureError
 from covary.experiments import discover as run_discover
+from covary.experiments.begun import Begun, begin
 from covary.records import read_run
 from covary.training import Run
 from experiments.small import SETTINGS, config
@@ -130,6 +132,17 @@ def test_a_run_that_could_not_start_leaves_nothing_to_resume(tmp_path, monkeypat
     assert not (tmp_path / "a").exists()
 
 
+def test_a_full_disk_at_the_start_leaves_nothing(tmp_path, monkeypatch):
+    def full(path, text):
+        path.parent.mkdir(parents=True)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("covary.experiments.begun.write_text", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        run_discover(config(tmp_path), tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
 def test_damaged_files_of_a_run_may_be_overwritten(tmp_path):
     settings, out = config(tmp_path), tmp_path / "a"
     (out / "checkpoints" / "learn").mkdir(parents=True)
@@ -142,6 +155,18 @@ def test_damaged_files_of_a_run_may_be_overwritten(tmp_path):
         run_discover(settings, out, resume=True)
     assert run_discover(settings, out, overwrite=True).complete
     assert {path.name for path in out.iterdir()} == {"run.json", "model.safetensors", "augment.json"}
+
+
+@pytest.mark.parametrize("name", ["checkpoints", ".checkpoints-done"])
+def test_what_a_link_in_the_place_of_checkpoints_points_to_is_kept(tmp_path, name):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("kept")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / name).symlink_to("../precious")
+    begin(tmp_path / "a" / "checkpoints", Begun({}, None))
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {"checkpoints"}
+    assert not (tmp_path / "a" / "checkpoints").is_symlink()
+    assert [path.name for path in (tmp_path / "precious").iterdir()] == ["file"]
 
 
 def test_a_pruning_is_recorded_and_lies_beside_the_network(tmp_path):

@@ -1,5 +1,6 @@
 """The short form of `make fuzz`: a few cases of each kind, and a control for each thing that a case must not do."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +64,47 @@ def test_what_must_not_happen_is_seen(template, monkeypatch, behavior, failure):
     result = malformed.attempt("flags", 0, SEED, template)
     assert (result.failure is None) == (failure is None)
     assert failure is None or failure in result.failure
+
+
+STOPPED = "The run in 'run' stopped in epoch 2 of 3; it continues with --resume."
+FINISHED, BAD = {"complete": True, "problem": None}, {"complete": True, "problem": "Collapsed."}
+
+
+@pytest.mark.parametrize(
+    ("command", "record", "out", "err", "allowed"),
+    [
+        ("discover", BAD, "", "warning: a\nerror: Collapsed.\n", True),
+        ("discover", BAD, "", "error: Collapsed.\nerror: And more.\n", False),
+        ("discover", BAD, "", "", False),
+        ("discover", FINISHED, "", "", False),
+        ("discover", FINISHED, "", "error: Collapsed.\n", False),
+        ("discover", None, "", "error: Collapsed.\n", False),
+        ("predict", BAD, "", "error: Collapsed.\n", False),
+        ("watch", None, "", f"error: {STOPPED}\n", True),
+        ("watch", None, "", "error: Something else.\n", False),
+        ("watch", None, "", "", False),
+        ("watch", BAD, "The run is complete: 1 epochs in 0 s.\nCollapsed.\n", "", True),
+        ("watch", FINISHED, "The run is complete: 1 epochs in 0 s.\n", "", False),
+        ("watch", FINISHED, "", f"error: {STOPPED}\n", False),
+    ],
+)
+def test_exit_code_1_is_for_runs_with_a_problem_alone(tmp_path, monkeypatch, command, record, out, err, allowed):
+    monkeypatch.chdir(tmp_path)
+    Path("run").mkdir()
+    if record is not None:
+        Path("run/run.json").write_text(json.dumps(record))
+    arguments = [command, "run"] if command == "watch" else [command, "--out", "run"]
+    assert malformed._says_problem(arguments, out, err) is allowed
+
+
+def test_exit_code_1_in_json_is_for_runs_with_a_problem_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("run").mkdir()
+    ends = [{"event": "end", "message": STOPPED}, {"event": "end", "problem": "Collapsed."}, {"event": "end"}]
+    outs = [json.dumps(end) for end in ends]
+    assert [malformed._says_problem(["watch", "run", "--json"], out, "") for out in outs] == [True, False, False]
+    Path("run/run.json").write_text(json.dumps(BAD))
+    assert [malformed._says_problem(["watch", "run", "--json"], out, "") for out in outs] == [False, True, False]
 
 
 def test_a_case_is_a_function_of_its_name(template, monkeypatch):

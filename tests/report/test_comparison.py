@@ -51,6 +51,14 @@ def test_a_difference_is_named(other, expected):
     assert any(expected in warning for warning in comparability([titled("a", -0.3), other()]))
 
 
+@pytest.mark.parametrize("value", [3, [], {}, 10**400, "x" * 20_000])
+def test_a_setting_of_any_type_is_named_in_short(value):
+    config = full_run().config | {"parametrization": value, "data": value or "other"}
+    found = comparability([titled("a", -0.3), titled("b", -0.4, config=config)])
+    assert ["parametrizations" in warning for warning in found] == [True, False]
+    assert all(len(warning) < 300 for warning in found)
+
+
 @pytest.mark.parametrize("changes", [{"num_data": 100}, {"curvature": "full"}, {"probes": "1"}])
 def test_what_cannot_be_compared_is_not_ranked(changes):
     runs = [titled("worse", -0.4), dataclasses.replace(other_evidence(**changes), title="other"), bare_run()]

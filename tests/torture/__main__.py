@@ -6,6 +6,7 @@ Prints a table of what was tried, what held and what fell short, and exits with 
 import argparse
 import os
 import random
+import resource
 import shutil
 import sys
 import tempfile
@@ -129,7 +130,8 @@ def print_table(rows: dict[str, Found], seconds: float) -> None:
         print(f"{row:{width}}  {len(found):5}  {len(found) - len(short):5}  {len(short):10}")
     for name, problem in [(name, problem) for found in rows.values() for name, problem in found if problem]:
         print(f"- {name}: {' '.join(problem.split())}")
-    print(f"{sum(map(len, rows.values())):,} trials in {seconds:.0f} s")
+    used = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(f"{sum(map(len, rows.values())):,} trials in {seconds:.0f} s, {used:.0f} s of them on a processor")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from covary.config import FitConfig
 from covary.data import limited, load
+from covary.experiments import discover
 from covary.records import Study, verify
 from covary.report import page
 from covary.reproduce.figures import STUDY_FIGURES
@@ -18,14 +19,14 @@ from covary.reproduce.paper1 import recover
 
 OUT = "run"
 DISCOVER = (
-    *("discover", "--network", "mlp:4", "--num-samples", "2", "--epochs", "7", "--baselines", "plain"),
+    *("discover", "--network", "mlp:4", "--num-samples", "2", "--epochs", "4", "--baselines", "plain"),
     *("--set", "hyper.burn_in=1", "--set", "hyper.num_steps=2", "--set", "hyper.num_samples=2"),
-    *("--set", "weights.batch_size=20", "--set", "dtype=float64"),
+    *("--set", "hyper.num_prior_steps=2", "--set", "weights.batch_size=20", "--set", "dtype=float64"),
 )
 LAYERS = (
-    *("layers", "--alpha", "1", "--variant", "fc+conv", "--epochs", "6", "--prune", "0.5", "--set", "size=4"),
+    *("layers", "--alpha", "1", "--variant", "fc+conv", "--epochs", "5", "--prune", "0.5", "--set", "size=4"),
     *("--set", "weights.warmup_epochs=1", "--set", "hyper.burn_in=1", "--set", "hyper.every=2"),
-    *("--set", "weights.batch_size=20"),
+    *("--set", "hyper.num_prior_steps=2", "--set", "weights.batch_size=20"),
 )
 STUDY = ("reproduce", "recover", "--scale", "smoke")
 
@@ -55,13 +56,15 @@ class Case(NamedTuple):
 def prepare(work: Path) -> dict[str, Case]:
     """Write the data, make what is only drawn cheap, and return the commands by name."""
     work.mkdir(parents=True, exist_ok=True)
+    assert discover.__kwdefaults__ is not None
+    discover.__kwdefaults__["checkpoint_every"] = 1  # so that few epochs write, keep and remove checkpoints
     _write_bars(work / "bars.npz")
     digits = limited(load("mnist-mini"), 44, seed=0)
     tests = slice(0, 10)
-    parts = {"x_train": digits.x_train, "y_train": digits.y_train}
-    parts |= {"x_test": digits.x_test[tests], "y_test": digits.y_test[tests]}
+    parts = {"x_train": digits.x_train[..., ::2, ::2], "y_train": digits.y_train}
+    parts |= {"x_test": digits.x_test[tests, ..., ::2, ::2], "y_test": digits.y_test[tests]}
     np.savez(work / "digits.npz", **{name: tensor.numpy() for name, tensor in parts.items()})
-    hyper = {"burn_in": 1, "every": 1, "num_data": 10, "num_samples": 2}
+    hyper = {"burn_in": 1, "every": 1, "num_data": 10, "num_samples": 2, "num_prior_steps": 2}
     settings = FitConfig().replace(epochs=2, hyper=hyper, evaluation={"num_error_data": 0})
     recover.SCALES["smoke"] = recover.Scale(str(work / "digits.npz"), None, "mlp:4", 2, settings)
     STUDY_FIGURES["recover"] = {"figure": _drawn}

@@ -1,7 +1,8 @@
 """Commands in processes of their own, forked from one that has imported everything, and what is done to them.
 
 A file operation is an event of Python's audit: a file opened for writing, a folder made, a file or folder moved or
-removed. `act` is called before each of them, in the process itself.
+removed. `act` is called before each of them, in the process itself. A folder that is there already and a file that is
+not there to be removed are no operations: a kill before and after them leaves the same files.
 """
 
 import errno
@@ -92,12 +93,19 @@ class Process:
             path = str(os.fspath(values[0]))
             if os.path.isabs(path) and not path.startswith(here):
                 return
+            if values[-1] == -1 and _changes_nothing(event, path):  # else the path is relative to an open folder
+                return
             number = int.from_bytes(self.counter[:8], "little") + 1
             self.counter[:8] = number.to_bytes(8, "little")
             if act is not None:
                 act(number, event, path)
 
         return hook
+
+
+def _changes_nothing(event: str, path: str) -> bool:
+    """Whether a folder that exists is made, or a file that does not exist removed."""
+    return os.path.isdir(path) if event == "os.mkdir" else event == "os.remove" and not os.path.lexists(path)
 
 
 def _text(path: Path) -> str:

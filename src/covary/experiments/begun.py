@@ -2,12 +2,11 @@
 
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._files import write_text
+from .._files import remove_folder, write_text
 from .._lock import remove_leftovers
 from ..data import Dataset
 from ..errors import DataError, StructureError
@@ -45,7 +44,7 @@ def earlier_run(out: Path, resume: bool, overwrite: bool) -> Earlier:
     What a killed process left half removed is removed.
     """
     folder = out / CHECKPOINTS
-    shutil.rmtree(_done(folder), ignore_errors=True)
+    remove_folder(_done(folder))
     remove_leftovers(folder)
     if overwrite:
         return Earlier()
@@ -86,10 +85,10 @@ def remove(folder: Path) -> None:
     """Remove the checkpoints of a run, if there are any."""
     # moved away in one step: a kill in between must not leave half a set of checkpoints that looks like a run
     done = _done(folder)
-    shutil.rmtree(done, ignore_errors=True)
-    if folder.exists():
+    remove_folder(done)
+    if folder.exists() or folder.is_symlink():
         folder.replace(done)
-        shutil.rmtree(done)
+        remove_folder(done)
 
 
 def checksum_of(dataset: Dataset) -> str:

@@ -71,9 +71,9 @@ def discover(
         folder = out / CHECKPOINTS
         if earlier.begun is not None:
             compare(earlier.begun, start, out)
-        elif is_first():
-            begin(folder, start)
         try:
+            if earlier.begun is None and is_first():
+                begin(folder, start)
             return _trained(config, task, Session(folder, resume, checkpoint_every, callbacks), start)
         except Exception:
             if is_first() and not has_checkpoints(folder):

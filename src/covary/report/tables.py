@@ -194,7 +194,7 @@ def _differences(runs: Sequence[RunRecord]) -> list[str]:
         # a corrected evidence is that of the whole matrix, whatever it was corrected from
         "use different curvatures": {e.curvature if e.corrected_by is None else WHOLE_MATRIX for e in known},
         "use different probes": {e.probes if e.corrected_by is None else WHOLE_MATRIX for e in known},
-        "are in different parametrizations": {run.config.get("parametrization", "Cartesian") for run in runs},
+        "are in different parametrizations": {str(run.config.get("parametrization", "Cartesian")) for run in runs},
     }
     # the seed draws the images of `num_train`, the transforms of `symmetrize`, and the quadrants of a task
     made = ("symmetrize", "task")
@@ -204,7 +204,8 @@ def _differences(runs: Sequence[RunRecord]) -> list[str]:
             repr(run.config.get(setting) or "none") for run in runs
         }
     return [
-        f"The runs {difference} ({', '.join(sorted(found))}): their evidences cannot be compared and are not ranked."
+        f"The runs {difference} ({', '.join(f'{value:.60}' for value in sorted(found))}): their evidences cannot be "
+        "compared and are not ranked."
         for difference, found in differing.items()
         if len(found) > 1
     ]

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import torch
 
-from .._files import write_text
+from .._files import remove_folder, write_text
 from .._lock import remove_leftovers
 from .._types import Progress
 from ..errors import DataError, StructureError
@@ -129,7 +128,7 @@ def require_fresh(folder: Path, resume: bool, overwrite: bool) -> None:
     if resume and overwrite:
         raise StructureError("--resume continues a study and --overwrite replaces it. Pass one of them.")
     remove_leftovers(folder)
-    shutil.rmtree(_done(folder), ignore_errors=True)
+    remove_folder(_done(folder))
     if overwrite:
         _remove(folder)
         return
@@ -150,9 +149,9 @@ def require_fresh(folder: Path, resume: bool, overwrite: bool) -> None:
 def _remove(folder: Path) -> None:
     """Remove the cells of a study that is replaced."""
     # moved away in one step: a kill in between must not leave a few cells that look like an unfinished study
-    if folder.exists():
+    if folder.exists() or folder.is_symlink():
         folder.replace(_done(folder))
-    shutil.rmtree(_done(folder), ignore_errors=True)
+    remove_folder(_done(folder))
 
 
 def _done(folder: Path) -> Path:

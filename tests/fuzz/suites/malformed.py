@@ -3,8 +3,10 @@
 import contextlib
 import faulthandler
 import io
+import json
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -32,7 +34,6 @@ from fuzz.run_inputs import QUICK
 
 NUM_CASES = 2000
 MOST_SECONDS = 60
-SAYS_PROBLEMS = ("watch", "discover")  # 1: a run that has stopped, or from which nothing was learned
 SHADOWS = ("evil", "secrets", "base64", "csv", "jinja2", "colorsys", "graphlib", "unfinished")
 
 
@@ -134,8 +135,8 @@ def _ended(arguments: list[str], folder: Path) -> Result:
         faulthandler.cancel_dump_traceback_later()
     seconds = time.perf_counter() - started
     out, err = (stream.buffer.getvalue().decode() for stream in streams)
-    allowed = (0, 1, 2) if arguments[0] in SAYS_PROBLEMS else (0, 2)
-    failure = f"exit code {code}" if code not in allowed else _shortfall(code, out, err, folder)
+    documented = code in (0, 2) or (code == 1 and _says_problem(arguments, out, err))
+    failure = _shortfall(code, out, err, folder) if documented else f"exit code {code}"
     return Result(arguments, code, out + err, seconds, problem or failure)
 
 
@@ -154,12 +155,43 @@ def _exit_code(arguments: list[str]) -> object:
     return None
 
 
+def _says_problem(arguments: list[str], out: str, err: str) -> bool:
+    """Whether a command may end with 1: `discover` of a run that has a problem, `watch` of one that has or has stopped.
+
+    What is in the folder and what is printed must both say so.
+    """
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        if arguments[0] == "discover":
+            return _errors(err) != [] and _stated(Path(arguments[arguments.index("--out") + 1])) == _errors(err)
+        if arguments[0] == "watch":
+            told = json.loads(out.splitlines()[-1]) if "--json" in arguments else {}
+            run = Path(arguments[1]).parent if arguments[1].endswith("run.json") else Path(arguments[1])
+            if _stated(run) is None:
+                sentence = told["message"] if told else _errors(err)[0]
+                return bool(re.fullmatch(r"The run in '.*' stopped .*; it continues with --resume\.", sentence))
+            said = told["problem"] is not None if told else out.startswith("The run is complete")
+            return said and _stated(run) != [] and not _errors(err)
+    return False
+
+
+def _stated(run: Path) -> list[str] | None:
+    """The problem that the record of a complete run states, if any; None for a run that is not complete."""
+    record = json.loads((run / "run.json").read_bytes()) if (run / "run.json").exists() else {"complete": False}
+    if not record.get("complete", True) or (run / "checkpoints").exists():
+        return None
+    return [] if record["problem"] is None else [record["problem"]]
+
+
+def _errors(err: str) -> list[str]:
+    return [line.removeprefix("error: ") for line in err.splitlines() if line.startswith("error: ")]
+
+
 def _shortfall(code: object, out: str, err: str, folder: Path) -> str | None:
     if found := [path.name for path in folder.parent.rglob("executed*")]:
         return f"executed {found}"
     if found := {letter for letter in CONTROL.findall(out + err) if letter not in "\n\t"}:
         return f"control characters {found} in the output"
-    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    errors = _errors(err)
     if code == 2 and (len(errors) != 1 or len(errors[0]) > 2000):
         return f"expected one line that begins with error:, got {err[-200:]!r}"
     return "a traceback is in the output" if "Traceback" in err else None

@@ -1,4 +1,4 @@
-"""Links to scripts of `examples/`, which work in a clone, lead to the pages that are made of them in the built site.
+"""Links to scripts and folders of `examples/`, which work in a clone, lead to the pages made of them in the site.
 
 Sphinx itself is not imported: tests run `to_pages` without it.
 """
@@ -7,13 +7,13 @@ import re
 from typing import Any
 
 # A link whose text is the name of the file, in backticks, leads to the file.
-LINK = re.compile(r"(?<!`)\]\((?:\.\./)+examples/(tutorials|guides)/(\w+)\.py\)")
+LINK = re.compile(r"(?<!`)\]\((?:\.\./)+examples/(tutorials|guides)(?:/(\w+)\.py)?\)")
 PAGES = {"tutorials": "tutorials", "guides": "examples"}
 
 
 def to_pages(text: str) -> str:
     """The text of a page with its links to scripts as links to their pages."""
-    return LINK.sub(lambda link: f"](/{PAGES[link[1]]}/{link[2]}.rst)", text)
+    return LINK.sub(lambda link: f"](/{PAGES[link[1]]}/{link[2] or 'index'}.rst)", text)
 
 
 def _rewrite(app: Any, name: str, source: list[str]) -> None:

@@ -104,5 +104,9 @@ def test_a_complete_run_is_kept_unless_it_is_overwritten(discovered, run, quick)
     assert_one_line_and_code_2(both, "--resume continues a run and --overwrite replaces it")
 
 
-def test_resuming_nothing_starts_anew(discovered):
-    assert read_run(discovered("a", "--resume")).complete
+def test_resuming_nothing_starts_anew_and_says_so(run, quick):
+    code, _, err = run("discover", *quick, "--out", "a", "--resume")
+    assert code == 0, err
+    assert err.startswith("There is no run in a to resume: a new one starts.\n")
+    assert read_run(Path("a")).complete
+    assert "to resume" not in run("discover", *quick, "--out", "a", "--resume").err

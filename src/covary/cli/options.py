@@ -152,7 +152,7 @@ PrintConfig = Annotated[
     bool, _option("Settings", "Print every setting as TOML, for --config, and exit.", "--print-config")
 ]
 Out = Annotated[Path, _option("Output", "The folder for record, network and report.")]
-Resume = Annotated[bool, _option("Output", "Continue the interrupted run in that folder.", "--resume")]
+Resume = Annotated[bool, _option("Output", "Continue the interrupted run in that folder, or start one.", "--resume")]
 Overwrite = Annotated[bool, _option("Output", "Replace the run in that folder, complete or not.", "--overwrite")]
 AsJson = Annotated[bool, _option("Output", "Print JSON instead of tables.", "--json")]
 Estimate = Annotated[bool, _option("Output", "Print the estimated memory and time, and exit.", "--estimate")]

@@ -218,6 +218,8 @@ def _perform(config: ExperimentConfig, flags: Mapping[str, Any]) -> None:
     with process_group():
         if flags.get("start") == "best":
             config = _best(config)
+        if flags["resume"] and is_first() and not any((out / name).exists() for name in ("run.json", "checkpoints")):
+            echo_line(f"There is no run in {out} to resume: a new one starts.")
         with tracked(flags["track"], config, out) as (callbacks, log):
             record = discover(config, out, resume=flags["resume"], overwrite=flags["overwrite"], callbacks=callbacks)
             log(record)

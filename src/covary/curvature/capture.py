@@ -29,8 +29,8 @@ from .per_datum import PerDatumPass, per_datum_pass
 from .piecewise_linear import cheap_second_derivatives
 from .rules.attention import attend
 from .rules.registry import rule_for
+from .rules.user import RuleFunction
 
-RuleFunction = Callable[[Any, Tensor], Mapping[str, JacobianFactors]]
 CHUNK_ENTRIES = 2**24  # entries of the largest block of vector–Jacobian products in memory
 
 

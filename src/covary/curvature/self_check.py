@@ -22,6 +22,7 @@ from .._types import SampleAveraging
 from ..errors import UnsupportedLayerError
 from ..noise import Stream, normal, permutation
 from .capture import Captured, capture, row_slices
+from .rules.user import layer_of
 
 NUM_ALONE, NUM_SINGLE, NUM_TOGETHER = 2, 4, 32
 MAX_ENTRIES, MAX_ROWS = (
@@ -63,10 +64,11 @@ def _check_products(captured: Captured) -> None:
         total = torch.zeros_like(whole[name])
         for rows in row_slices(len(outputs), weight.numel()):
             products = captured.vjp(name, gradients, rows)
+            _require_size(captured, name, products.shape[1])
             total += products.sum(0)
             for n in range(rows.start, min(rows.stop, len(positions))):
-                _require_equal(name, products[n - rows.start], single[n][name], largest)
-        _require_equal(name, total, whole[name], largest)
+                _require_equal(captured, name, (products[n - rows.start], single[n][name]), largest)
+        _require_equal(captured, name, (total, whole[name]), largest)
 
 
 def _gradient(captured: Captured, probe: Float[Tensor, "N C"]) -> dict[str, Tensor]:
@@ -94,10 +96,31 @@ def _require_independent(alone: Float[Tensor, " C"], together: Float[Tensor, " C
         )
 
 
-def _require_equal(name: str, ours: Tensor, theirs: Tensor, largest: float) -> None:
+def _require_size(captured: Captured, name: str, size: int) -> None:
+    weight = captured.weights[name]
+    if size != weight.numel():
+        raise UnsupportedLayerError(
+            f"Expected products of {weight.numel()} entries for parameter '{name}' of shape {tuple(weight.shape)}, got "
+            f"{size} by the rule of {_layer(captured, name)}. Check the last axes of a, g or the product."
+        )
+
+
+def _layer(captured: Captured, name: str) -> str | None:
+    """The layer whose user's rule covers a parameter; None for a rule of covary's own."""
+    return next((layer for call in captured.factors[name] if (layer := layer_of(call.factors))), None)
+
+
+def _require_equal(captured: Captured, name: str, pair: tuple[Tensor, Tensor], largest: float) -> None:
+    ours, theirs = pair
     # a gradient that vanishes by symmetry (a key bias under softmax) is rounding error of the others, on both sides
     error, size = (ours - theirs).norm(), theirs.norm() + ours.norm()
     if error > _tolerance(ours.dtype) * size and error > torch.finfo(ours.dtype).eps ** (2 / 3) * largest:
+        if layer := _layer(captured, name):
+            raise UnsupportedLayerError(
+                f"Expected the gradient of parameter '{name}' as autograd has it, got one that differs by "
+                f"{float(error / size):.0e} of its size by the rule of {layer}. Correct the formula, check that the "
+                "layer uses its parameter nowhere else, or give it an attribute by_autograd = True."
+            )
         raise UnsupportedLayerError(
             f"The captured calls explain parameter '{name}' only in part: its gradient differs from autograd's by "
             f"{float(error / size):.0e} of its size. It is used outside the module that holds it (as in F.linear(x, "

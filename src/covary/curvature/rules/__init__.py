@@ -4,6 +4,7 @@ One function per layer type, `(module, inputs) -> {parameter: factors}`, with in
 and their layout are defined in `curvature/jacobian_factors.py`.
 """
 
-from .registry import Form, Rule, register_rule, rule_for
+from .registry import Rule, register_rule, rule_for
+from .user import Form
 
 __all__ = ["Form", "Rule", "register_rule", "rule_for"]

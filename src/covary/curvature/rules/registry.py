@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -19,11 +19,8 @@ from .group import group_stage
 from .linear import embedding, linear
 from .norm import batch_norm, bias, group_norm, layer_norm, rms_norm, scale
 from .sparse import sparse_conv, sparse_read, sparse_write
+from .user import Form, RuleFunction, UserRule, user_rule
 from .weight_norm import WeightNormalized, normalized_weights, parameter_names
-
-# "kron": rows of the weight are outputs; "kron_rows": rows are inputs; "dense": exact block of any size (biases);
-# "exact": exact block, dense where it is small, else diagonal
-Form = Literal["kron", "kron_rows", "dense", "exact"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Rule:
         forms: The form of each parameter that the rule covers.
     """
 
-    function: Callable[[Any, Tensor], Mapping[str, JacobianFactors]]
+    function: RuleFunction
     forms: Mapping[str, Form]
 
 
@@ -86,8 +83,8 @@ def register_rule(
 ) -> None:
     """Add the curvature rule of a type of layer to the table of rules.
 
-    Before every use the factors are checked against autograd's gradient on a few data, each by itself and all
-    together, so that a wrong rule raises `UnsupportedLayerError`.
+    What the function returns is checked at every call, and before every use the factors are compared with autograd's
+    gradient on a few data, each by itself and all together, so that a wrong rule raises `UnsupportedLayerError`.
 
     Arguments:
         module_type: The layer's class.
@@ -108,7 +105,8 @@ def register_rule(
         >>> coverage(Head(3, 2, bias=False)).rows[0].structure
         'kron'
     """
-    _RULES[module_type] = Rule(function, dict(forms))
+    rule = user_rule(module_type, function, forms)
+    _RULES[module_type] = Rule(rule, rule.forms)
 
 
 def rule_for(module: nn.Module) -> Rule | None:
@@ -116,6 +114,8 @@ def rule_for(module: nn.Module) -> Rule | None:
     for parent in type(module).__mro__:
         rule = _RULES.get(parent)
         if rule is not None:
+            if isinstance(rule.function, UserRule):
+                rule.function.require_parameters(module)
             return _parametrized(rule, module) if type(module).forward is parent.forward else None  # type: ignore[attr-defined]
     return None
 

@@ -5,9 +5,9 @@ respect to W give :math:`\langle U, v \rangle / \|v\|` for g and
 :math:`g\,(U - \langle U, v \rangle\, v / \|v\|^2) / \|v\|` for v.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -16,8 +16,7 @@ from torch.nn.utils.parametrizations import _WeightNorm
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
 from ..jacobian_factors import DirectVJP, JacobianFactors
-
-RuleFunction = Callable[[Any, Tensor], Mapping[str, JacobianFactors]]
+from .user import RuleFunction
 
 
 def normalized_weights(module: nn.Module) -> dict[str, ParametrizationList]:

@@ -42,6 +42,8 @@ class WeightConfig(Settings):
             min(s, δ^-½), which follows δ as it is learned. Requires `relative_lr`.
         precision: "full" computes weight steps in the type of the weights; "bf16" their matrix products in bfloat16
             (`torch.autocast`), with weights, log-likelihood, hyper steps and evaluations as before.
+        compile: Whether weight steps run the network through `torch.compile`, which needs a C++ compiler, or Triton on
+            a GPU. It takes a minute or more at the start; on a CPU it made a CNN slower.
 
     Example:
         >>> WeightConfig(lr=0.01, batch_size=100).optimizer
@@ -59,6 +61,7 @@ class WeightConfig(Settings):
     relative_lr: Annotated[float, POSITIVE] | None = None
     prior_scaled_lr: bool = False
     precision: Literal["full", "bf16"] = "full"
+    compile: bool = False
 
     def __post_init__(self) -> None:
         """Raise `StructureError` for an impossible value, or a prior-scaled learning rate that is not relative."""

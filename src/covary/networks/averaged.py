@@ -123,8 +123,14 @@ class Averaged(nn.Module):
 
     def with_samples(self, num_samples: int, num_sets: int = 1) -> "Averaged":
         """Averaged network with another number of samples; it shares the modules of this one."""
-        action = self.output_actions
-        other = Averaged(self.network, self.augment, num_samples, num_sets=num_sets, output_action=action)
+        return self._other(self.network, num_samples, num_sets)
+
+    def with_network(self, network: nn.Module) -> "Averaged":
+        """Averaged network of another inner one; it shares the augmentation of this one."""
+        return self._other(network, self.num_samples, self.num_sets)
+
+    def _other(self, network: nn.Module, num_samples: int, num_sets: int) -> "Averaged":
+        other = Averaged(network, self.augment, num_samples, num_sets=num_sets, output_action=self.output_actions)
         other.training = self.training  # not other.train(): that would reset modes set by hand in shared modules
         return other
 

@@ -12,6 +12,7 @@ from torch.optim import SGD, Adam, Optimizer
 from ..config import FitConfig
 from ..likelihoods import Likelihood
 from ..models import Model, ModelParts
+from ..networks.compiled import compiled
 from ..priors import Prior
 from ..records import Epoch, Evidence
 from .hyper_state import HyperState, initial_hyper_state
@@ -48,6 +49,7 @@ class FitState(ModelParts):
         seconds: The time that earlier sessions took.
         timings: Seconds of weight steps, hyper steps and evaluations, by "weights", "hyper", "evaluation", "test".
         evaluation_modules: Names of the modules that were in evaluation mode before the fit, and stay there.
+        compiled: The network as weight steps run it, where it is compiled.
         best: The best evaluated state.
         history: One record per complete epoch.
     """
@@ -63,6 +65,7 @@ class FitState(ModelParts):
     seconds: float = 0.0
     timings: dict[str, float] = field(default_factory=dict)
     evaluation_modules: tuple[str, ...] = ()
+    compiled: nn.Module | None = None
     best: Best | None = None
     history: list[Epoch] = field(default_factory=list)
 
@@ -81,7 +84,8 @@ def initial_state(network: nn.Module, likelihood: Likelihood, prior: Prior, conf
     """The state before the first step; modules are those that were passed, and are changed by training."""
     model = Model(network, likelihood, prior)
     hyper, optimizer = initial_hyper_state(model, config), _weight_optimizer(model, config)
-    return FitState(hyper, optimizer, evaluation_modules=evaluation_modules(network))
+    stepped = compiled(network) if config.weights.compile else None
+    return FitState(hyper, optimizer, evaluation_modules=evaluation_modules(network), compiled=stepped)
 
 
 def snapshot(state: FitState) -> dict[str, Tensor]:

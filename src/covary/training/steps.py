@@ -21,6 +21,7 @@ from ..evidence import log_evidence
 from ..hypergrad.hyperparameters import gradients
 from ..hypergrad.partition import partition_gradient
 from ..models import Model
+from ..networks.compiled import compile_errors
 from ..noise import fold
 from ..records import Evidence
 from .ascent import climb, evaluated_curvature, evaluated_network, evidence_record
@@ -48,7 +49,8 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
     bf16 = config.weights.precision == "bf16"
     reduced = torch.autocast(batch.x.device.type, torch.bfloat16) if bf16 else nullcontext()
     with _own_noise(fold(fold(seed, state.step), place()[0]), batch.x.device), reduced:
-        log_likelihood, gradients_of = _likelihood_gradients(model, batch, {**weights, **joint}, seed)
+        outputs = _outputs(state, batch, seed)
+        log_likelihood, gradients_of = _likelihood_gradients(model, outputs, batch.y, {**weights, **joint})
     means = {name: all_sum(entry) / batch_size for name, entry in gradients_of.items()}
     shifts = state.prior.trained_shifts()
     for name, weight in weights.items():
@@ -84,17 +86,24 @@ def evaluate(state: HyperState, batches: Batches, config: FitConfig) -> Evidence
     return evidence_record(terms, config.curvature, config.evaluation.probes)
 
 
+def _outputs(state: FitState, batch: IndexedBatch, seed: int) -> Tensor:
+    """Outputs for a shard, by the compiled network where there is one; none for an empty shard."""
+    if not len(batch.x):
+        return batch.x
+    with nullcontext() if state.compiled is None else compile_errors():
+        outputs = outputs_of(state.compiled or state.network, batch, seed)
+    return outputs.to(batch.x.dtype) if outputs.dtype == torch.bfloat16 else outputs  # of autocast
+
+
 def _likelihood_gradients(
-    model: Model, batch: IndexedBatch, parameters: Mapping[str, nn.Parameter], seed: int
+    model: Model, outputs: Tensor, targets: Tensor, parameters: Mapping[str, nn.Parameter]
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The log-likelihood of a shard, a sum, with its gradient; zeros for an empty shard."""
-    if not len(batch.x):
+    if not len(outputs):
         zeros = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
-        return torch.zeros((), dtype=torch.float64, device=batch.x.device), zeros
-    outputs = outputs_of(model.network, batch, seed)
-    outputs = outputs.to(batch.x.dtype) if outputs.dtype == torch.bfloat16 else outputs  # of autocast
-    model.likelihood.check(outputs, batch.y)
-    log_likelihood = model.likelihood.log_prob(outputs, batch.y)
+        return torch.zeros((), dtype=torch.float64, device=outputs.device), zeros
+    model.likelihood.check(outputs, targets)
+    log_likelihood = model.likelihood.log_prob(outputs, targets)
     return log_likelihood.detach().double(), gradients(log_likelihood, parameters)
 
 

@@ -1,10 +1,15 @@
 """The command line, as `python -m covary`."""
 
+import contextlib
 import os
 import sys
 
-if __name__ == "__main__" and sys.path[:1] in ([""], [os.getcwd()]):
-    del sys.path[0]  # the working directory, which `-m` puts first: its files must not replace modules that follow
+if __name__ == "__main__":
+    with contextlib.suppress(FileNotFoundError):  # a working directory that was removed has no files
+        if sys.path[:1] in ([""], [os.getcwd()]):
+            del sys.path[
+                0
+            ]  # the working directory, which `-m` puts first: its files must not replace modules that follow
 
 from .cli import main
 

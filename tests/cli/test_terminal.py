@@ -142,3 +142,13 @@ def test_output_to_a_full_disk_is_one_line(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("error: The output cannot be written: No space left on device.")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_closed_output_and_a_removed_working_directory_are_no_traceback(tmp_path):
+    place, source = tmp_path / "removed", str(Path(covary.__file__).parents[1])
+    place.mkdir()
+    command = f"{sys.executable} -m covary --version"
+    script = f"cd {place} && rmdir {place} && {command} >&- && {command}"
+    environment = os.environ | {"PYTHONPATH": source}
+    done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"covary {covary.__version__}\n", "")

@@ -1,6 +1,7 @@
 """A record names code only as text, and files of the working directory replace no module."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -73,15 +74,16 @@ SHADOWED = ("secrets", "base64", "json", "jinja2", "markupsafe", "csv", "torch",
 
 
 @pytest.mark.parametrize("start", [("-c", "from covary.cli import main; main()"), ("-m", "covary")])
-def test_files_in_the_working_directory_replace_no_module(tmp_path, start):
+def test_files_in_the_working_directory_replace_no_module_and_no_settings(tmp_path, start):
     write_run(full_run(), tmp_path / "run.json")
+    os.mkfifo(tmp_path / "matplotlibrc")  # which matplotlib would read, and wait forever
     for name in SHADOWED:
         (tmp_path / f"{name}.py").write_text(f"open('executed-{name}', 'w')\n")
     places = {"PYTHONPATH": str(Path(covary.__file__).parents[1]), "PATH": ""}
     if start[0] == "-c":  # as the installed command: without the working directory, which `-c` puts first
         start = ("-P", *start)
     command = [sys.executable, *start, "report", "."]
-    done = subprocess.run(command, cwd=tmp_path, env=places, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=tmp_path, env=places, capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     assert list(tmp_path.glob("executed-*")) == []
     assert (tmp_path / "report.html").exists()

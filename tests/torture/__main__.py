@@ -6,6 +6,7 @@ Prints a table of what was tried, what held and what fell short, and exits with 
 import argparse
 import os
 import random
+import re
 import resource
 import shutil
 import sys
@@ -140,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a few trials of each kind, in a minute")
     parser.add_argument("--processes", type=int, default=2, help="trials at a time")
     parser.add_argument("--minutes", type=float, default=15, help="what is not begun by then is not tried")
-    parser.add_argument("--only", default="", help="only rows that contain this text")
+    parser.add_argument("--only", default="", help="only rows in which this regular expression is found")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -156,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         trials += [t for case in cases.values() for t in disks(case, outcomes[case.name], options.quick, mounts)]
         trials += [t for case in cases.values() for t in corruptions(case, outcomes[case.name], options.quick)]
         trials += races(cases, outcomes, longer, options.quick)
-        trials = [trial for trial in trials if options.only in trial.row]
+        trials = [trial for trial in trials if re.search(options.only, trial.row)]
         rows: dict[str, Found] = {trial.row: [] for trial in trials}
         random.Random(SEED).shuffle(trials)  # the first ones are of every kind, should the time not suffice
         deadline = started + 60 * options.minutes

@@ -1,5 +1,6 @@
 """The command `covary` itself: its commands, loaded on demand, its options, and how it ends."""
 
+import contextlib
 import errno
 import os
 import re
@@ -62,11 +63,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command `covary` and exit; an error that the user can fix is one line, with exit code 2."""
     prepare_streams()
     keep_memory_unless_told()
+    _ignore_matplotlibrc()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             code = app(None if arguments is None else list(arguments), prog_name="covary", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # which it is where standard output is closed
+            sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
         _stop("stopped.", 130)
     except typer.TyperException as error:
@@ -86,6 +89,13 @@ def _choice_meant(message: str) -> str:
     """The choice that a wrong value is like, after the message of an option with choices."""
     found = re.search(r"'([^']*)' is not one of (.*)\.$", message)
     return meant(found[1], re.findall(r"'([^']*)'", found[2])) if found else ""
+
+
+def _ignore_matplotlibrc() -> None:
+    """Import matplotlib from elsewhere if the working directory has settings for it, which may be a pipe or no text."""
+    if os.path.lexists("matplotlibrc"):
+        with contextlib.chdir(os.path.dirname(__file__)):
+            import_module("matplotlib")
 
 
 def _system_error(error: OSError) -> str:

@@ -58,10 +58,7 @@ def test_a_compiled_network_shares_parameters_and_draws_the_same_samples(backend
 
 
 def test_a_fit_with_compiled_weight_steps_is_the_fit_without(backend):
-    runs = [
-        covary.fit(averaged(), data(), SETTINGS.replace(**{"weights.compile": value}))
-        for value in (False, True)
-    ]
+    runs = [covary.fit(averaged(), data(), SETTINGS.replace(**{"weights.compile": value})) for value in (False, True)]
     assert backend.calls == 2 * 3, "every weight step, and nothing else"
     first, second = (run.network.state_dict() for run in runs)
     assert list(first) == list(second), "the run has the network that was passed"

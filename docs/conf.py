@@ -101,6 +101,13 @@ def _escape_bars(app: object, kind: str, name: str, value: object, options: obje
     lines[:] = "".join(p if i % 2 else p.replace("|", r"\|") for i, p in enumerate(pieces)).split("\n")
 
 
+def _clear_aliases(app: object, kind: str, name: str, value: object, options: object, lines: list[str]) -> None:
+    """Leave out what Python says of the fields of a named tuple; its class describes them."""
+    if lines and lines[0].startswith("Alias for field number"):
+        lines.clear()
+
+
 def setup(app: object) -> None:
     """Connect what the settings above cannot say."""
+    app.connect("autodoc-process-docstring", _clear_aliases)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _escape_bars)  # type: ignore[attr-defined]

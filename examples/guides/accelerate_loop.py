@@ -3,7 +3,7 @@ Keep Accelerate
 ===============
 
 A loop with Accelerate is a loop of your own (:doc:`own_training_loop`): the learner is registered with what is saved,
-and no callback is needed.
+and no callback is needed. ``pip install "covary[huggingface]"`` installs Accelerate too.
 """
 
 import math

@@ -37,7 +37,7 @@ for image, panel in zip(digits.x_train, axes, strict=False):
 
 augment = covary.augment.Affine2d()
 network = covary.Averaged(covary.networks.mlp(784, 100, 10), augment, num_samples=8)
-print(dict(zip(augment.names, augment.widths.tolist(), strict=True)))
+print({name: round(width, 2) for name, width in zip(augment.names, augment.widths.tolist(), strict=True)})
 
 # %%
 # Train

@@ -29,5 +29,8 @@ def test_estimates_are_near_the_truth_and_an_error_that_is_too_small_does_not_co
         assert row["mean"] == pytest.approx(row["true width"], abs=0.1)
         assert 0.01 < row["mean error"] < 0.1
         assert 0 <= row["covered"] <= row["data sets"] == 2
-    assert coverage.Estimate(0.5, 0.05, (0.42, 0.59)).covers(0.58)
-    assert not coverage.Estimate(0.5, 0.04, (0.42, 0.57)).covers(0.58)
+    below, without = (sum(row[name] for row in rows) for name in ("covered 0.2 below", "without the way"))
+    assert below == 6
+    assert without <= 3, "intervals that know nothing of the way cover no width that is 0.2 off, but for luck"
+    assert coverage.covers((0.42, 0.59), 0.58)
+    assert not coverage.covers((0.42, 0.57), 0.58)

@@ -10,7 +10,15 @@ import pytest
 from covary.errors import MissingLibraryError
 
 # Module -> what it imports, and the extra that installs it.
-INTEGRATIONS = {"lightning": ("lightning.pytorch", "lightning"), "huggingface": ("transformers", "huggingface")}
+INTEGRATIONS = {
+    "lightning": ("lightning.pytorch", "lightning"),
+    "huggingface": ("transformers", "huggingface"),
+    "mlflow": ("mlflow", "mlflow"),
+    "onnx": ("onnxruntime", "onnx"),
+    "sklearn": ("sklearn", "sklearn"),
+    "tensorboard": ("torch.utils.tensorboard", "tensorboard"),
+    "wandb": ("wandb", "wandb"),
+}
 EXTRAS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 

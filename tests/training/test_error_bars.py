@@ -8,11 +8,22 @@ from torch import nn
 
 import covary
 from covary.augment import Affine2d, Composed, Correlated, FiniteGroup, LearnedGenerators, Mirror3d, Rotation2d, bounded
-from covary.hypergrad.information import Information, displaced
+from covary.batches import as_batches
+from covary.hypergrad.information import Information, Sample, displaced
+from covary.hypergrad.two_pass import curvature_cotangents
 from covary.records import Symmetry
 from covary.training import error_bars
-from covary.training.error_bars import NORMAL_90, step_noise, width_lines, with_error
+from covary.training.error_bars import (
+    NORMAL_90,
+    evidence_gradients,
+    remaining_distance,
+    step_noise,
+    width_lines,
+    with_error,
+)
+from covary.training.widths import EvidenceChange
 
+AT_REST = EvidenceChange(0.0, 0.0)
 AUGMENTATIONS = {
     "affine": lambda: Affine2d(initial_width=(0.3, 0.1, 0.2, 0.02, 0.4, 0.1)),
     "correlated": lambda: Correlated(Affine2d(("scale_x", "scale_y"), initial_width=0.2)),
@@ -76,36 +87,75 @@ def test_the_noise_of_steps_is_that_of_the_last_quarter():
 def test_an_error_has_both_parts_and_an_interval_within_the_range():
     """Of a width that is large against its error: e/2w, and noise as it is."""
     symmetry = Symmetry("rotation", 3.0, "radians", "±172°")
-    found = with_error(symmetry, Information(held=1e9, total=1 / (6 * 0.03) ** 2), 0.04)
+    found = with_error(symmetry, Information(held=1e9, total=1 / (6 * 0.03) ** 2), AT_REST, 0.04)
     assert found.error == pytest.approx(0.05, rel=1e-3)
     assert found.interval == pytest.approx([3.0 - 0.05 * NORMAL_90, 3.0 + 0.05 * NORMAL_90], rel=1e-3)
-    assert with_error(symmetry, Information(1.0, 1 / 36), 0.0).interval[1] == math.pi
+    assert with_error(symmetry, Information(1.0, 1 / 36), AT_REST).interval[1] == math.pi
     assert found.no_error is None
 
 
 def test_a_width_near_zero_has_a_bound():
-    found = with_error(Symmetry("shear", 0.01, "log-scale", ""), Information(1e6, 1e4), 0.0)
+    found = with_error(Symmetry("shear", 0.01, "log-scale", ""), Information(1e6, 1e4), AT_REST)
     assert found.interval == pytest.approx([0.0, math.sqrt(0.01**2 + NORMAL_90 * 0.01)])
     assert found.error == pytest.approx(found.interval[1] / (2 * NORMAL_90))
 
 
 def test_a_probability_is_not_squared():
-    found = with_error(Symmetry("flip_x", 0.4, "probability", ""), Information(1e6, 400.0), 0.0)
+    found = with_error(Symmetry("flip_x", 0.4, "probability", ""), Information(1e6, 400.0), AT_REST)
     assert (found.error, *found.interval) == pytest.approx((0.05, 0.4 - 0.05 * NORMAL_90, 0.4 + 0.05 * NORMAL_90))
 
 
 @pytest.mark.parametrize(
-    ("held", "total", "noise", "reason"),
+    ("held", "total", "gradient", "noise", "reason"),
     [
-        (3.0, 0.0, 0.1, "the weights make up for every change of it"),
-        (0.0, 0.0, 0.1, "the outputs do not change"),
-        (math.nan, math.nan, 0.1, "its information is not finite"),
-        (1.0, 1.0, math.nan, "its information is not finite"),
+        (3.0, 0.0, 1.0, 0.1, "the weights make up for every change of it"),
+        (0.0, 0.0, 1.0, 0.1, "the outputs do not change"),
+        (math.nan, math.nan, 1.0, 0.1, "its information is not finite"),
+        (1.0, 1.0, 1.0, math.nan, "its information is not finite"),
+        (1.0, 1.0, math.nan, 0.1, "its information is not finite"),
     ],
 )
-def test_a_width_without_an_error_says_why(held, total, noise, reason):
-    found = with_error(Symmetry("rotation", 3.0, "radians", "±172°"), Information(held, total), noise)
+def test_a_width_without_an_error_says_why(held, total, gradient, noise, reason):
+    symmetry, slope = Symmetry("rotation", 3.0, "radians", "±172°"), EvidenceChange(gradient, 0.0)
+    found = with_error(symmetry, Information(held, total), slope, noise)
     assert (found.error, found.interval, found.no_error) == (None, None, reason)
+
+
+def test_the_way_that_remains_is_a_newton_step_of_a_gradient_above_its_noise():
+    information = Information(900.0, 400.0)
+    assert remaining_distance(information, EvidenceChange(-50.0, 30.0)) == 0.0
+    assert remaining_distance(information, EvidenceChange(-50.0, 14.0)) == pytest.approx(48.0 / 400.0)
+    assert remaining_distance(information, EvidenceChange(50.0, 0.0)) == pytest.approx(1 / 8)
+    found = with_error(Symmetry("flip_x", 0.4, "probability", ""), information, EvidenceChange(48.0, 0.0))
+    assert found.error == pytest.approx(0.13)  # 0.05 and 0.12
+
+
+def quadratic() -> tuple[covary.Model, tuple[torch.Tensor, torch.Tensor]]:
+    """A linear network on points that are rotated; all in float64."""
+    noise = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(12, size, generator=noise, dtype=torch.float64) for size in (2, 1))
+    network = covary.Averaged(covary.networks.mlp(2, 4, 1, generator=noise), Rotation2d(0.7), 4).double()
+    return covary.Model(network, covary.Gaussian(0.5).double()), (x, y)
+
+
+def test_gradients_are_differences_of_the_evidence_and_of_all_data_have_no_error():
+    """Against the evidence at both ends of the line, anew: the linearized log-determinant is near that."""
+    model, data = quadratic()
+    (line,) = width_lines(model.network.augment, model, ["radians"])
+    curvature, batches = covary.Curvature("full"), as_batches(data)
+    statistics = covary.curvature.passes.curvature_pass(model, batches, curvature, seed=3)
+    cotangents = curvature_cotangents(model, statistics, curvature)
+    (found,) = evidence_gradients(model, Sample(batches, 12, 12), cotangents, [line], seed=3)
+    ends = []
+    for end in (line.low, line.high):
+        with displaced(model, line.direction, end):
+            ends.append(float(covary.log_evidence(model, data, curvature=curvature, seed=3).log_evidence))
+    assert found.value == pytest.approx((ends[1] - ends[0]) / line.length, rel=0.02)
+    assert found.error == 0.0
+    positions = torch.arange(6)
+    (half,) = evidence_gradients(model, Sample(batches.at(positions), 6, 12), cotangents, [line], seed=3)
+    assert half.error > 0
+    assert half.value != pytest.approx(found.value, rel=0.02)
 
 
 def fitted(augment: Rotation2d | None = None, **evaluation: int) -> covary.Run:

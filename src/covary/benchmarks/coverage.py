@@ -3,8 +3,10 @@ r"""How often the 90 % interval of a width has the true one in it, on data that 
 Points at angles φ on a circle have C targets :math:`y = \hat f(\phi) + \sigma\epsilon`, where f is a linear function of
 the first harmonics (a network of one layer) whose weights are drawn from its prior, and f̂ its mean over rotations by up
 to the true width. Likelihood and prior are known, so the model is the one that made the data and its Laplace evidence
-is exact. The estimate is the maximum of the evidence, from a grid by Newton steps with weights at their mode. So the
-rows test the information, and not how near to the maximum training ends.
+is exact. The estimate is the maximum of the evidence, from a grid by Newton steps with weights at their mode: that
+tests the information. For training that ends before the maximum, a second estimate is 0.2 below the first, with weights
+at their mode there. Its interval has the way that remains, from the gradient of the evidence, and is compared
+with one that has not.
 
 Each repeat is twenty data sets for each true width.
 """
@@ -24,17 +26,20 @@ from ..curvature import Curvature
 from ..curvature.passes import curvature_pass
 from ..evidence import log_evidence
 from ..hypergrad.information import Sample, information_along
+from ..hypergrad.two_pass import curvature_cotangents
 from ..likelihoods import Gaussian
 from ..models import Model
 from ..networks import Averaged
 from ..priors import Prior
 from ..records import Symmetry
-from ..training.error_bars import width_lines, with_error
+from ..training.error_bars import evidence_gradients, width_lines, with_error
+from ..training.widths import EvidenceChange
 
 TRUE_WIDTHS = (0.5, 0.65, 0.8)
 SETS = 20  # per repeat
 NUM_DATA, NUM_TARGETS, NUM_HARMONICS, SIGMA, NUM_SAMPLES = 60, 12, 4, 0.5, 64
 STARTS = tuple(0.1 * number for number in range(1, 13))  # a grid, of which the best place is where the steps begin
+SHORT = 0.2  # of a width that training has left below the maximum
 NUM_STEPS, MOST_CHANGE, DIFFERENCE = 10, 0.1, 0.02
 
 
@@ -48,54 +53,71 @@ class Harmonics(nn.Module):
 
 
 class Estimate(NamedTuple):
-    """A width where the evidence is largest, its standard error, and its 90 % interval."""
+    """A width, its standard error and its 90 % interval, and the interval without the way that remains."""
 
     width: float
     error: float
     interval: tuple[float, float]
+    at_rest: tuple[float, float]
 
-    def covers(self, truth: float) -> bool:
-        """Whether the 90 % interval has the true width in it."""
-        return self.interval[0] < truth < self.interval[1]
+
+def covers(interval: tuple[float, float], truth: float) -> bool:
+    """Whether an interval has the true width in it."""
+    return interval[0] < truth < interval[1]
 
 
 def measure_coverage(repeats: int, progress: Progress) -> list[dict[str, Any]]:
-    """A row per true width: how many intervals cover it, the mean and the spread of the estimates, the mean error."""
+    """A row per true width: how many intervals cover it, the mean and the spread of the estimates, the mean error.
+
+    "covered 0.2 below" and "without the way" count the intervals of widths 0.2 below the maximum of the evidence, with
+    the way that remains and without.
+    """
     rows, number = [], SETS * repeats
     for place, truth in enumerate(TRUE_WIDTHS):
-        found = []
+        found: list[Estimate] = []
+        below: list[Estimate] = []
         for seed in range(number):
             progress(f"width {truth}: data set {seed + 1}", (place + seed / number) / len(TRUE_WIDTHS))
-            found.append(estimate(truth, seed))
+            for kept, each in zip((found, below), estimates(truth, seed), strict=True):
+                kept.append(each)
         widths = torch.tensor([each.width for each in found], dtype=torch.float64)
         rows.append(
             {
                 "true width": truth,
                 "data sets": number,
-                "covered": sum(each.covers(truth) for each in found),
+                "covered": sum(covers(each.interval, truth) for each in found),
                 "mean": float(widths.mean()),
                 "spread": float(widths.std()),
                 "mean error": sum(each.error for each in found) / number,
+                f"covered {SHORT} below": sum(covers(each.interval, truth) for each in below),
+                "without the way": sum(covers(each.at_rest, truth) for each in below),
             }
         )
     return rows
 
 
-def estimate(truth: float, seed: int) -> Estimate:
-    """The width with the largest evidence for a data set of this seed."""
+def estimates(truth: float, seed: int) -> tuple[Estimate, Estimate]:
+    """The width with the largest evidence for a data set of this seed, and one below it."""
     data, augment = made_data(truth, seed), Rotation2d(truth).double()
     model = _model(augment)
     width = _maximum(model, augment, data)
+    return _estimate(model, augment, width, data), _estimate(model, augment, width - SHORT, data)
+
+
+def _estimate(model: Model, augment: Rotation2d, width: float, data: tuple[Tensor, Tensor]) -> Estimate:
     _log_evidence(model, augment, width, data)  # moves width and weights there
     (line,) = width_lines(augment, model, ["radians"])
     assert line is not None, "the width is above 0"
-    batches = as_batches(data)
-    statistics = curvature_pass(model, batches, Curvature("kron"))
-    (found,) = information_along(model, Sample(batches, NUM_DATA, NUM_DATA), statistics, [line])
-    bar = with_error(Symmetry("rotation", width, "radians", ""), found, noise=0.0)
+    sample, curvature = Sample(as_batches(data), NUM_DATA, NUM_DATA), Curvature("kron")
+    statistics = curvature_pass(model, sample.batches, curvature)
+    (information,) = information_along(model, sample, statistics, [line])
+    (gradient,) = evidence_gradients(model, sample, curvature_cotangents(model, statistics, curvature), [line])
+    symmetry = Symmetry("rotation", width, "radians", "")
+    bar, at_rest = (with_error(symmetry, information, each) for each in (gradient, EvidenceChange(0.0, 0.0)))
     assert bar.error is not None, "the data determine the width"
     assert bar.interval is not None, "as they determine its error"
-    return Estimate(width, bar.error, (bar.interval[0], bar.interval[1]))
+    assert at_rest.interval is not None, "with the same information"
+    return Estimate(width, bar.error, (bar.interval[0], bar.interval[1]), (at_rest.interval[0], at_rest.interval[1]))
 
 
 def _maximum(model: Model, augment: Rotation2d, data: tuple[Tensor, Tensor]) -> float:

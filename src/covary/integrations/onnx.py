@@ -21,7 +21,7 @@ try:
     import onnxruntime
     import onnxscript  # noqa: F401 - torch.onnx needs it
 except ImportError as error:
-    raise MissingLibraryError("onnx, onnxscript and onnxruntime", "onnx") from error
+    raise MissingLibraryError((error.name or "onnxruntime").split(".")[0], "onnx") from error
 
 OPSET = 20
 TOLERANCE = 1e-5  # of outputs, relative to the largest if that is above 1

@@ -1,13 +1,20 @@
-r"""Error bars of learned widths: what the data leave open, and what the noise of the hyper steps adds.
+r"""Error bars of learned widths: what the data leave open, the noise of the hyper steps, and the way that remains.
 
 The evidence is even in the width w of a symmetric range, such as rotations within ±w: near 0 the data say something
 about :math:`u = w^2` and nothing about w. So the standard error is that of u,
 
-.. math:: e^2 = I^{-1} + (2 w s)^2,
+.. math:: e^2 = I^{-1} + (2 w s)^2 + d^2,
 
 with I the information of the data on u (`hypergrad.information`: weights are integrated out, all other widths, the
-prior and the likelihood are held) and s the standard deviation of w over the last quarter of the hyper steps that
-learned it. The 90 % interval of w is from :math:`\sqrt{u - 1.645\,e}`, or 0 where that is not real, to
+prior and the likelihood are held), s the standard deviation of w over the last quarter of the hyper steps that learned
+it, and d the way that remains to the maximum of the evidence, by a Newton step:
+
+.. math:: d^2 = (g^2 - \sigma_g^2) / I^2 \text{ where } |g| > 3 \sigma_g \text{, else } 0.
+
+g is the gradient of the evidence in u, from the data that I is from, with the log-determinant linearized as in
+`training.widths`, and :math:`\sigma_g` its standard error, which is 0 if these are all data.
+
+The 90 % interval of w is from :math:`\sqrt{u - 1.645\,e}`, or 0 where that is not real, to
 :math:`\sqrt{u + 1.645\,e}`, cut at the largest possible width; one that begins at 0 is a bound. The error of w is the
 length of the interval before the cut over 2 · 1.645, for a width far above its error :math:`e/2w`. A probability is
 its own u: there the interval is w ± 1.645 e.
@@ -30,19 +37,21 @@ from ..curvature.passes import CurvatureStatistics, curvature_pass
 from ..distributed import own, own_part
 from ..hypergrad.information import Information, Line, Sample, displaced, information_along, parameters_of
 from ..hypergrad.running import RunningStatistics
+from ..hypergrad.two_pass import Cotangents, curvature_cotangents
 from ..models import Model
 from ..noise import Stream, permutation
 from ..records import Symmetry
-from .ascent import evaluated_curvature
+from .ascent import evaluated_curvature, hyper_model
 from .hyper_state import HyperState
 from .schedule import ERRORS, seed_for
-from .widths import augmentation_of
+from .widths import EvidenceChange, augmentation_of, objective_each, scaled_to_all
 
 NORMAL_90 = 1.6448536269514722
 TAIL = 4  # the last quarter of the hyper steps
 PART, MOST_STEP = 0.1, 0.05  # of the differences: a part of the width, up to a bound
 LEAST_WIDTH = 0.1  # u changes by at least its square: with less, the noise of the samples would show
 MOST_MOVE = 0.5  # of a parameter, such as the logit of a probability that is nearly 0
+CLEAR = 3.0  # standard errors of a gradient, from which it is more than the noise of its data
 LARGEST = {"radians": math.pi, "radians of hue": math.pi, "probability": 1.0}
 
 
@@ -65,32 +74,70 @@ def with_errors(
     lines = width_lines(augment, state.model, [symmetry.unit for symmetry in symmetries])
     reasons = [_reason(symmetry, line) for symmetry, line in zip(symmetries, lines, strict=True)]
     chosen = {k: line for k, line in enumerate(lines) if line is not None and reasons[k] is None}
-    known = dict(zip(chosen, _information(state, batches, config, list(chosen.values())), strict=True))
+    known = dict(zip(chosen, _known(state, batches, config, list(chosen.values())), strict=True))
     noises = step_noise(state.learning.widths) or [0.0] * len(symmetries)
     return [
-        with_error(symmetry, known[k], noises[k]) if k in known else replace(symmetry, no_error=reasons[k])
+        with_error(symmetry, *known[k], noises[k]) if k in known else replace(symmetry, no_error=reasons[k])
         for k, symmetry in enumerate(symmetries)
     ]
 
 
-def with_error(symmetry: Symmetry, information: Information, noise: float) -> Symmetry:
+def with_error(symmetry: Symmetry, information: Information, gradient: EvidenceChange, noise: float = 0.0) -> Symmetry:
     """The symmetry with its error bar, or the reason why it has none.
 
     Arguments:
         symmetry: The symmetry.
         information: The information on its u.
+        gradient: The gradient of the evidence in u.
         noise: s, the standard deviation of the width over the last hyper steps.
     """
-    if not (math.isfinite(information.total) and math.isfinite(noise)):
+    if not all(map(math.isfinite, (information.total, noise, *gradient))):
         return replace(symmetry, no_error="its information is not finite")
     if information.total <= 0:
         held = "the weights make up for every change of it" if information.held > 0 else "the outputs do not change"
         return replace(symmetry, no_error=held)
     derivative = 2 * symmetry.width if _is_even(symmetry.unit) else 1.0  # of u in the width
-    reach = NORMAL_90 * math.sqrt(1 / information.total + (derivative * noise) ** 2)
+    distance = remaining_distance(information, gradient)
+    reach = NORMAL_90 * math.sqrt(1 / information.total + (derivative * noise) ** 2 + distance**2)
     low, high = (_width(_amount(symmetry.width, symmetry.unit) + sign * reach, symmetry.unit) for sign in (-1, 1))
     interval = [max(low, 0.0), min(high, LARGEST.get(symmetry.unit, math.inf))]
     return replace(symmetry, error=(high - low) / (2 * NORMAL_90), interval=interval)
+
+
+def remaining_distance(information: Information, gradient: EvidenceChange) -> float:
+    """d, the distance of u to the maximum of the evidence by a Newton step; 0 for a gradient within its noise.
+
+    Arguments:
+        information: The information on u, above 0.
+        gradient: The gradient of the evidence in u.
+    """
+    if abs(gradient.value) <= CLEAR * gradient.error:
+        return 0.0
+    return math.sqrt(gradient.value**2 - gradient.error**2) / information.total
+
+
+@torch.no_grad()
+def evidence_gradients(
+    model: Model, sample: Sample, cotangents: Cotangents, lines: Sequence[Line], *, seed: int = 0
+) -> list[EvidenceChange]:
+    """The gradient of the evidence in the hyperparameter of each line, with its standard error.
+
+    Arguments:
+        model: The model, in evaluation mode where it has modes.
+        sample: The data.
+        cotangents: Those of the log-determinant, which is linearized.
+        lines: The lines, between whose ends the difference is taken under common noise.
+        seed: The seed of the augmentation's noise and of the probes.
+    """
+    found, chance = [], math.sqrt(1 - sample.num_read / sample.num_data)  # all data are no random choice
+    for line in lines:
+        with displaced(model, line.direction, line.high):
+            after = objective_each(model, sample.batches, cotangents, seed)
+        with displaced(model, line.direction, line.low):
+            change = after - objective_each(model, sample.batches, cotangents, seed)
+        total = scaled_to_all(change / line.length, sample.num_data)
+        found.append(EvidenceChange(total.value, chance * total.error))
+    return found
 
 
 def width_lines(augment: Augmentation, model: Model, units: Sequence[str]) -> list[Line | None]:
@@ -182,13 +229,17 @@ def _reason(symmetry: Symmetry, line: Line | None) -> str | None:
     return None if line is not None else "no parameter changes it"
 
 
-def _information(
+def _known(
     state: HyperState, batches: Batches, config: FitConfig, lines: Sequence[Line]
-) -> Sequence[Information]:
+) -> Sequence[tuple[Information, EvidenceChange]]:
     if not lines:
         return []
     sample, seed = _sample(batches, state.num_data, config), seed_for(config.seed, ERRORS)
-    return information_along(state.model, sample, _curvature(state, sample, config, seed), lines, seed=seed)
+    statistics, model = _curvature(state, sample, config, seed), hyper_model(state, config)
+    information = information_along(state.model, sample, statistics, lines, seed=seed)
+    cotangents = curvature_cotangents(model, statistics, evaluated_curvature(config))
+    gradients = evidence_gradients(model, sample, cotangents, lines, seed=seed)
+    return list(zip(information, gradients, strict=True))
 
 
 def _sample(batches: Batches, num_data: int, config: FitConfig) -> Sample:

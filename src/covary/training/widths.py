@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -228,16 +229,21 @@ def evidence_change(
         move: The move.
         seed: The seed of noise and probes.
     """
-    after = _objectives(model, batches, cotangents, seed)
+    after = objective_each(model, batches, cotangents, seed)
     with move.reverted():
-        change = after - _objectives(model, batches, cotangents, seed)
+        change = after - objective_each(model, batches, cotangents, seed)
+    return scaled_to_all(change, cotangents.num_data)
+
+
+def scaled_to_all(change: Float[Tensor, " M"], num_data: int) -> EvidenceChange:
+    """The change for N data, from that of each of M (of each process)."""
     total, squares, number = all_sum(torch.stack([change.sum(), change.square().sum(), change.new_tensor(len(change))]))
-    scale = cotangents.num_data / float(number)
+    scale = num_data / float(number)
     variance = max(float(squares - total**2 / number), 0.0)
     return EvidenceChange(scale * float(total), scale * math.sqrt(variance))
 
 
-def _objectives(model: Model, batches: Batches, cotangents: Cotangents, seed: int) -> Tensor:
+def objective_each(model: Model, batches: Batches, cotangents: Cotangents, seed: int) -> Float[Tensor, " M"]:
     """The log-likelihood of each datum, less its part of the linearized log-determinant."""
     found = []
     for captured, batch in captured_chunks(model, batches, seed):

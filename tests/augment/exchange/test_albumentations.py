@@ -102,6 +102,12 @@ def test_what_is_not_learned_is_listed_and_kept():
         assert after["transform"]["transforms"][place] == before["transform"]["transforms"][place]
 
 
+def test_advice_is_given_only_where_something_is_not_learned():
+    with pytest.warns(UserWarning, match="1 of 1 transforms") as caught:
+        from_albumentations(A.Compose([A.Rotate(limit=10, p=0.5)]))
+    assert "Apply what is not learned" not in str(caught[0].message)
+
+
 def test_bad_input():
     with pytest.raises(DataError, match="got list"):
         from_albumentations([])

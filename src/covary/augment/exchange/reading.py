@@ -216,7 +216,8 @@ def _message(library: str, checked: Sequence[tuple[Mapping[str, float], Reading]
         states += [f"kept fixed: {reading.fixed}"] if reading.fixed else []
         states += [f"not supported: {reading.unsupported}"] if reading.unsupported else []
         lines.append(f"- {reading.title}: {'; '.join(states) or 'does nothing'}.")
-    lines.append("Apply what is not learned to the data, or in weight steps only by covary.data.Augmented.")
+    if any(reading.fixed or reading.unsupported for _, reading in checked):
+        lines.append("Apply what is not learned to the data, or in weight steps only by covary.data.Augmented.")
     return "\n".join(lines)
 
 

@@ -272,10 +272,14 @@ class FitConfig(Settings):
 # hyper step, let them fit first.
 _REGRESSION: dict[str, object] = {"epochs": 100, "weights": {"lr": 0.02}, "hyper": {"burn_in": 40}}
 # Averaged over augmentation samples, deep networks may die within an epoch at that learning rate: their first gradients
-# are small and alike for all data, and Adam makes full steps of them. A warm-up and clipping prevent it.
-_DEEP: dict[str, object] = {"weights": {"warmup_epochs": 2, "max_grad_norm": 1.0}}
+# are small and alike for all data, and Adam makes full steps of them. A warm-up and clipping prevent it. Their hyper
+# steps cost as much as their samples do, and half of them suffice (measured).
+_DEEP: dict[str, object] = {"weights": {"warmup_epochs": 2, "max_grad_norm": 1.0}, "hyper": {"num_samples": 8}}
 # Fixup networks learn faster by SGD with momentum, as their authors train them.
-_RESNET: dict[str, object] = {"weights": {"optimizer": "sgd", "lr": 0.1, "warmup_epochs": 2, "max_grad_norm": 1.0}}
+_RESNET: dict[str, object] = {
+    "weights": {"optimizer": "sgd", "lr": 0.1, "warmup_epochs": 2, "max_grad_norm": 1.0},
+    "hyper": {"num_samples": 8},
+}
 #
 # Relaxed layers learn by their priors alone: their steps cost little once a pass over all data has given the
 # eigenvalues, so many of them follow each pass. Learning rates are relative to the weights' sizes: with equal ones Adam

@@ -34,3 +34,10 @@ def test_estimates_are_near_the_truth_and_an_error_that_is_too_small_does_not_co
     assert without <= 3, "intervals that know nothing of the way cover no width that is 0.2 off, but for luck"
     assert coverage.covers((0.42, 0.59), 0.58)
     assert not coverage.covers((0.42, 0.57), 0.58)
+
+
+@pytest.mark.parametrize("truth", [0.3, 0.5, 0.8])
+def test_at_the_maximum_no_way_remains(truth):
+    """The gradient of a difference that is not corrected would make the intervals half as long again."""
+    found, _ = coverage.estimates(truth, seed=1)
+    assert found.interval == pytest.approx(found.at_rest, abs=0.05 * found.error)

@@ -16,7 +16,7 @@ from covary.training import error_bars
 from covary.training.error_bars import (
     NORMAL_90,
     evidence_gradients,
-    remaining_distance,
+    remaining_way,
     step_noise,
     width_lines,
     with_error,
@@ -123,18 +123,21 @@ def test_a_width_without_an_error_says_why(held, total, gradient, noise, reason)
 
 def test_the_way_that_remains_is_a_newton_step_of_a_gradient_above_its_noise():
     information = Information(900.0, 400.0)
-    assert remaining_distance(information, EvidenceChange(-50.0, 30.0)) == 0.0
-    assert remaining_distance(information, EvidenceChange(-50.0, 14.0)) == pytest.approx(48.0 / 400.0)
-    assert remaining_distance(information, EvidenceChange(50.0, 0.0)) == pytest.approx(1 / 8)
+    assert remaining_way(information, EvidenceChange(-50.0, 30.0)) == 0.0
+    assert remaining_way(information, EvidenceChange(-50.0, 14.0)) == pytest.approx(-48.0 / 400.0)
+    assert remaining_way(information, EvidenceChange(50.0, 0.0)) == pytest.approx(1 / 8)
     found = with_error(Symmetry("flip_x", 0.4, "probability", ""), information, EvidenceChange(48.0, 0.0))
-    assert found.error == pytest.approx(0.13)  # 0.05 and 0.12
+    assert found.interval == pytest.approx([0.4 - 0.05 * NORMAL_90, 0.4 + 0.13 * NORMAL_90])  # 0.05 and 0.12
+    assert found.error == pytest.approx((0.05 + 0.13) / 2)
+    bound = with_error(Symmetry("shear", 0.01, "log-scale", ""), Information(1e6, 1e4), EvidenceChange(-1e3, 0.0))
+    assert bound.interval == pytest.approx([0.0, math.sqrt(0.01**2 + NORMAL_90 * 0.01)])  # a way to 0 raises no bound
 
 
-def quadratic() -> tuple[covary.Model, tuple[torch.Tensor, torch.Tensor]]:
+def quadratic(width: float = 0.7) -> tuple[covary.Model, tuple[torch.Tensor, torch.Tensor]]:
     """A linear network on points that are rotated; all in float64."""
     noise = torch.Generator().manual_seed(0)
     x, y = (torch.randn(12, size, generator=noise, dtype=torch.float64) for size in (2, 1))
-    network = covary.Averaged(covary.networks.mlp(2, 4, 1, generator=noise), Rotation2d(0.7), 4).double()
+    network = covary.Averaged(covary.networks.mlp(2, 4, 1, generator=noise), Rotation2d(width), 4).double()
     return covary.Model(network, covary.Gaussian(0.5).double()), (x, y)
 
 
@@ -145,7 +148,8 @@ def test_gradients_are_differences_of_the_evidence_and_of_all_data_have_no_error
     curvature, batches = covary.Curvature("full"), as_batches(data)
     statistics = covary.curvature.passes.curvature_pass(model, batches, curvature, seed=3)
     cotangents = curvature_cotangents(model, statistics, curvature)
-    (found,) = evidence_gradients(model, Sample(batches, 12, 12), cotangents, [line], seed=3)
+    bent = [Information(0.0, 1.0)]
+    (found,) = evidence_gradients(model, Sample(batches, 12, 12), cotangents, [line], bent, seed=3)
     ends = []
     for end in (line.low, line.high):
         with displaced(model, line.direction, end):
@@ -153,9 +157,24 @@ def test_gradients_are_differences_of_the_evidence_and_of_all_data_have_no_error
     assert found.value == pytest.approx((ends[1] - ends[0]) / line.length, rel=0.02)
     assert found.error == 0.0
     positions = torch.arange(6)
-    (half,) = evidence_gradients(model, Sample(batches.at(positions), 6, 12), cotangents, [line], seed=3)
+    (half,) = evidence_gradients(model, Sample(batches.at(positions), 6, 12), cotangents, [line], bent, seed=3)
     assert half.error > 0
     assert half.value != pytest.approx(found.value, rel=0.02)
+
+
+def test_a_gradient_is_corrected_where_the_width_is_not_in_the_middle():
+    model, data = quadratic(0.05)
+    (line,) = width_lines(model.network.augment, model, ["radians"])
+    assert line.middle == pytest.approx(line.length / 2 - 0.05**2, abs=1e-6)  # the lower end is at 0
+    curvature, batches = covary.Curvature("full"), as_batches(data)
+    cotangents = curvature_cotangents(
+        model, covary.curvature.passes.curvature_pass(model, batches, curvature), curvature
+    )
+    plain, bent = (
+        evidence_gradients(model, Sample(batches, 12, 12), cotangents, [line], [Information(held, 1.0)])[0].value
+        for held in (0.0, 7.0)
+    )
+    assert bent - plain == pytest.approx(7.0 * line.middle)
 
 
 def fitted(augment: Rotation2d | None = None, **evaluation: int) -> covary.Run:

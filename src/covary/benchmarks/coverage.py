@@ -32,7 +32,7 @@ from ..models import Model
 from ..networks import Averaged
 from ..priors import Prior
 from ..records import Symmetry
-from ..training.error_bars import evidence_gradients, width_lines, with_error
+from ..training.error_bars import LEAST_WIDTH, evidence_gradients, width_lines, with_error
 from ..training.widths import EvidenceChange
 
 TRUE_WIDTHS = (0.5, 0.65, 0.8)
@@ -106,12 +106,14 @@ def estimates(truth: float, seed: int) -> tuple[Estimate, Estimate]:
 
 def _estimate(model: Model, augment: Rotation2d, width: float, data: tuple[Tensor, Tensor]) -> Estimate:
     _log_evidence(model, augment, width, data)  # moves width and weights there
-    (line,) = width_lines(augment, model, ["radians"])
+    (line,), (short,) = (width_lines(augment, model, ["radians"], most) for most in (math.inf, LEAST_WIDTH**2))
     assert line is not None, "the width is above 0"
+    assert short is not None, "as for the long line"
     sample, curvature = Sample(as_batches(data), NUM_DATA, NUM_DATA), Curvature("kron")
     statistics = curvature_pass(model, sample.batches, curvature)
     (information,) = information_along(model, sample, statistics, [line])
-    (gradient,) = evidence_gradients(model, sample, curvature_cotangents(model, statistics, curvature), [line])
+    cotangents = curvature_cotangents(model, statistics, curvature)
+    (gradient,) = evidence_gradients(model, sample, cotangents, [short], [information])
     symmetry = Symmetry("rotation", width, "radians", "")
     bar, at_rest = (with_error(symmetry, information, each) for each in (gradient, EvidenceChange(0.0, 0.0)))
     assert bar.error is not None, "the data determine the width"

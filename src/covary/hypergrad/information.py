@@ -49,12 +49,14 @@ class Line(NamedTuple):
         low: The first place of the difference, t ≤ 0.
         high: The second, t > 0.
         length: The change of u from one to the other.
+        middle: The mean of u at both, relative to the present u.
     """
 
     direction: Direction
     low: float
     high: float
     length: float
+    middle: float = 0.0
 
 
 class Information(NamedTuple):

@@ -7,12 +7,15 @@ about :math:`u = w^2` and nothing about w. So the standard error is that of u,
 
 with I the information of the data on u (`hypergrad.information`: weights are integrated out, all other widths, the
 prior and the likelihood are held), s the standard deviation of w over the last quarter of the hyper steps that learned
-it, and d the way that remains to the maximum of the evidence, by a Newton step:
+it, and d the way that remains to the maximum of the evidence, by a Newton step; only the side of the interval that it
+leads to has it:
 
 .. math:: d^2 = (g^2 - \sigma_g^2) / I^2 \text{ where } |g| > 3 \sigma_g \text{, else } 0.
 
 g is the gradient of the evidence in u, from the data that I is from, with the log-determinant linearized as in
-`training.widths`, and :math:`\sigma_g` its standard error, which is 0 if these are all data.
+`training.widths`, and :math:`\sigma_g` its standard error, which is 0 if these are all data. It is a difference between
+two places with weights held. Between them the log-likelihood has a curvature of many times I, that of held weights:
+what this adds where the present u is not in their middle is corrected.
 
 The 90 % interval of w is from :math:`\sqrt{u - 1.645\,e}`, or 0 where that is not real, to
 :math:`\sqrt{u + 1.645\,e}`, cut at the largest possible width; one that begins at 0 is a bound. The error of w is the
@@ -71,10 +74,15 @@ def with_errors(
         return list(symmetries)
     if (reason := _not_computed(state, config)) is not None:
         return [replace(symmetry, no_error=reason) for symmetry in symmetries]
-    lines = width_lines(augment, state.model, [symmetry.unit for symmetry in symmetries])
+    units = [symmetry.unit for symmetry in symmetries]
+    lines, short = (width_lines(augment, state.model, units, most) for most in (math.inf, LEAST_WIDTH**2))
     reasons = [_reason(symmetry, line) for symmetry, line in zip(symmetries, lines, strict=True)]
-    chosen = {k: line for k, line in enumerate(lines) if line is not None and reasons[k] is None}
-    known = dict(zip(chosen, _known(state, batches, config, list(chosen.values())), strict=True))
+    pairs = {
+        k: (long, line)
+        for k, (long, line) in enumerate(zip(lines, short, strict=True))
+        if long is not None and line is not None and reasons[k] is None
+    }
+    known = dict(zip(pairs, _known(state, batches, config, list(pairs.values())), strict=True))
     noises = step_noise(state.learning.widths) or [0.0] * len(symmetries)
     return [
         with_error(symmetry, *known[k], noises[k]) if k in known else replace(symmetry, no_error=reasons[k])
@@ -97,15 +105,17 @@ def with_error(symmetry: Symmetry, information: Information, gradient: EvidenceC
         held = "the weights make up for every change of it" if information.held > 0 else "the outputs do not change"
         return replace(symmetry, no_error=held)
     derivative = 2 * symmetry.width if _is_even(symmetry.unit) else 1.0  # of u in the width
-    distance = remaining_distance(information, gradient)
-    reach = NORMAL_90 * math.sqrt(1 / information.total + (derivative * noise) ** 2 + distance**2)
-    low, high = (_width(_amount(symmetry.width, symmetry.unit) + sign * reach, symmetry.unit) for sign in (-1, 1))
+    at_rest, way = 1 / information.total + (derivative * noise) ** 2, remaining_way(information, gradient)
+    low, high = (
+        _width(_amount(symmetry.width, symmetry.unit) + sign * NORMAL_90 * math.sqrt(at_rest + part**2), symmetry.unit)
+        for sign, part in ((-1, min(way, 0.0)), (1, max(way, 0.0)))
+    )
     interval = [max(low, 0.0), min(high, LARGEST.get(symmetry.unit, math.inf))]
     return replace(symmetry, error=(high - low) / (2 * NORMAL_90), interval=interval)
 
 
-def remaining_distance(information: Information, gradient: EvidenceChange) -> float:
-    """d, the distance of u to the maximum of the evidence by a Newton step; 0 for a gradient within its noise.
+def remaining_way(information: Information, gradient: EvidenceChange) -> float:
+    """d, the signed way of u to the maximum of the evidence by a Newton step; 0 for a gradient within its noise.
 
     Arguments:
         information: The information on u, above 0.
@@ -113,12 +123,18 @@ def remaining_distance(information: Information, gradient: EvidenceChange) -> fl
     """
     if abs(gradient.value) <= CLEAR * gradient.error:
         return 0.0
-    return math.sqrt(gradient.value**2 - gradient.error**2) / information.total
+    return math.copysign(math.sqrt(gradient.value**2 - gradient.error**2), gradient.value) / information.total
 
 
 @torch.no_grad()
 def evidence_gradients(
-    model: Model, sample: Sample, cotangents: Cotangents, lines: Sequence[Line], *, seed: int = 0
+    model: Model,
+    sample: Sample,
+    cotangents: Cotangents,
+    lines: Sequence[Line],
+    information: Sequence[Information],
+    *,
+    seed: int = 0,
 ) -> list[EvidenceChange]:
     """The gradient of the evidence in the hyperparameter of each line, with its standard error.
 
@@ -127,20 +143,23 @@ def evidence_gradients(
         sample: The data.
         cotangents: Those of the log-determinant, which is linearized.
         lines: The lines, between whose ends the difference is taken under common noise.
+        information: That on the hyperparameter of each line.
         seed: The seed of the augmentation's noise and of the probes.
     """
     found, chance = [], math.sqrt(1 - sample.num_read / sample.num_data)  # all data are no random choice
-    for line in lines:
+    for line, known in zip(lines, information, strict=True):
         with displaced(model, line.direction, line.high):
             after = objective_each(model, sample.batches, cotangents, seed)
         with displaced(model, line.direction, line.low):
             change = after - objective_each(model, sample.batches, cotangents, seed)
         total = scaled_to_all(change / line.length, sample.num_data)
-        found.append(EvidenceChange(total.value, chance * total.error))
+        found.append(EvidenceChange(total.value + known.held * line.middle, chance * total.error))
     return found
 
 
-def width_lines(augment: Augmentation, model: Model, units: Sequence[str]) -> list[Line | None]:
+def width_lines(
+    augment: Augmentation, model: Model, units: Sequence[str], max_step: float = math.inf
+) -> list[Line | None]:
     """For each width a line that changes it alone, by the shortest displacement of parameters.
 
     None for a width that no parameter changes to first order, such as one that is 0.
@@ -149,6 +168,7 @@ def width_lines(augment: Augmentation, model: Model, units: Sequence[str]) -> li
         augment: The augmentation.
         model: The model that it is part of.
         units: The unit of each width.
+        max_step: The largest change of u to either side.
     """
     assert isinstance(augment, nn.Module), "an augmentation with parameters is a module"
     parameters = parameters_of(augment, model)
@@ -166,21 +186,28 @@ def width_lines(augment: Augmentation, model: Model, units: Sequence[str]) -> li
             name: part.view_as(parameter).to(parameter)
             for (name, parameter), part in zip(parameters.items(), parts, strict=True)
         }
-        found.append(_line(augment, model, direction, place, units[place]) if bool(row.any()) else None)
+        width = widths[place].item()
+        step = min(_step(width, units[place]), max_step)
+        ends = [_width(_amount(width, units[place]) + sign * step, units[place]) - width for sign in (-1, 1)]
+        found.append(_line(augment, model, direction, ends, (place, units[place])) if bool(row.any()) else None)
     return found
 
 
-def _line(augment: Augmentation, model: Model, direction: dict[str, Tensor], place: int, unit: str) -> Line | None:
-    """The line with its ends, between which u changes by the same amount to both sides where it can."""
-    width = augment.widths[place].item()
-    ends = [_width(_amount(width, unit) + sign * _step(width, unit), unit) - width for sign in (-1, 1)]
+def _line(
+    augment: Augmentation, model: Model, direction: dict[str, Tensor], ends: Sequence[float], which: tuple[int, str]
+) -> Line | None:
+    """The line of a width, by its place and unit, between these ends, or nearer ones where parameters would jump."""
+    place, unit = which
     most = MOST_MOVE / max(float(part.abs().max()) for part in direction.values())
     low, high = max(ends[0], -most), min(ends[1], most)
     reached = []
     for end in (low, high):
         with displaced(model, direction, end):
             reached.append(_amount(augment.widths[place].item(), unit))
-    return Line(direction, low, high, reached[1] - reached[0]) if reached[1] > reached[0] else None
+    if reached[1] <= reached[0]:
+        return None
+    middle = 0.5 * (reached[0] + reached[1]) - _amount(augment.widths[place].item(), unit)
+    return Line(direction, low, high, reached[1] - reached[0], middle)
 
 
 def _is_even(unit: str) -> bool:
@@ -230,15 +257,17 @@ def _reason(symmetry: Symmetry, line: Line | None) -> str | None:
 
 
 def _known(
-    state: HyperState, batches: Batches, config: FitConfig, lines: Sequence[Line]
+    state: HyperState, batches: Batches, config: FitConfig, lines: Sequence[tuple[Line, Line]]
 ) -> Sequence[tuple[Information, EvidenceChange]]:
+    """Information and gradient for each width, from its lines: a long one for the former, and a short one."""
     if not lines:
         return []
+    long, short = zip(*lines, strict=True)
     sample, seed = _sample(batches, state.num_data, config), seed_for(config.seed, ERRORS)
     statistics, model = _curvature(state, sample, config, seed), hyper_model(state, config)
-    information = information_along(state.model, sample, statistics, lines, seed=seed)
+    information = information_along(state.model, sample, statistics, long, seed=seed)
     cotangents = curvature_cotangents(model, statistics, evaluated_curvature(config))
-    gradients = evidence_gradients(model, sample, cotangents, lines, seed=seed)
+    gradients = evidence_gradients(model, sample, cotangents, short, information, seed=seed)
     return list(zip(information, gradients, strict=True))
 
 

@@ -33,7 +33,8 @@ print(run.evidence)
 # When it underfits
 # -----------------
 # The noise explains whatever the weights do not. If they are slow to fit, the noise grows, the likelihood becomes flat,
-# and the run ends there. **A learned noise near the standard deviation of y means that the weights did not fit**:
+# and the run ends there. **A learned noise near the standard deviation of y means that the weights did not fit**;
+# above half of it ``fit`` warns, and record and report say so:
 
 print(f"standard deviation of y {y.std():.3f}, learned noise {run.likelihood.sigma_noise.item():.3f}")
 

@@ -103,7 +103,7 @@ def test_the_numbers_are_there():
     for part in ("±87°", "90.96 % ★", "0.2910 ★", "-1,550.0", "-0.3100", "1000 × 784", "mnist-mini", "0.005"):
         assert part in text, part
     assert (
-        "Each prediction averages over 16 augmentation samples; without an augmentation it is that of the image itself"
+        "Each prediction averages over 16 augmentation samples; without an augmentation it is that of the datum itself"
         in text
     )
     assert "counts as negligible when it moves the points of an image by less than half a pixel" in text
@@ -169,7 +169,7 @@ def test_a_network_without_transforms_is_compared_fairly_with_any_number_of_samp
         ("bare", "This run is incomplete."),
         ("bare", "No notes."),
         ("layers", "The run learned no augmentation."),
-        ("layers", "Each prediction is that of the image itself."),
+        ("layers", "Each prediction is that of the datum itself."),
     ],
 )
 def test_what_is_absent_is_said(name, expected):

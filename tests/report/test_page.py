@@ -118,7 +118,9 @@ def test_the_time_is_divided_and_compared_with_plain_training():
     assert "Plain training of the same network, without the augmentation, took 61.0 s: learning it took 2.1 ×" in text
     bare = outline("bare").text
     assert "does not say what the time was spent on" in bare
-    assert "--baselines plain" in bare
+    assert "--baselines plain" not in bare, "a run without transforms has no such baseline"
+    alone = dataclasses.replace(full_run(), baselines=[])
+    assert "run it with --baselines plain" in Outline(page(alone)).text
 
 
 def test_each_verdict_has_its_nats_and_their_error():

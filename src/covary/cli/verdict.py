@@ -9,7 +9,7 @@ from .._files import require_writable
 from ..errors import CovaryError
 from .output import Json, echo_json, progress
 from .saved import DataDir, OwnNetwork, Run, TrainingData, TrustCode, require_finished, run_folder
-from .terminal import echo, show
+from .terminal import echo, echo_line, show
 
 
 def verdict(
@@ -52,8 +52,20 @@ def verdict(
         record = saved_verdict(run, given, symmetry, epochs=epochs, num_repeats=repeats, progress=told)
     if (folder / "report.html").is_file():
         write_page(record, folder / "report.html")
+    states = {symmetry.name: symmetry.state for symmetry in record.symmetries}
+    _warn_unsettled({each.name: states[each.name] for each in record.verdicts})
     if as_json:
         echo_json([asdict(each) for each in record.verdicts])
         return
     show(verdicts_table(record))
     echo(f"The verdicts are in {folder / 'run.json'}.")
+
+
+def _warn_unsettled(states: dict[str, str]) -> None:
+    """Say on standard error which of the verdicts are of a run that had not learned the width."""
+    names = [name for name, state in states.items() if state in ("not learned yet", "still moving")]
+    if names:
+        echo_line(
+            f"warning: The run had not settled on {', '.join(names)}: short training favors what is soon learned. Train "
+            "for more epochs before you quote these verdicts."
+        )

@@ -66,6 +66,6 @@ def _warn_unsettled(states: dict[str, str]) -> None:
     names = [name for name, state in states.items() if state in ("not learned yet", "still moving")]
     if names:
         echo_line(
-            f"warning: The run had not settled on {', '.join(names)}: short training favors what is soon learned. Train "
-            "for more epochs before you quote these verdicts."
+            f"warning: The run had not settled on {', '.join(names)}: short training favors what is soon learned. "
+            "Train for more epochs before you quote these verdicts."
         )

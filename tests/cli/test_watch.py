@@ -79,8 +79,10 @@ def test_without_a_terminal_there_are_a_few_lines_and_the_summary(watched):
     outcome = watched(full_run())
     lines = outcome.out.splitlines()
     assert outcome.code == 0
-    assert lines[0].startswith("learn: training, epoch 20 of 60, log evidence ")
-    assert any(line.startswith("learn: testing, epoch 60 of 60, log evidence ") for line in lines)
+    assert lines[0].startswith("learn: training, epoch 20 of 60, estimated log evidence ")
+    tested = [line for line in lines if line.startswith("learn: testing, epoch 60 of 60, ")]
+    assert tested
+    assert all("evaluated log evidence " in line for line in tested)
     assert lines[-2].startswith("The run is complete: 60 epochs")
     assert lines[-1].startswith("The labels ignore rotation by up to ±87°")
     assert len(lines) < 16

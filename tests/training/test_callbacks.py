@@ -69,7 +69,7 @@ def test_a_log_has_about_ten_lines_with_evidence_and_time_left():
     lines = printed(io.StringIO(), epochs=25).splitlines()
     assert 10 <= len(lines) <= 14
     assert lines[0].startswith("training, epoch 1 of 25, log-likelihood ")
-    assert lines[1].startswith("training, epoch 2 of 25, log evidence ")
+    assert lines[1].startswith("training, epoch 2 of 25, estimated log evidence ")
     assert "rotation " in lines[1]
     assert lines[1].endswith(" left")
     assert lines[-1].startswith("training, epoch 25 of 25")
@@ -81,7 +81,7 @@ def test_a_terminal_has_one_line_that_is_rewritten():
     assert text.count("\n") == 1
     assert text.endswith("\n")
     assert "\rtraining [--" in text
-    assert "] epoch 4 of 4, log evidence " in text
+    assert "] epoch 4 of 4, evaluated log evidence " in text
     assert "\revaluating [##" in text
     assert max(len(part) for part in text.strip().split("\r")) < 80
 

@@ -71,6 +71,10 @@ def _predicted(
         network = network.with_samples(num_samples)
     whole, seed = Model(network, model.likelihood, model.prior), seed_for(fit.seed, TEST)
     posterior = Laplace(whole, dataset.train, evaluated_curvature(fit), seed=seed)
-    parts = [posterior.predict(part) for part in x.split(TEST_BATCH)]
-    found = [part for part in parts if isinstance(part, GaussianPrediction)]
-    return GaussianPrediction(torch.cat([part.mean for part in found]), torch.cat([part.variance for part in found]))
+    means, variances = [], []
+    for part in x.split(TEST_BATCH):
+        found = posterior.predict(part)
+        assert isinstance(found, GaussianPrediction), "a regression has a Gaussian likelihood"
+        means.append(found.mean)
+        variances.append(found.variance)
+    return GaussianPrediction(torch.cat(means), torch.cat(variances))

@@ -193,7 +193,7 @@ class EvalConfig(Settings):
     num_evaluations: CountOrZero = 1
     probes: Probes = "auto"
     num_samples: DataCount | None = None
-    num_error_data: CountOrZero = 200
+    num_error_data: CountOrZero = 100
 
 
 @dataclass(frozen=True)

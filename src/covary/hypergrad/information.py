@@ -32,12 +32,12 @@ from ..batches import Batches, IndexedBatch, outputs_of
 from ..curvature.passes import CurvatureStatistics, chunk_slices
 from ..curvature.registry import joined_shifts
 from ..distributed import all_sum
-from ..geometry import gauss_newton
+from ..geometry.estimators.operators import JacobianRoot
 from ..likelihoods import given
 from ..models import Model
 
 Direction = Mapping[str, Tensor]  # the displacement of each parameter for t = 1, by name
-NUM_ROUNDS = 3
+NUM_ROUNDS = 2
 RANK = 1e-7  # relative: directions that earlier ones nearly contain add nothing
 
 
@@ -108,18 +108,21 @@ def information_along(
     curvature = statistics.curvature
     shifts = {name: shift.detach() for name, shift in joined_shifts(curvature, model).items()}
     prior = torch.cat([shifts[name].expand(block.size) for name, block in curvature.blocks.items()])
-    rate, matrix = sample.num_data / sample.num_read, gauss_newton(model, sample.batches, seed=seed)
+    rate, root = sample.num_data / sample.num_read, JacobianRoot(model, sample.batches, seed)
     held, cross = (rate * all_sum(part) for part in _own_and_cross(model, sample.batches, lines, seed))
-    residual, basis, products = cross, cross[:0], cross[:0]
+    residual, directions, products = cross, [], []
     followed = torch.zeros_like(held)
-    for _ in range(num_rounds):
-        new = nn.functional.normalize(curvature.solve(residual, shifts), dim=1)
-        basis = torch.cat([basis, new])
-        products = torch.cat([products, rate * all_sum(matrix(new)) + prior * new])
-        gram, along = basis.double() @ products.double().T, basis.double() @ cross.double().T
-        coefficients = torch.linalg.pinv(0.5 * (gram + gram.T), rtol=RANK, hermitian=True) @ along
+    for left in reversed(range(num_rounds)):
+        directions.append(nn.functional.normalize(curvature.solve(residual, shifts), dim=1))
+        products.append(root.push(directions[-1]))
+        basis, pushed = torch.cat(directions), torch.cat(products)
+        gram = rate * all_sum(pushed.double() @ pushed.double().T) + (basis * prior).double() @ basis.double().T
+        along = basis.double() @ cross.double().T
+        coefficients = torch.linalg.pinv(gram, rtol=RANK, hermitian=True) @ along
         followed = (along * coefficients).sum(0)
-        residual = cross - coefficients.T.to(products) @ products
+        if left:
+            back = coefficients.T.to(basis)
+            residual = cross - rate * all_sum(root.pull(back @ pushed)) - prior * (back @ basis)
     totals = (held.double() - followed).clamp_min(0.0)
     return [Information(*pair) for pair in zip(held.tolist(), totals.tolist(), strict=True)]
 

@@ -10,6 +10,7 @@ from cases import CASES, targets
 from covary.batches import as_batches
 from covary.errors import NumericalError, UnsupportedLayerError
 from covary.geometry import MatrixFree, gauss_newton, loss_hessian
+from covary.geometry.estimators.operators import JacobianRoot
 from oracles.curvature import flat_function, ggn, loss_of
 
 LIKELIHOODS = {
@@ -38,6 +39,22 @@ def test_products_are_those_of_the_dense_matrices(case, kind):
     for make, oracle in ((loss_hessian, brute_force_hessian), (gauss_newton, ggn)):
         ours = make(covary.Model(network, LIKELIHOODS[kind]), as_batches((x, y), 2)).to_dense()
         torch.testing.assert_close(ours, oracle(network, x, loss, names), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", LIKELIHOODS)
+def test_the_root_of_the_gauss_newton_matrix(kind, generator):
+    """vᵀBᵀBw is vᵀHw by brute force, and Bᵀ is the transpose of B, over any batches."""
+    network, x = CASES["conv2d grouped"].make(5)
+    y = targets(kind, 5)
+    names = list(covary.priors.weights_of(network))
+    expected = ggn(network, x, loss_of(kind, y, SCALES[kind]), names)
+    root = JacobianRoot(covary.Model(network, LIKELIHOODS[kind]), as_batches((x, y), 2))
+    v = torch.randn(3, len(expected), generator=generator)
+    pushed = root.push(v)
+    torch.testing.assert_close(pushed @ pushed.T, v @ expected @ v.T, rtol=1e-9, atol=1e-10)
+    rows = torch.randn(2, pushed.shape[1], generator=generator)
+    torch.testing.assert_close(root.pull(rows) @ v.T, rows @ pushed.T, rtol=1e-9, atol=1e-10)
+    assert not torch.allclose(pushed[:, :1] @ pushed[:, :1].T, v @ expected @ v.T)  # one row of B is not all
 
 
 def test_attention_against_differences_of_gradients():

@@ -20,7 +20,7 @@ from ...batches import Batches, Data, IndexedBatch, as_batches
 from ...curvature.coverage import require_independence
 from ...curvature.passes import chunk_slices
 from ...errors import NumericalError
-from ...likelihoods import given
+from ...likelihoods import Likelihood, given
 from ...models import Model, as_model
 from ...priors import hyperparameters_of
 from ..charts.chart import Chart
@@ -176,19 +176,82 @@ def _hessian_products(loss: _Loss, batch: IndexedBatch, vectors: Float[Tensor, "
 
 def _gauss_newton_products(loss: _Loss, batch: IndexedBatch, vectors: Float[Tensor, "K P"]) -> Iterator[_Pieces]:
     """Products v → Jv → ΛJv → JᵀΛJv, one vector after the other on one graph."""
-    weights, likelihood = list(loss.weights.values()), given(loss.model.likelihood, batch.y)
+    chunk = _linearized(loss, batch)
+    for vector in vectors:
+        yield chunk.pull(chunk.push(vector))
+
+
+class _Linearized(NamedTuple):
+    """The products of one chunk of data with B = LᵀJ, where L Lᵀ = Λ, on one graph."""
+
+    loss: _Loss
+    outputs: Tensor
+    likelihood: Likelihood
+    u: Tensor
+    pulled: _Pieces  # Jᵀu, which is linear in u: its derivative along v is Jv at any u
+
+    def push(self, vector: Float[Tensor, " P"]) -> Float[Tensor, "N C ..."]:
+        """B v."""
+        (pushed,) = _derivatives(self.pulled, [self.u], _pieces(vector, self.loss.weights))
+        with torch.enable_grad():
+            epsilon = torch.zeros_like(self.outputs, requires_grad=True)
+            root = self.likelihood.root_product(self.outputs.detach(), epsilon)
+        return _derivatives([root], [epsilon], [pushed])[0]
+
+    def pull(self, rooted: Float[Tensor, "N C ..."]) -> _Pieces:
+        """Bᵀ r."""
+        curved = self.likelihood.root_product(self.outputs.detach(), rooted)
+        return _derivatives([self.outputs], list(self.loss.weights.values()), [curved])
+
+
+def _linearized(loss: _Loss, batch: IndexedBatch) -> _Linearized:
     with torch.enable_grad():
         outputs = _outputs(loss, batch)
-        # Jᵀu is linear in u, so its derivative along v is Jv at any u
         u = torch.zeros_like(outputs, requires_grad=True)
-        pulled = _derivatives([outputs], weights, [u], create_graph=True)
-        epsilon = torch.zeros_like(outputs, requires_grad=True)
-        root = likelihood.root_product(outputs.detach(), epsilon)
-    for vector in vectors:
-        (pushed,) = _derivatives(pulled, [u], _pieces(vector, loss.weights))
-        (rooted,) = _derivatives([root], [epsilon], [pushed])  # Lᵀ J v, and L Lᵀ = Λ
-        curved = likelihood.root_product(outputs.detach(), rooted)
-        yield _derivatives([outputs], weights, [curved])
+        pulled = _derivatives([outputs], list(loss.weights.values()), [u], create_graph=True)
+    return _Linearized(loss, outputs, given(loss.model.likelihood, batch.y), u, pulled)
+
+
+@dataclass(frozen=True)
+class JacobianRoot:
+    r"""The matrix B, shape (R, P), with :math:`B^\top B` the Gauss–Newton matrix, by its products.
+
+    A row is :math:`(L_n^\top \hat J_n)_c` of a datum n and an output c, where :math:`L_n L_n^\top = \Lambda_n`.
+    Products with B alone give :math:`v^\top B^\top B w` for half of what the Gauss–Newton matrix costs.
+
+    Arguments:
+        model: The model.
+        batches: The data.
+        seed: The seed of the noise of an averaged network.
+    """
+
+    model: Model
+    batches: Batches
+    seed: int = 0
+
+    @torch.no_grad()
+    def push(self, vectors: Float[Tensor, "K P"]) -> Float[Tensor, "K R"]:
+        """Products B v, row by row."""
+        found = [torch.stack([chunk.push(v).flatten() for v in vectors]) for chunk in self._chunks()]
+        return torch.cat(found, dim=1) if found else vectors.new_zeros(len(vectors), 0)
+
+    @torch.no_grad()
+    def pull(self, rows: Float[Tensor, "K R"]) -> Float[Tensor, "K P"]:
+        """Products Bᵀ r, row by row."""
+        weights, start = self.model.weights.values(), 0
+        total = rows.new_zeros(len(rows), sum(weight.numel() for weight in weights))
+        for chunk in self._chunks():
+            part = rows[:, start : start + chunk.outputs.numel()]
+            start += chunk.outputs.numel()
+            for own, row in zip(total, part, strict=True):
+                own += torch.cat([piece.flatten() for piece in chunk.pull(row.view_as(chunk.outputs))])
+        return total
+
+    def _chunks(self) -> Iterator[_Linearized]:
+        loss = _Loss(self.model, self.model.weights, self.seed)
+        for batch in self.batches:
+            for rows in chunk_slices(self.model.network, len(batch.x)):
+                yield _linearized(loss, IndexedBatch(*(tensor[rows] for tensor in batch)))
 
 
 def _outputs(loss: _Loss, batch: IndexedBatch) -> Float[Tensor, "N C ..."]:

@@ -33,12 +33,7 @@ OTHERWISE = 1.0
 
 
 def complete_width(unit: str, width: float) -> float:
-    """The width at which a transform counts as complete: half a turn, half of the image, a factor of two.
-
-    Arguments:
-        unit: The unit of the width.
-        width: The learned width.
-    """
+    """The width at which a transform counts as complete: half a turn, half of the image, a factor of two."""
     complete = COMPLETE.get(unit, OTHERWISE)
     return complete if unit.startswith("radians") or width < complete else 2 * width
 
@@ -60,7 +55,6 @@ def set_none(augment: Augmentation, name: str) -> None:
 
     Arguments:
         augment: The augmentation, of covary or with a parameter `widths`.
-        name: The symmetry, one of its names.
     """
     part = _part(augment, name)
     if isinstance(part, FiniteGroup):
@@ -80,7 +74,6 @@ def set_full(augment: Augmentation, name: str) -> None:
 
     Arguments:
         augment: The augmentation, of covary or with a parameter `widths`.
-        name: The symmetry, one of its names.
     """
     part = _part(augment, name)
     number = part.names.index(name)

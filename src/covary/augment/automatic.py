@@ -100,7 +100,6 @@ class Automatic(nn.Module):
 
         Arguments:
             x: The images, with values in [0, 1].
-            noise: The noise of `sample_noise`.
         """
         check_range(x)
         found = x[:, None].expand(-1, noise.shape[1], -1, -1, -1).flatten(0, 1).clone()

@@ -58,8 +58,6 @@ def measure_fit(repeats: int, progress: Progress, names: tuple[str, ...] = ()) -
     """One row per workload and method; of several repeats, which alternate, the medians of the seconds.
 
     Arguments:
-        repeats: How often each method is run.
-        progress: Told what is measured.
         names: The workloads; all by default.
     """
     chosen = {name: FIT_WORKLOADS[name] for name in names or FIT_WORKLOADS}

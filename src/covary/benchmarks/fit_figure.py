@@ -10,11 +10,7 @@ COLORS = {"plain": "0.55", "fixed": "C2", "augerino": "C0", "map": "0.55", "lear
 
 
 def fit_figure(rows: Sequence[Row]) -> Figure:
-    """One panel per workload, one line per method; the dashed line is the accuracy that Augerino ends with.
-
-    Arguments:
-        rows: The rows of `covary bench fit`.
-    """
+    """One panel per workload, one line per method; the dashed line is the accuracy that Augerino ends with."""
     names = list(dict.fromkeys(row["workload"] for row in rows))
     figure = Figure(figsize=(4.4 * len(names), 3.6), layout="constrained")
     panels = figure.subplots(1, len(names), squeeze=False)[0]

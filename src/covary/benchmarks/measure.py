@@ -54,11 +54,8 @@ def bench_row(
     """One row: seconds of a pass, their ratio to the first pass, and its peak memory.
 
     Arguments:
-        workload: What was measured.
-        name: The pass.
         probes: The probes of its curvature; None for a pass without curvature.
         seconds: The seconds of all passes, the one that the others are compared with first.
-        memory: The memory of the pass, if it was measured.
     """
     return {
         "workload": workload,

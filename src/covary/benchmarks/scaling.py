@@ -53,12 +53,7 @@ def measure_scaling(repeats: int, progress: Progress) -> list[dict[str, Any]]:
 
 
 def epoch_rows(num_data: int, network: str = "mlp") -> list[dict[str, Any]]:
-    """The rows of an epoch of N data: the digits of mnist-mini, repeated where N is larger.
-
-    Arguments:
-        num_data: N, the number of training data.
-        network: The name of the network.
-    """
+    """The rows of an epoch of N data: the digits of mnist-mini, repeated where N is larger."""
     config = discover_config(network).replace(symmetrize="rotate:90", epochs=RUN_EPOCHS)
     settings = filled_in(config.fit, num_data)
     size = data_per_step(settings, num_data)

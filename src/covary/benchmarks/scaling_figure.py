@@ -18,11 +18,7 @@ AXIS_NAMES = {
 
 
 def scaling_figure(rows: Sequence[Row]) -> Figure:
-    """Seconds against each axis above, megabytes below if they were measured; both scales logarithmic.
-
-    Arguments:
-        rows: The rows of `covary bench scaling`.
-    """
+    """Seconds against each axis above, megabytes below if they were measured; both scales logarithmic."""
     axes_names = list(dict.fromkeys(row["axis"] for row in rows))
     figure = Figure(figsize=(3.4 * len(axes_names), 6.2), layout="constrained")
     panels = figure.subplots(2, len(axes_names), squeeze=False)

@@ -125,9 +125,7 @@ class Captured:
         r"""The products :math:`\hat J_n^\top v` of the data in `rows` for the weight `name`, summed over its calls.
 
         Arguments:
-            name: The weight's name.
             gradients: The gradients of one probe at each call, as returned by `pull`.
-            rows: The data.
         """
         products = [factors.vjp(gradients[call], rows) for call, factors in self.factors[name]]
         if not products:
@@ -149,9 +147,7 @@ def capture(
     Arguments:
         network: The network, (N, ...) -> (N, C); an averaged network also takes `index` and `seed`.
         x: The inputs, shape (N, ...).
-        weights: The weights to cover, by name.
         index: The identity of each datum, for the noise of an averaged network; its position by default.
-        seed: The seed of that noise.
         fixed_weights: Whether no gradient with respect to the weights will be asked for: its graph is not recorded.
     """
     if torch.is_inference_mode_enabled():

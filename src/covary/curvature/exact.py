@@ -38,13 +38,7 @@ def diagonal_blocks(captured: Captured, probes: Iterable[Float[Tensor, "N C"]]) 
 def exact_blocks(
     captured: Captured, gradients: Sequence[Tensor], without: Container[str] = ()
 ) -> dict[str, AbstractPSD]:
-    """The blocks of small parameters for one probe, dense or diagonal.
-
-    Arguments:
-        captured: The captured pass.
-        gradients: The probe's gradients at each call.
-        without: Weights whose blocks are known already.
-    """
+    """The blocks of small parameters for one probe, dense or diagonal."""
     dense = [name for name in called(captured, "dense") if name not in without]
     blocks: dict[str, AbstractPSD] = {name: dense_block(captured, (name,), gradients) for name in dense}
     return blocks | {name: diagonal_block(captured, name, gradients) for name in called(captured, "diagonal")}

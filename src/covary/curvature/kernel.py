@@ -50,7 +50,6 @@ def tangent_kernel(
     recomputed.
 
     Arguments:
-        captured: The pass.
         probes: Columns of the root of Λ; the kernel has their number times N rows.
         shifts: The prior precision of each weight, 0-d or (numel,).
     """
@@ -71,10 +70,6 @@ def weight_kernels(captured: Captured, probes: Iterable[Float[Tensor, "N C"]]) -
     r"""The kernel :math:`K_w` of each weight at precision 1: that of any prior is :math:`\sum_w K_w / \delta_w`.
 
     In the order of `captured.weights`; zero for a weight that the pass did not use.
-
-    Arguments:
-        captured: The pass.
-        probes: Columns of the root of Λ.
     """
     gradients = list(captured.pull_all(probes))
     size, one = len(gradients) * len(captured.outputs), captured.outputs.new_ones(())

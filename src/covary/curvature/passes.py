@@ -57,9 +57,6 @@ def curvature_pass(
     """The statistics of all data.
 
     Arguments:
-        model: The model.
-        batches: The data.
-        curvature: The choice of curvature.
         seed: The seed of the augmentation's noise and of random probes.
         with_gradient: Whether the weights' gradient is computed too; it costs about a training pass.
         blocks_of: From a captured pass and its probes to blocks, instead of the curvature's own.
@@ -138,8 +135,6 @@ def root_probes(
     sampled from the model would give the value and lose the derivative.)
 
     Arguments:
-        likelihood: The likelihood, which defines Λ.
-        outputs: The network's outputs.
         signs: Rademacher variables ε.
     """
     if signs is None:
@@ -163,8 +158,6 @@ def chunk_slices(network: nn.Module, num_data: int, num_expanded: int = 0) -> li
     """Slices of a batch that bound the rows of the inner batch; one slice for a batch with one datum.
 
     Arguments:
-        network: The network.
-        num_data: The number of data in the batch.
         num_expanded: The entries of weights without a rule, which every datum has by itself.
     """
     num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1

@@ -49,10 +49,7 @@ def per_datum_pass(
     """The forward pass of a batch with these weights expanded, one row for each datum.
 
     Arguments:
-        forward: The network's forward, which takes weights by name.
-        weights: The weights to expand.
         x: The inputs, shape (N, ...).
-        index: The identity of each datum.
     """
     expanded = {name: weight.expand(len(x), *weight.shape).clone() for name, weight in weights.items()}
 

@@ -126,7 +126,6 @@ def automatic_probes(num_data: int, probes: int = 1) -> Probes:
 
     Arguments:
         num_data: The number N of data that the curvature is a sum over, those of all processes together.
-        probes: The number K for many data.
     """
     return probes if num_data * probes >= MIN_PROBED_DATA else "exact"
 

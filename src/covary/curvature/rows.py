@@ -62,7 +62,6 @@ def products(
     """The sum of outer products over rows and calls: of rows with themselves, or of one set with the other.
 
     Arguments:
-        calls: The rows of each call.
         weights: The weight of each row; 1 by default.
     """
     weighted = [rows[0] for rows in calls]

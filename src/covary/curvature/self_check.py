@@ -36,9 +36,7 @@ def check_jacobian_factors(network: nn.Module, x: Tensor, weights: Mapping[str, 
     """Raise `UnsupportedLayerError` if a datum depends on others or its Jacobian products are not autograd's.
 
     Arguments:
-        network: The network.
         x: The first batch, of which a few random data are checked.
-        weights: The weights that the curvature covers.
     """
     num_params = sum(weight.numel() for weight in weights.values())
     num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1

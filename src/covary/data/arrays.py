@@ -38,10 +38,6 @@ def load_arrays(path: Path, reading: Reading = IMAGES) -> Dataset:
     """Data set of an archive with x_train and y_train and, both or neither, x_test and y_test, or with other names.
 
     Images are (N, H, W), (N, H, W, C) or (N, C, H, W), with C = 1 or 3: bytes, or floats, which are not rescaled.
-
-    Arguments:
-        path: The archive.
-        reading: The names of its arrays, and what they are.
     """
     if len(reading.keys) not in (0, 2, 4):
         raise DataError(

@@ -122,9 +122,7 @@ def load_cifar(
 
     Arguments:
         files: The batches, all in one folder; a file `batches.meta.txt` there names the classes, a line each.
-        name: The name of the data set.
         class_names: The names of the classes if there is no such file.
-        num_records: The number of images of each batch.
     """
     batches = [read_cifar(path, num_records) for path in files]
     names = _named_classes(files[0].parent / _CLASS_NAMES, class_names)
@@ -138,9 +136,7 @@ def load_cifar_100(
 
     Arguments:
         files: Both files; a file `fine_label_names.txt` beside them names the classes, a line each.
-        name: The name of the data set.
         class_names: The names of the classes if there is no such file.
-        num_records: The number of images of each file.
     """
     batches = [read_cifar(path, number, num_labels=2) for path, number in zip(files, num_records, strict=True)]
     names = _named_classes(files[0].parent / _FINE_NAMES, class_names)
@@ -167,8 +163,6 @@ def read_cifar(
     """Images and labels of one file of exactly `num_records` images.
 
     Arguments:
-        path: The file.
-        num_records: The number of its images.
         num_labels: The bytes of labels before each image, of which the last is read: that of CIFAR-100's fine class.
     """
     size = num_labels + _PIXELS

@@ -114,7 +114,6 @@ def held_out(dataset: Dataset, share: float, seed: int) -> Dataset:
     Arguments:
         dataset: The data set, without a test part of its own.
         share: The share, above 0 and below 1.
-        seed: Any integer.
     """
     if len(dataset.x_test):
         raise DataError(f"{dataset.name} has test data of its own, got test_share={share:g}. Leave it at 0.")
@@ -185,9 +184,6 @@ def checked(train: Batch, test: Batch, origin: str, name: str, class_names: Sequ
 
     Arguments:
         train: Training images (N, C, H, W) and labels (N,).
-        test: Test images and labels, possibly 0 of them.
-        origin: The source in messages, such as its path.
-        name: The name of the data set.
         class_names: A name per class; by default the labels themselves.
     """
     if len(train[0]) == 0:
@@ -214,9 +210,6 @@ def checked_targets(train: Batch, test: Batch, origin: str, name: str) -> Datase
 
     Arguments:
         train: Training data (N, ...) and targets (N, K).
-        test: Test data and targets, possibly 0 of them.
-        origin: The source in messages, such as its path.
-        name: The name of the data set.
     """
     for part, (x, y) in (("training", train), ("test", test)):
         if len(x) != len(y):

@@ -28,7 +28,6 @@ def load_folder(path: Path, size: int | None = None) -> Dataset:
     """Data set of a folder of class folders of PNG or JPEG images, all gray or all color, of one size or made so.
 
     Arguments:
-        path: The folder.
         size: The side of the square that images are brought to if they differ in size or are not square: the shorter
             side to `size` pixels, by bilinear interpolation with antialiasing, then the center `size` × `size` pixels.
 

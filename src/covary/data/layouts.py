@@ -93,10 +93,6 @@ def read_pair(x: Tensor, y: Tensor, reading: Reading, origin: tuple[str, str], k
     """Data in their layout, and labels or targets.
 
     Arguments:
-        x: The data.
-        y: The labels or targets.
-        reading: How they are read.
-        origin: Their names in messages.
         known: Whether images are (N, C, H, W) with any number C of channels, as in a `Dataset`.
     """
     data = scaled(x, origin[0]) if known and reading.layout == "images" else READERS[reading.layout](x, origin[0])

@@ -45,7 +45,6 @@ def read_columns(path: Path, features: Sequence[str] | int, targets: Sequence[st
     """The features of a `.csv` to predict, in the order of the training data; columns of targets are not read.
 
     Arguments:
-        path: The file.
         features: The names of the features, or their number where the training data had no names.
         targets: The names of the targets, whose columns may be there or not.
     """

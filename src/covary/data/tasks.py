@@ -34,7 +34,6 @@ def rotated_arcs(
         num_data: The number N of points, even.
         noise: The amount n of noise, at least 0.
         seed: Any integer; point i is a function of it and of i.
-        dtype: Of the points.
     """
     if num_data < 2 or num_data % 2:
         raise DataError(f"Expected an even number of points, at least 2, got {num_data}.")

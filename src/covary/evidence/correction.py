@@ -130,11 +130,6 @@ def corrected(
     """The terms with the log-volume of the whole Gauss–Newton matrix, its correction in nats and standard error.
 
     Arguments:
-        terms: The terms with the structured curvature.
-        model: The model.
-        batches: The data.
-        curvature: The structured curvature H, without the prior.
-        correction: The method.
         seed: The seed of the augmentation's noise and of the probes.
     """
     exact = exact_size(model, batches, terms.num_data)
@@ -151,13 +146,7 @@ def corrected(
 
 
 def exact_size(model: Model, batches: Batches, num_data: int) -> ExactSize:
-    """The size of the smaller of both matrices whose log-determinant is exact.
-
-    Arguments:
-        model: The model.
-        batches: The data.
-        num_data: Their number.
-    """
+    """The size of the smaller of both matrices whose log-determinant is exact."""
     first = next(iter(batches))
     captured = captured_batch(model, model.weights, IndexedBatch(*(part[:1] for part in first)), seed=0)
     num_outputs = captured.outputs.shape[1]

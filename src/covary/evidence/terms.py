@@ -64,7 +64,6 @@ def evidence_terms(
 
     Arguments:
         model: The model; its prior may have changed since the pass, the eigenvalues stay.
-        statistics: The statistics.
         weights: The weights of the pass; the network's by default.
         mode_correction: Whether the correction is part of the sum; needs the statistics' gradient.
     """

@@ -110,12 +110,7 @@ def riemannian_hessian(loss: Loss, metric: Metric, point: Point) -> BilinearForm
 
 
 def christoffel(metric: Metric, coordinates: Float[Tensor, " P"]) -> Float[Tensor, "P P P"]:
-    r"""The Christoffel symbols :math:`\Gamma^k_{ij}`, axes (k, i, j), in the metric's chart; P³ numbers.
-
-    Arguments:
-        metric: The metric.
-        coordinates: The point in the metric's chart.
-    """
+    r"""The Christoffel symbols :math:`\Gamma^k_{ij}`, axes (k, i, j), in the metric's chart; P³ numbers."""
     _require_differentiable(metric)
     derivatives = jacfwd(metric.matrix)(coordinates)  # [i, j, l] = ∂_l M_ij
     lowered = 0.5 * (derivatives.transpose(1, 2) + derivatives - derivatives.permute(2, 0, 1))

@@ -257,12 +257,7 @@ class Density(AbstractObject):
 
 
 def positive_root(matrix: Float[Tensor, "P P"], label: str) -> Float[Tensor, "P P"]:
-    r"""The lower triangular L of a positive definite matrix :math:`L L^\top`, differentiable to any order.
-
-    Arguments:
-        matrix: The symmetric matrix.
-        label: Its name in messages.
-    """
+    r"""The lower triangular L of a positive definite matrix :math:`L L^\top`, differentiable to any order."""
     root, info = torch.linalg.cholesky_ex(matrix)
     if bool(info != 0):
         raise NotPositiveDefiniteError(
@@ -273,12 +268,7 @@ def positive_root(matrix: Float[Tensor, "P P"], label: str) -> Float[Tensor, "P 
 
 
 def positive_log_det(matrix: Float[Tensor, "P P"], label: str) -> Float[Tensor, ""]:
-    r"""The log-determinant of a positive definite matrix, differentiable to any order and in any mode.
-
-    Arguments:
-        matrix: The symmetric matrix.
-        label: Its name in messages.
-    """
+    r"""The log-determinant of a positive definite matrix, differentiable to any order and in any mode."""
     return 2 * positive_root(matrix, label).diagonal().log().sum()
 
 
@@ -286,10 +276,7 @@ def matching(other: object, kind: type[Kind], relation: str, owner: AbstractObje
     """The other object, after a check that it is of this kind, in the owner's chart and at its point.
 
     Arguments:
-        other: The other object.
-        kind: The kind that is expected.
         relation: The beginning of the message, such as "A Covector acts on".
-        owner: The object that it is combined with.
     """
     if not isinstance(other, kind):
         raise KindError(

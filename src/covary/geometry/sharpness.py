@@ -146,8 +146,6 @@ def estimate_sharpness(
     Arguments:
         hessian: The matrix for the trace and the eigenvalues, under the metric.
         ggn: The positive semi-definite one for the log-determinant, under the metric.
-        config: The damping and the number of products.
-        seed: The seed of the probes.
     """
     trace = estimate_trace(hessian, num_products=config.trace_products, seed=seed)
     log_det = estimate_log_det(
@@ -161,14 +159,7 @@ def estimate_sharpness(
 def sharpness_accuracy(
     hessian: MatrixFree, ggn: MatrixFree, config: SharpnessConfig = DEFAULT, *, num_seeds: int = 100
 ) -> dict[str, Accuracy]:
-    """The accuracy of every quantity of `Sharpness`, by its name, for matrices of a few thousand rows.
-
-    Arguments:
-        hessian: The matrix for the trace and the eigenvalues.
-        ggn: The positive semi-definite one for the log-determinant.
-        config: The damping and the number of products.
-        num_seeds: The number of seeds, from 0.
-    """
+    """The accuracy of every quantity of `Sharpness`, by its name, for matrices of a few thousand rows."""
     values = torch.linalg.eigvalsh(hessian.to_dense().double().cpu()).flip(0)
     dense = ggn.to_dense().double().cpu() / config.damping
     log_det = torch.linalg.slogdet(dense + torch.eye(len(dense), dtype=torch.float64))[1]

@@ -69,7 +69,6 @@ def partition_pass(
     These are W · M² numbers for each block with one output, and W · (M C)² with all.
 
     Arguments:
-        model: The model.
         batches: The data, which can be read one by one.
         blocks: The positions of the data in each block; under a process group those of this process, and the sums of
             all are those of the whole partition.

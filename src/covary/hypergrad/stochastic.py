@@ -134,9 +134,6 @@ def minibatch_estimate(
     """The estimate of one captured minibatch, before it is scaled to all data.
 
     Arguments:
-        model: The model.
-        captured: The pass of the minibatch.
-        targets: Its targets.
         estimator: "kernel" or "kron".
         drawn: The output of each datum that stands for all C, or None for all.
     """
@@ -155,8 +152,6 @@ def chosen_probes(
     """Columns of the root of Λ that stand for all C, and for how many each stands: all for themselves, one for C.
 
     Arguments:
-        likelihood: The likelihood.
-        outputs: The outputs of the minibatch.
         drawn: The output of each datum that stands for all, or None for all.
     """
     if drawn is None:
@@ -175,9 +170,7 @@ def bound_terms(model: Model, estimate: Estimate, num_data: int) -> EvidenceTerm
     """The terms of the bound as plain numbers.
 
     Arguments:
-        model: The model.
         estimate: The estimate from the data of this process; summed over processes here.
-        num_data: The number of data of this process.
     """
     log_det = prior_log_det(model) + all_sum(estimate.log_ratio)
     terms = EvidenceTerms(
@@ -196,7 +189,6 @@ def bound_gradients(model: Model, estimate: Estimate, inner: Mapping[str, nn.Par
     """The gradient of all processes: one derivative through the estimate, and the prior's terms counted once.
 
     Arguments:
-        model: The model.
         estimate: The estimate from the data of this process, with its graph.
         inner: The hyperparameters beside the prior's that the estimate depends on.
     """

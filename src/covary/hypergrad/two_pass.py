@@ -141,11 +141,8 @@ def model_gradient(
     Several may follow one first pass, on different data or noise, as long as the factors are near those of the model.
 
     Arguments:
-        model: The model.
         batches: The M data that this pass reads (of each process); the gradient is scaled by N/M.
-        cotangents: The result of the first pass.
         share_probes: Whether the random probes are those of a first pass with this seed.
-        seed: The seed of this pass.
     """
     parameters, weights = model_hyperparameters(model), model.weights
     curvature, stream = cotangents.curvature, Stream.CURVATURE if share_probes else Stream.CURVATURE_SECOND

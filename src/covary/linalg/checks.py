@@ -61,12 +61,7 @@ def check_scale(scale: float | int | Float[Tensor, ""], label: str) -> None:
 
 
 def require_positive(values: Float[Tensor, "..."], label: str) -> Float[Tensor, "..."]:
-    """The same eigenvalues, after a check that each is above zero.
-
-    Arguments:
-        values: Eigenvalues plus shift, any shape.
-        label: The name of the matrix in messages.
-    """
+    """The same eigenvalues, after a check that each is above zero."""
     if bool((values > 0).all()):
         return values
     raise NotPositiveDefiniteError(

@@ -54,11 +54,7 @@ class Factors:
         return self._spectra is None if vectors else self._values is None
 
     def spectra(self, name: str) -> tuple[Spectrum, ...]:
-        """One spectrum per matrix, computed on the first call.
-
-        Arguments:
-            name: The name of the block, for messages.
-        """
+        """One spectrum per matrix, computed on the first call."""
         if self._spectra is None:
             decompose({name: self})
         assert self._spectra is not None

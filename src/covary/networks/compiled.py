@@ -16,9 +16,6 @@ def compiled(network: nn.Module) -> nn.Module:
 
     Of an averaged network the inner one is compiled: its samples depend on a seed that changes with every epoch, and
     would be compiled anew.
-
-    Arguments:
-        network: The network.
     """
     if isinstance(network, Averaged):
         return network.with_network(compiled(network.network))

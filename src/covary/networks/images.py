@@ -104,9 +104,7 @@ def require_images(network: nn.Module, x: Float[Tensor, "N ..."], num_classes: i
 
     Arguments:
         network: The network, (N, c, H, W) -> (N, C).
-        x: One image or a few.
         num_classes: The number of classes; the network may have more outputs, not fewer.
-        name: The name of the network in messages.
     """
     shape, operations = tuple(x.shape[1:]), _Operations()
     try:

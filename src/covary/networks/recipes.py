@@ -66,7 +66,6 @@ def network_of(recipe: Mapping[str, Any], given: nn.Module | None = None, max_we
     """The network of a recipe, whose weights are to be filled in; raise `DataError` if a recipe describes none.
 
     Arguments:
-        recipe: The recipe.
         given: The network itself, or what its wrappers are around; needed where the recipe is "custom".
         max_weights: The number of weights that the network may have, which are allocated; None for any number.
     """

@@ -96,11 +96,6 @@ def last_layer_weights(model: Model, x: Tensor, seed: int) -> list[str]:
 
     The order is that of calls in a forward pass, not that of definition; a call whose result is not used does not
     count.
-
-    Arguments:
-        model: The model.
-        x: Some inputs.
-        seed: The seed of an averaged network's noise.
     """
     network = model.network
     uses = find_uses(network, model.weights)

@@ -62,7 +62,6 @@ def variance_chunks(linearized: Linearized, x: Tensor, extra: int = 0) -> Iterat
     """Outputs and variances, chunk by chunk; (n, C, C) is never formed.
 
     Arguments:
-        linearized: The linearized network.
         x: The inputs, shape (N, ...).
         extra: How many further numbers each output of a datum needs.
     """

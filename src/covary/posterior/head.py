@@ -74,9 +74,6 @@ def head_kron_blocks(
     There :math:`B = \sum_n \Lambda_n`, which costs N·C² instead of N·C³.
 
     Arguments:
-        likelihood: The likelihood.
-        curvature: The choice of curvature.
-        captured: The pass.
         probes: The columns of the root of Λ; not read where they are not needed.
     """
     total = _total_curvature(likelihood, captured.outputs)

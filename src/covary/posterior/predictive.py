@@ -106,10 +106,7 @@ def predict_mc(model: Model, x: Tensor, samples: Iterator[dict[str, Tensor]], se
     """Predictions averaged over sampled networks: probabilities (N, C), expected counts, or mean and variance of reals.
 
     Arguments:
-        model: The model.
         x: The inputs, shape (N, ...).
-        samples: Weights by name, one sample after the other.
-        seed: The seed of an averaged network's noise.
     """
     mean, squares, noise, count = torch.zeros(()), torch.zeros(()), torch.zeros(()), 0
     likelihood = model.likelihood

@@ -66,7 +66,6 @@ def from_state(state: Mapping[str, Any], model: Model) -> Fitted:
     """The posterior's statistics, in the dtype and on the device of the network's weights.
 
     Arguments:
-        state: What `to_state` gave.
         model: The model that the posterior was made for: its likelihood with the same parameters, its prior with the
             same precisions.
     """

@@ -25,13 +25,7 @@ def checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def read_checked(folder: Path, name: str, expected: Mapping[str, str]) -> bytes:
-    """The content of a file of a run, or an error if it is not what the run's record says.
-
-    Arguments:
-        folder: The folder of the run.
-        name: The file.
-        expected: The checksums of the record, by name.
-    """
+    """The content of a file of a run, or an error if it is not what the run's record says."""
     path = folder / name
     try:
         require_regular(path)
@@ -76,7 +70,6 @@ def sealed_page(text: str, record: Mapping[str, Any]) -> str:
     """An HTML page with a last line, a comment, that states its own checksum and that of the record it was drawn from.
 
     Arguments:
-        text: The page.
         record: The fields of the record; the checksums of other files do not count.
     """
     return f"{text}{PAGE_MARK}{sha256(text.encode())} of {_of_record(record)} -->\n"

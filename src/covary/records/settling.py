@@ -46,12 +46,7 @@ STEADY = 0.3  # of the last amount
 
 
 def width_state(amounts: Sequence[float], num_steps: int) -> State:
-    """The state of a width, from its amounts in pixels before the first hyper step, if it is known, and after each.
-
-    Arguments:
-        amounts: The trajectory.
-        num_steps: The number of hyper steps.
-    """
+    """The state of a width, from its amounts in pixels before the first hyper step, if it is known, and after each."""
     if num_steps == 0:
         return "not learned yet"
     if len(amounts) > 1 and all(amount == amounts[0] for amount in amounts):
@@ -100,8 +95,6 @@ def with_states(
     """The symmetries with their states.
 
     Arguments:
-        symmetries: What was learned.
-        history: The record of each epoch.
         image_shape: The shape of the images, height and width last, where there are images.
     """
     epochs, num_steps = trajectory(history)

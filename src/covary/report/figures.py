@@ -252,10 +252,7 @@ def divided_bars(
     """Draw a bar per layer, from input to output, divided by the fractions of its paths.
 
     Arguments:
-        panel: The axes to draw on.
-        names: The label of each layer.
         layers: The fraction of each path of each layer, by the path's name.
-        colors: The color of each path.
     """
     for place, shares in enumerate(layers):
         left = 0.0

@@ -100,7 +100,6 @@ def wall_time(seconds: Iterable[float], processes: int) -> float:
 
     Arguments:
         seconds: The seconds of each cell, over all sessions of a study.
-        processes: The number of processes.
     """
     ends = [0.0] * processes
     for spent in seconds:

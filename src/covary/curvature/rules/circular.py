@@ -27,8 +27,6 @@ def circular_shortcut(
 
     Arguments:
         arrange: Map from inputs (N, 1, ...) to the images that filters are applied to, (N', Q, C, H, W).
-        shape: Their shape.
-        kernel_size: The filter's height and width.
     """
     num_rows, size = shape[0] * shape[3] * shape[4], shape[2] * prod(kernel_size)
     if prod(kernel_size) == 1 or num_rows < size:

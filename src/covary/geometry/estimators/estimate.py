@@ -52,7 +52,6 @@ def accuracy(estimates: Sequence[Estimate], truth: Float[Tensor, "*k"]) -> Accur
 
     Arguments:
         estimates: One per seed, at least one.
-        truth: The true value, in their shape.
     """
     if not estimates:
         raise DataError("Expected the estimates of at least one seed, got none.")

@@ -67,7 +67,6 @@ def captured_ntk(captured: Captured, shifts: Mapping[str, Tensor]) -> Float[Tens
     """The empirical tangent kernel of a captured pass, which it consumes unless there is a graph.
 
     Arguments:
-        captured: The pass.
         shifts: The diagonal of the metric for each weight, 0-d or (numel,).
     """
     outputs = captured.outputs

@@ -92,9 +92,7 @@ def train(panel: str, num_samples: int, precision: float, config: FitConfig) -> 
     """One panel's model, trained on the points and from the initial weights of the seed, returned in float64.
 
     Arguments:
-        panel: One of `PANELS`.
         num_samples: The number S of samples of a point.
-        precision: The prior's initial precision.
         config: The settings; batch and curvature are the panel's.
     """
     data, coordinates = rotated_arcs(seed=config.seed), polar_coordinates if panel == POLAR else _unchanged

@@ -227,9 +227,6 @@ class Cells:
 
         Arguments:
             name: The study, such as "quadrant".
-            title: Its question in one line.
-            claims: Its claims.
-            config: Settings besides those of the scale.
         """
         return Study(
             name=name,
@@ -249,8 +246,6 @@ def train_all(jobs: Sequence[Job], scale: Scale, request: Request) -> Cells:
 
     Arguments:
         jobs: The jobs, in the order in which they are started.
-        scale: The sizes of the study.
-        request: The arguments of the study.
     """
     specs = [
         CellSpec(_name(job), job.config.as_dict() | _chosen(job, scale), Cell, partial(_trained, job, scale.start))

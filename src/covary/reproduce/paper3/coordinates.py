@@ -111,11 +111,6 @@ def priors(widths: tuple[int, ...], num_draws: int, seed: int) -> Part:
 
     The chart ψ = θ / s relates them. "Naive" is the NTK parametrization, Euclidean in ψ; "metric-aware" has the
     metric of θ, carried to ψ.
-
-    Arguments:
-        widths: The widths of the hidden layer.
-        num_draws: The number of networks of each width.
-        seed: The seed of inputs and weights.
     """
     chosen = partial(_normal_log_density, SIGMA / WIDTH**0.5)  # of θ in the one, and of ψ in the other
     carried = geometry.lebesgue_log_density(chosen, scaling(SIGMA / WIDTH**0.5))

@@ -36,8 +36,6 @@ def evidences(num_seeds: int, epochs: int, seed: int) -> Part:
     """The evidence in three parametrizations, over seeds of the initial weights, at the mode and before it.
 
     Arguments:
-        num_seeds: The number of seeds.
-        epochs: Steps of Adam on all data.
         seed: The seed of the data, and the first of the weights.
     """
     data = sine(seed)

@@ -73,12 +73,7 @@ class Minimum:
 
 
 def minima(chosen: Minima, request: Request) -> Part:
-    """Traces at the minima of both optimizers.
-
-    Arguments:
-        chosen: The sizes.
-        request: The arguments of the study.
-    """
+    """Traces at the minima of both optimizers."""
     found = train_minima(chosen, request)
     rows = [
         row("Fig. 5", name, "trace / N", *(_mean([getattr(one, key) for one in ones]) for key in ("naive", "own")))
@@ -92,12 +87,7 @@ def minima(chosen: Minima, request: Request) -> Part:
 
 
 def train_minima(chosen: Minima, request: Request) -> dict[str, list[Minimum]]:
-    """The minima of each data set and optimizer, one per seed.
-
-    Arguments:
-        chosen: The sizes.
-        request: The arguments of the study.
-    """
+    """The minima of each data set and optimizer, one per seed."""
     seeds = range(request.seed, request.seed + chosen.num_seeds)
     jobs = [(data, seed, name) for data in chosen.data for seed in seeds for name in OPTIMIZERS]
     sizes = {name: value for name, value in asdict(chosen).items() if name not in ("data", "num_seeds")}

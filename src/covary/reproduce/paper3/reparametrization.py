@@ -91,12 +91,7 @@ def reparametrization(request: Request) -> Study:
 
 
 def estimators(num_hidden: int, num_seeds: int) -> Part:
-    """Estimates of trace, log-determinant and eigenvalues against dense ones, for a network on 7×7 digits.
-
-    Arguments:
-        num_hidden: Its hidden units.
-        num_seeds: Seeds of the estimates.
-    """
+    """Estimates of trace, log-determinant and eigenvalues against dense ones, for a network on 7×7 digits."""
     digits = load("mnist-mini")
     data = nn.functional.avg_pool2d(digits.x_train[:200].double(), 4), digits.y_train[:200]
     network = mlp(49, num_hidden, 10, nn.ReLU, generator=torch.Generator().manual_seed(0)).double()

@@ -44,8 +44,6 @@ def wide_resnet(name: str, num_channels: int, num_outputs: int, seed: int) -> nn
 
     Arguments:
         name: Depth 6n + 4 and width k: three groups of n blocks with 16k, 32k and 64k channels.
-        num_channels: Channels of the images.
-        num_outputs: The number of classes.
         seed: The seed of the initial weights, normal with variance 2 / (9 × output channels) in convolutions.
     """
     match = _NAME.fullmatch(name)

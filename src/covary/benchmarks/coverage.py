@@ -99,7 +99,10 @@ def measure_coverage(repeats: int, progress: Progress) -> list[dict[str, Any]]:
 def estimates(truth: float, seed: int) -> tuple[Estimate, Estimate]:
     """The width with the largest evidence for a data set of this seed, and one below it."""
     data, augment = made_data(truth, seed), Rotation2d(truth).double()
-    model = _model(augment)
+    network = nn.Sequential(Harmonics(), nn.Linear(2 * NUM_HARMONICS, NUM_TARGETS, bias=False)).double()
+    averaged = Averaged(network, augment, NUM_SAMPLES)
+    prior = Prior(averaged, "scalar", 1.0)
+    model = Model(averaged, Gaussian(SIGMA, learn_sigma_noise=False).double(), prior)
     width = _maximum(model, augment, data)
     return _estimate(model, augment, width, data), _estimate(model, augment, width - SHORT, data)
 
@@ -150,13 +153,6 @@ def made_data(truth: float, seed: int) -> tuple[Tensor, Tensor]:
     means = Harmonics()(x) * (phases.sin() / phases).repeat(2)
     targets = means @ weights.T
     return x, targets + SIGMA * torch.randn(targets.shape, generator=noise, dtype=torch.float64)
-
-
-def _model(augment: Rotation2d) -> Model:
-    network = nn.Sequential(Harmonics(), nn.Linear(2 * NUM_HARMONICS, NUM_TARGETS, bias=False)).double()
-    averaged = Averaged(network, augment, NUM_SAMPLES)
-    prior = Prior(averaged, "scalar", 1.0)
-    return Model(averaged, Gaussian(SIGMA, learn_sigma_noise=False).double(), prior)
 
 
 def _log_evidence(model: Model, augment: Rotation2d, width: float, data: tuple[Tensor, Tensor]) -> float:

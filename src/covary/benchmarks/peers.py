@@ -25,7 +25,12 @@ from .measure import Pass, alternate, bench_row, portion
 def measure_peers(repeats: int, progress: Progress) -> list[dict[str, Any]]:
     """Rows of each library's pass; `ratio` is its time over ours on the same task."""
     rows = []
-    networks = _networks()
+    generator = torch.Generator().manual_seed(0)
+    networks = [
+        ("plain mlp 784-1000-10", 1000, mlp(784, 1000, 10, generator=generator).float()),
+        ("plain cnn 16-32-64", 500, cnn(generator=generator).float()),
+        ("plain mlp 784-1000-100", 1000, mlp(784, 1000, 100, generator=generator).float()),
+    ]
     for number, (workload, num_data, network) in enumerate(networks):
         x, y = _images(num_data, 100 if workload.endswith("-100") else 10)
         for task, passes in _tasks(network, x, y).items():
@@ -35,15 +40,6 @@ def measure_peers(repeats: int, progress: Progress) -> list[dict[str, Any]]:
                 row = bench_row(workload, name, probes, seconds) | {"task": task}
                 rows.append(row | (_logdet_bias(network, x, y) if name == "covary" and probes == 1 else {}))
     return rows
-
-
-def _networks() -> list[tuple[str, int, nn.Module]]:
-    generator = torch.Generator().manual_seed(0)
-    return [
-        ("plain mlp 784-1000-10", 1000, mlp(784, 1000, 10, generator=generator).float()),
-        ("plain cnn 16-32-64", 500, cnn(generator=generator).float()),
-        ("plain mlp 784-1000-100", 1000, mlp(784, 1000, 100, generator=generator).float()),
-    ]
 
 
 def _images(num_data: int, num_outputs: int) -> tuple[Tensor, Tensor]:

@@ -109,11 +109,6 @@ def _weight_kernel(captured: Captured, name: str, gradients: Gradients, shift: T
     families = _families(captured.factors[name], gradients[0]) if shift.ndim == 0 else None
     if families is not None and rows_are_cheaper(len(captured.outputs), len(gradients), [f.sizes for f in families]):
         return torch.stack([_by_rows(family, gradients) for family in families]).sum(0) / shift
-    return _by_products(captured, name, gradients, shift)
-
-
-def _by_products(captured: Captured, name: str, gradients: Gradients, shift: Tensor) -> Float[Tensor, "KN KN"]:
-    r"""The Gram matrix of explicit products :math:`\hat J^\top v`."""
     everything = slice(0, len(captured.outputs))
     jacobian = torch.cat([captured.vjp(name, probe, everything) for probe in gradients])
     scaled = jacobian * shift.rsqrt()

@@ -64,7 +64,12 @@ class Relaxed(nn.Module):
         super().__init__()
         if not paths:
             raise StructureError("Expected one or more paths, got none. Pass for example {'conv': Conv(...)}.")
-        _check_names(paths)
+        for name in paths:
+            if not name or "." in name or hasattr(nn.ModuleDict(), name):
+                raise StructureError(
+                    f"Expected a path name without dots that is not an attribute of nn.ModuleDict, such as 'conv', got "
+                    f"'{name}'."
+                )
         _check_groups(paths)
         _check_pool(paths, pool)
         for path in _rescalable(paths):
@@ -182,15 +187,6 @@ def _group_of(paths: Iterable[nn.Module], pool: nn.Module | None) -> tuple[Group
     if not over:
         return pool.group if isinstance(pool, PolyphasePool) else None, False
     return over[0].group, any(isinstance(path, GroupConv) and path.lift for path in over)
-
-
-def _check_names(paths: Mapping[str, nn.Module]) -> None:
-    for name in paths:
-        if not name or "." in name or hasattr(nn.ModuleDict(), name):
-            raise StructureError(
-                f"Expected a path name without dots that is not an attribute of nn.ModuleDict, such as 'conv', got "
-                f"'{name}'."
-            )
 
 
 def _check_groups(paths: Mapping[str, nn.Module]) -> None:

@@ -123,17 +123,13 @@ def initialize(network: nn.Sequential, generator: torch.Generator | None) -> nn.
         return network
     for name, module in network.named_modules():
         if isinstance(module, nn.Linear | _ConvNd):
-            _draw(module, generator)
+            nn.init.kaiming_uniform_(module.weight, a=math.sqrt(5), generator=generator)
+            if module.bias is not None:
+                bound = 1 / math.sqrt(module.weight[0].numel())
+                nn.init.uniform_(module.bias, -bound, bound, generator=generator)
         elif next(module.parameters(recurse=False), None) is not None:
             raise UnsupportedLayerError(
                 f"Expected linear and convolutional layers, got '{name}', a {type(module).__name__} with parameters. "
                 "Initialize it yourself, and the layers around it with `initialize`."
             )
     return network
-
-
-def _draw(layer: nn.Linear | _ConvNd, generator: torch.Generator) -> None:
-    nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
-    if layer.bias is not None:
-        bound = 1 / math.sqrt(layer.weight[0].numel())
-        nn.init.uniform_(layer.bias, -bound, bound, generator=generator)

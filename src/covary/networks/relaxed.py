@@ -132,7 +132,12 @@ def relaxed_network(
         (['f-fc', 'conv'], torch.Size([3, 10]))
     """
     _check(variant, alpha, image_shape, num_outputs)
-    _check_length_scale(variant, length_scale)
+    sparse = [name for name, paths in VARIANTS.items() if any(path.startswith("s-") for path in paths)]
+    if variant not in sparse and length_scale != "fixed":
+        raise StructureError(
+            f"Expected length_scale='fixed' for '{variant}', which has no sparse path, got {length_scale!r}. "
+            f"Leave it out, or use one of {', '.join(sparse)}."
+        )
     group = P4 if "gconv" in VARIANTS[variant] else None
     size = 1 if group is None else group.size
     factorization = variant.removeprefix("gconv-") if variant.startswith("gconv-") else "pointwise"
@@ -160,15 +165,6 @@ def _check(variant: str, alpha: int, image_shape: tuple[int, int, int], num_outp
         raise ShapeError(
             f"Expected square images for the quarter turns of '{variant}', got {image_shape[1]}×{image_shape[2]}. "
             "Pad them, or use a variant without gconv."
-        )
-
-
-def _check_length_scale(variant: str, length_scale: str) -> None:
-    sparse = [name for name, paths in VARIANTS.items() if any(path.startswith("s-") for path in paths)]
-    if variant not in sparse and length_scale != "fixed":
-        raise StructureError(
-            f"Expected length_scale='fixed' for '{variant}', which has no sparse path, got {length_scale!r}. "
-            f"Leave it out, or use one of {', '.join(sparse)}."
         )
 
 

@@ -49,7 +49,11 @@ def attend(
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """The output of `module.forward` for the same arguments, computed in steps that can be captured."""
-    _check(query)
+    if query.dim() != 3:
+        raise UnsupportedLayerError(
+            f"Expected queries of nn.MultiheadAttention with a batch axis, got an unbatched query of shape "
+            f"{tuple(query.shape)}. Pass queries, keys and values with one row per datum."
+        )
     del is_causal  # a hint that attn_mask is causal; the mask itself is applied
     streams = [query, key, value] if module.batch_first else [x.transpose(0, 1) for x in (query, key, value)]
     query, key, value = (_project(report, module, i, x) for i, x in enumerate(streams))
@@ -99,11 +103,3 @@ def _additive(mask: Tensor, scores: Tensor) -> Tensor:
     if mask.dtype != torch.bool:
         return mask.to(scores.dtype)
     return torch.zeros(mask.shape, dtype=scores.dtype, device=scores.device).masked_fill(mask, -math.inf)
-
-
-def _check(query: Tensor) -> None:
-    if query.dim() != 3:
-        raise UnsupportedLayerError(
-            f"Expected queries of nn.MultiheadAttention with a batch axis, got an unbatched query of shape "
-            f"{tuple(query.shape)}. Pass queries, keys and values with one row per datum."
-        )

@@ -7,8 +7,8 @@ import torch
 
 import covary
 from covary.augment import ColorJitter, LearnedGenerators, Mirror3d, Points3d, Signal1d, Volume3d
-from covary.data.tasks import rotated_arcs
 from covary.networks import mlp
+from covary.reproduce.paper1.toy_models import rotated_arcs
 from training_models import PLAIN
 
 # Adam's steps on all data, the reference: what is tested is that each augmentation can be learned at all.

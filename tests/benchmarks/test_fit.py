@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from covary.benchmarks import fit as bench
-from covary.benchmarks.fit_figure import fit_figure
+from covary.benchmarks.figures import fit_figure
 from covary.cli.studies import FIT_NAMES
 from covary.config import discover_config
 from covary.experiments.build import prepared, start_of

@@ -8,8 +8,8 @@ from covary.benchmarks import curvature as curvature_file
 from covary.benchmarks import evidence as evidence_file
 from covary.benchmarks import peers as peers_file
 from covary.benchmarks import scaling as scaling_file
+from covary.benchmarks.figures import scaling_figure
 from covary.benchmarks.measure import Memory
-from covary.benchmarks.scaling_figure import scaling_figure
 from covary.benchmarks.workloads import mlp_workload
 from covary.errors import DataError
 

@@ -9,11 +9,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import covary
-from covary.data.tasks import rotated_arcs
 from covary.errors import DataError, StructureError
 from covary.records import read_run
 from covary.records.settling import with_states
 from covary.records.words import summary
+from covary.reproduce.paper1.toy_models import rotated_arcs
 from covary.training import loop
 from covary.training.record import title_of
 from layer_summary.small import noise, relaxed_pair

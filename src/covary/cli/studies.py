@@ -125,8 +125,7 @@ def bench(
     from functools import partial
 
     from ..benchmarks import WORKLOADS
-    from ..benchmarks.fit_figure import fit_figure
-    from ..benchmarks.scaling_figure import scaling_figure
+    from ..benchmarks.figures import fit_figure, scaling_figure
 
     figures = {"scaling": scaling_figure, "fit": fit_figure}
     check_choice("benchmark", name, WORKLOADS)

@@ -29,7 +29,7 @@ from ..distributed import all_sum_number
 from ..errors import StructureError
 from ..geometry import MatrixFree, estimate_log_det_preconditioned, gauss_newton
 from ..geometry.estimators.estimate import NORMAL_95
-from ..geometry.estimators.preconditioned import MIN_STEPS
+from ..geometry.estimators.trace import MIN_STEPS
 from ..linalg import Block
 from ..memory import available_memory
 from ..models import Model

@@ -25,15 +25,12 @@ from .descent import CartesianOptimizer, InvariantDescent, adam_rule, steepest
 from .estimators.estimate import Estimate
 from .estimators.krylov import estimate_log_det, top_eigenvalues
 from .estimators.operators import MatrixFree, gauss_newton, loss_hessian
-from .estimators.preconditioned import estimate_log_det_preconditioned
-from .estimators.trace import estimate_trace
+from .estimators.trace import estimate_log_det_preconditioned, estimate_trace
 from .hessian import HessianOperator, hessian_operator, riemannian_hessian
-from .kernels.empirical import empirical_ntk, ntk_in_chart
-from .kernels.finite import draw_network, finite_kernels, ntk_chart, ntk_metric
+from .kernels.finite import draw_network, empirical_ntk, finite_kernels, ntk_chart, ntk_in_chart, ntk_metric
 from .kernels.infinite import InfiniteNetwork, nngp, ntk, standard_ntk
 from .metrics.fisher import empirical_fisher_metric, fisher_metric, ggn_metric, kfac_metric
-from .metrics.metric import Metric, diagonal_metric, euclidean_metric
-from .metrics.optimizer import flat_metric, optimizer_metric
+from .metrics.metric import Metric, diagonal_metric, euclidean_metric, flat_metric, optimizer_metric
 from .objects import BilinearForm, Covector, Density, Operator, Point, Vector
 from .sharpness import Sharpness, SharpnessConfig, SharpnessPair, sharpness
 

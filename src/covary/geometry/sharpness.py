@@ -20,7 +20,7 @@ from .estimators.estimate import Accuracy, Estimate, accuracy
 from .estimators.krylov import estimate_log_det, top_eigenvalues
 from .estimators.operators import MatrixFree, gauss_newton, loss_hessian
 from .estimators.trace import estimate_trace
-from .metrics.optimizer import NamedMetric, flat_metric, optimizer_metric
+from .metrics.metric import NamedMetric, flat_metric, optimizer_metric
 
 CURVATURES = {"hessian": loss_hessian, "ggn": gauss_newton}
 

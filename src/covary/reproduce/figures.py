@@ -7,8 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..records import Study
-from .paper1.comparison_figures import invariances_figure, sizes_figure, table_figure
-from .paper1.figures import recover_figure, sampling_figure, toy_figure
+from .paper1.figures import invariances_figure, recover_figure, sampling_figure, sizes_figure, table_figure, toy_figure
 from .paper2.figures import cifar_layers_figure, groups_figure, quadrant_figure, separable_figure
 from .paper3.figures import reparametrization_figure, sharpness_figure
 

@@ -4,8 +4,8 @@ import pytest
 
 from covary.errors import StructureError
 from covary.reproduce.paper1 import comparison
-from covary.reproduce.paper1.comparison_figures import sizes_figure
 from covary.reproduce.paper1.figure5 import EPOCHS, _epochs, figure5
+from covary.reproduce.paper1.figures import sizes_figure
 from covary.reproduce.study import Options, Request
 from report.drawn import texts
 from reproduce.paper1.test_comparison import cell

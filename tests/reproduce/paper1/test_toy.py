@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from covary.curvature import full
-from covary.data.tasks import rotated_arcs
 from covary.likelihoods import Categorical
 from covary.models import Model
 from covary.networks import mlp
@@ -25,6 +24,7 @@ from covary.reproduce.paper1.toy_models import (
     STANDARD,
     TRUE_DEGREES,
     WeightedCategorical,
+    rotated_arcs,
     rotated_samples,
 )
 from oracles.curvature import ggn, loss_of

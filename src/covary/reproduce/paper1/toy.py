@@ -32,7 +32,6 @@ import torch
 from torch import Tensor
 
 from ...config import EvalConfig, FitConfig, HyperConfig, WeightConfig
-from ...data.tasks import rotated_arcs
 from ...evidence import log_evidence
 from ...networks import Averaged
 from ...noise import fold
@@ -41,7 +40,7 @@ from ...posterior.links import probit_logits
 from ...records import Claim, Study
 from ...training import versions
 from ..study import Request
-from .toy_models import FULL, KFAC, PANELS, PLAIN, POLAR, STANDARD, TRUE_DEGREES, Trained, train
+from .toy_models import FULL, KFAC, PANELS, PLAIN, POLAR, STANDARD, TRUE_DEGREES, Trained, rotated_arcs, train
 
 MEDIAN_TOLERANCE, EACH_TOLERANCE = 0.1, 0.2
 MAX_SECONDS = 60  # per seed, all panels with their predictive grids

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from covary.errors import StructureError
-from covary.reproduce.paper3.wide_resnet import wide_resnet
+from covary.reproduce.paper3.optimizer_bias import wide_resnet
 
 
 def test_the_number_of_weights_is_that_of_the_published_network():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from covary.records import Study
-from covary.reproduce.paper1.comparison_figures import invariances_figure, table_figure
+from covary.reproduce.paper1.figures import invariances_figure, table_figure
 from report.drawn import texts
 
 VERSIONS, METHODS = ("fully rotated", "scaled"), ("plain", "augerino", "learned")

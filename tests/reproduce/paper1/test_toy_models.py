@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from covary.data.tasks import polar_coordinates, rotated_arcs
 from covary.errors import DataError
+from covary.reproduce.paper1.toy_models import polar_coordinates, rotated_arcs
 
 NUM_BLOB = 33  # a third of the hundred points of class 1
 

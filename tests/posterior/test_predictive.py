@@ -12,7 +12,7 @@ import covary
 from cases import CASES, targets
 from covary.errors import DataError, StructureError
 from covary.posterior import Laplace
-from covary.posterior.links import laplace_bridge
+from covary.posterior.predictive import laplace_bridge
 from oracles.posterior import softmax_integral
 
 

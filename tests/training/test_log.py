@@ -6,7 +6,7 @@ import pytest
 
 import covary
 from covary.config import FitConfig
-from covary.records.log import LogReader
+from covary.records.progress import LogReader
 from covary.training.log import ProgressLog
 from report.runs import full_run
 from training_models import QUICK, averaged, points

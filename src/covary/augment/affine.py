@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..errors import DataError, ShapeError
 from ..groups import affine_generators, exponential
 from ..groups.affine import AFFINE_NAMES, to_normalized, warp_normalized
-from .checks import require_images
+from .protocol import require_images
 from .uniform import InitialWidth, Kind, PaddedWidths, UniformWidths, raw_from_widths, widths_from_raw
 
 _SCALE = "by exp(-amount)"

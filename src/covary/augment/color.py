@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..errors import ShapeError
-from .checks import require_images
+from .protocol import require_images
 from .uniform import InitialWidth, Kind, UniformWidths
 
 KINDS = {

@@ -10,7 +10,7 @@ from ..errors import DataError, StructureError
 from ..groups import act
 from ..groups.square import FINITE_GROUPS, element_matrix, missing_products
 from ..noise import Stream, uniform
-from .checks import require_images
+from .protocol import require_images
 from .uniform import InitialWidth, initial_values
 
 SIGNS = {

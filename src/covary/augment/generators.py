@@ -10,7 +10,7 @@ from ..errors import DataError, ShapeError, StructureError
 from ..groups import exponential
 from ..groups.affine import check_padding, to_normalized, warp_normalized
 from ..noise import normal
-from .checks import require_images
+from .protocol import require_images
 from .sampling import SAMPLERS, check_sampler
 
 

@@ -15,8 +15,7 @@ from .._lock import writer_of
 from .._text import plural
 from ..errors import CovaryError
 from ..records import RunRecord, read_run
-from ..records.log import LOG, Event, LogReader
-from ..records.progress import Phase, Progress
+from ..records.progress import LOG, Event, LogReader, Phase, Progress
 from ..records.words import summary
 from . import output
 from .terminal import echo, echo_line

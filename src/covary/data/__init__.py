@@ -7,10 +7,9 @@ int64. `Reading` says what else arrays may be: signals, points, volumes, tables,
 from .dataset import Augmented, Dataset, limited
 from .download import fetch
 from .layouts import Reading
-from .sets import listing, load
+from .sets import listing, load, load_images
 from .sources import verify
 from .transforms import channel_moments, flips_and_shifts, in_quadrants, resized, symmetrize, true_widths
-from .unlabeled import load_images
 
 __all__ = [
     "Augmented",

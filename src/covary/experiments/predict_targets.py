@@ -8,8 +8,8 @@ from torch import Tensor
 from .._types import Resampling
 from ..config import ExperimentConfig
 from ..data import Dataset
+from ..data.sets import Images, load_unlabeled
 from ..data.tables import read_columns
-from ..data.unlabeled import Images, load_unlabeled
 from ..models import Model
 from ..posterior import GaussianPrediction, Laplace
 from ..records import RunRecord

@@ -7,11 +7,10 @@ networks, `FrozenBatchNorm` has fixed statistics. Their curvature is in `curvatu
 
 from .dense import Conv, Dense
 from .factored import FactoredDense
-from .frozen import FrozenBatchNorm
 from .group import GroupConv, GroupPool
+from .normalization import Bias, FrozenBatchNorm, Scale
 from .pool import PolyphasePool
 from .relaxed import FixedFrame, Relaxed, initialize_equivariant
-from .scalar import Bias, Scale
 from .sparse import SparseConv, SparseDense
 
 __all__ = [

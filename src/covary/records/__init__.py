@@ -4,12 +4,13 @@ Evidences are sums over data, higher is better; widths are in the unit that stan
 """
 
 from .files import from_plain, read_run, write_run, write_study
-from .layers import Layer, LayerPath
 from .run import (
     Baseline,
     Coverage,
     Epoch,
     Evidence,
+    Layer,
+    LayerPath,
     Metrics,
     Pictures,
     Pruning,

@@ -7,8 +7,7 @@ from pathlib import Path
 from .._files import write_text
 from ..config import FitConfig
 from ..records import Epoch
-from ..records.log import LOG, Event, line_of
-from ..records.progress import Phase
+from ..records.progress import LOG, Event, Phase, line_of
 from .callbacks import Callback
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import DataError
 from ...groups.square import DIHEDRAL_NAMES
 from ..protocol import Augmentation
-from .ranges import differences
+from .ranges import differences, two_shears
 from .reading import (
     CHOICE,
     NO_RANGE,
@@ -22,7 +22,6 @@ from .reading import (
     quarter_turns,
     uniform_elements,
 )
-from .units import two_shears
 
 Spec = dict[str, Any]
 CHOOSING = ("OneOf", "SomeOf", "RandomOrder", "OneOrOther", "SelectiveChannelTransform")

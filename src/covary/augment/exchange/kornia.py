@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from ..protocol import Augmentation
-from .ranges import Flips
+from .ranges import Flips, two_shears
 from .reading import (
     CHOICE,
     NO_RANGE,
@@ -20,7 +20,6 @@ from .reading import (
     learned_ranges,
     quarter_turns,
 )
-from .units import two_shears
 
 CONTAINERS = ("AugmentationSequential", "ImageSequential", "Sequential", "ModuleList")
 _OTHER_FORMULAS = "its formulas are not those of kornia's ColorJitter; use that class to learn the range"

@@ -17,12 +17,14 @@ from ..color import COLOR_NAMES, ColorJitter
 from ..composed import Composed
 from ..finite import FiniteGroup
 from ..protocol import Augmentation
-from .ranges import Flips, flips_of, ranges_of
-from .units import (
+from .ranges import (
+    Flips,
+    flips_of,
     from_factors,
     from_shear_degrees,
     from_turns,
     one_shear,
+    ranges_of,
     to_factors,
     to_fraction,
     to_shear_degrees,

@@ -3,8 +3,7 @@
 import math
 from itertools import chain, combinations
 
-from .ranges import Ranges, flips_of
-from .units import number, to_fraction, to_gain, to_turns, to_two_shears_degrees
+from .ranges import Ranges, flips_of, number, to_fraction, to_gain, to_turns, to_two_shears_degrees
 
 Text = tuple[list[str], list[str]]  # lines, and notes
 _GAIN = "Gains g are factors from 1 − g to 1 + g, all inside of the learned range."

@@ -9,17 +9,20 @@ from ...errors import StructureError
 from ..affine import KINDS as AFFINE_KINDS
 from ..color import KINDS as COLOR_KINDS
 from ..protocol import Augmentation
-from .ranges import Flips, Ranges, flips_of, ranges_of
-from .settings import nnunet_text, timm_text, ultralytics_text
-from .units import (
+from .ranges import (
+    Flips,
+    Ranges,
+    flips_of,
     number,
     pair,
+    ranges_of,
     symmetric,
     to_factors,
     to_fraction,
     to_shear_degrees,
     to_turns,
 )
+from .settings import nnunet_text, timm_text, ultralytics_text
 
 TextTarget = Literal["kornia", "torchvision", "albumentations", "ultralytics", "nnunet", "timm"]
 UNITS = {name: kind.unit for name, kind in (AFFINE_KINDS | COLOR_KINDS).items()}

@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any
 
 from ..protocol import Augmentation
-from .ranges import Flips
+from .ranges import Flips, two_shears
 from .reading import (
     CHOICE,
     NO_RANGE,
@@ -16,7 +16,6 @@ from .reading import (
     independent_flips,
     learned_ranges,
 )
-from .units import two_shears
 
 CHOOSING = ("RandomChoice", "RandomApply", "RandomOrder")
 COLORS = ("brightness", "contrast", "saturation", "hue")

@@ -15,8 +15,7 @@ from torch.nn import functional
 from ...layers.dense import pad_circular
 from ...layers.group import GroupStage
 from ..jacobian_factors import DirectVJP, JacobianFactors, MergedFactors, OuterFactors, Shortcut
-from .circular import circular_shortcut
-from .conv import sum_positions
+from .conv import circular_shortcut, sum_positions
 
 
 def group_stage(module: GroupStage, inputs: Float[Tensor, "N S _ H W"]) -> dict[str, JacobianFactors]:

@@ -14,11 +14,10 @@ from ...layers.sparse import SparseRead, SparseWrite
 from ..jacobian_factors import JacobianFactors
 from .attention import projection
 from .conv import conv, conv_transpose
-from .factored import dense, factored_read, factored_write
 from .group import group_stage
 from .linear import embedding, linear
 from .norm import batch_norm, bias, group_norm, layer_norm, rms_norm, scale
-from .sparse import sparse_conv, sparse_read, sparse_write
+from .sparse import dense, factored_read, factored_write, sparse_conv, sparse_read, sparse_write
 from .user import Form, RuleFunction, UserRule, user_rule
 from .weight_norm import WeightNormalized, normalized_weights, parameter_names
 

@@ -36,7 +36,7 @@ from ...evidence import log_evidence
 from ...networks import Averaged
 from ...noise import fold
 from ...posterior import Laplace
-from ...posterior.links import probit_logits
+from ...posterior.predictive import probit_logits
 from ...records import Claim, Study
 from ...training import versions
 from ..study import Request

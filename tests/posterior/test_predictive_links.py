@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from covary.errors import NotPositiveDefiniteError, StructureError
-from covary.posterior.links import centered_variance, laplace_bridge, logit_samples, output_samples, probit_logits
+from covary.posterior.predictive import centered_variance, laplace_bridge, logit_samples, output_samples, probit_logits
 from oracles.posterior import dirichlet_laplace, sigmoid_integral, softmax_integral
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from covary.errors import DataError
-from covary.records.log import Event, LogReader, line_of
+from covary.records.progress import Event, LogReader, line_of
 from report.runs import full_run
 
 EVENTS = [Event("start", num_epochs=60), Event("phase", phase="training"), Event("epoch", epoch=full_run().history[29])]

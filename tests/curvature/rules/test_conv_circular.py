@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from covary.curvature import Curvature, kfac
 from covary.curvature.ggn import ggn
-from covary.curvature.rules import circular
-from covary.curvature.rules.circular import circular_gram
+from covary.curvature.rules import conv
+from covary.curvature.rules.conv import circular_gram
 from covary.groups import P4
 from covary.layers import Conv, GroupConv
 
@@ -85,8 +85,8 @@ def test_the_shortcut_gives_the_same_factors(name: str, options: dict, monkeypat
     batch = images(5, 4, 4, 4), torch.zeros(5, dtype=torch.long)
     network(batch[0])
     calls = []
-    original = circular.circular_gram
-    monkeypatch.setattr(circular, "circular_gram", lambda *given: calls.append(given) or original(*given))
+    original = conv.circular_gram
+    monkeypatch.setattr(conv, "circular_gram", lambda *given: calls.append(given) or original(*given))
     with torch.no_grad():
         short = ggn(network, batch, Curvature(**options))
         assert bool(calls) == (name in SHORT)

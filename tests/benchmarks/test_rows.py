@@ -31,7 +31,7 @@ def _small_workloads(monkeypatch):
     monkeypatch.setattr(scaling_file, "CENTER", {"N": 6, "S": 2, "C": 10, "hidden": 3})
     monkeypatch.setattr(scaling_file, "AXES", {"N": (4, 6), "C": (2, 12)})
     monkeypatch.setattr(scaling_file, "EPOCH_SIZES", ())
-    monkeypatch.setattr(peers_file, "_images", lambda num_data, num_outputs: _first_images(num_outputs))
+    monkeypatch.setattr(peers_file, "labeled_images", lambda num_data, num_outputs: _first_images(num_outputs))
 
 
 def _first_images(num_outputs: int):

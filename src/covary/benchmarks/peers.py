@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from .. import data
 from .._types import Probes, Progress
 from ..curvature import kfac
 from ..evidence import log_evidence
 from ..networks import cnn, mlp
 from .measure import Pass, alternate, bench_row, portion
+from .workloads import labeled_images
 
 
 def measure_peers(repeats: int, progress: Progress) -> list[dict[str, Any]]:
@@ -32,7 +32,7 @@ def measure_peers(repeats: int, progress: Progress) -> list[dict[str, Any]]:
         ("plain mlp 784-1000-100", 1000, mlp(784, 1000, 100, generator=generator).float()),
     ]
     for number, (workload, num_data, network) in enumerate(networks):
-        x, y = _images(num_data, 100 if workload.endswith("-100") else 10)
+        x, y = labeled_images(num_data, 100 if workload.endswith("-100") else 10)
         for task, passes in _tasks(network, x, y).items():
             seconds = alternate(passes, repeats, portion(progress, number, len(networks)))
             for name in seconds:
@@ -40,12 +40,6 @@ def measure_peers(repeats: int, progress: Progress) -> list[dict[str, Any]]:
                 row = bench_row(workload, name, probes, seconds) | {"task": task}
                 rows.append(row | (_logdet_bias(network, x, y) if name == "covary" and probes == 1 else {}))
     return rows
-
-
-def _images(num_data: int, num_outputs: int) -> tuple[Tensor, Tensor]:
-    images = data.load("mnist-mini")
-    y = images.y_train[:num_data] if num_outputs == 10 else torch.arange(num_data) % num_outputs
-    return images.x_train[:num_data], y
 
 
 def _tasks(network: nn.Module, x: Tensor, y: Tensor) -> dict[str, dict[str, Pass]]:

@@ -32,21 +32,15 @@ def build_workload(name: str) -> Workload:
     W4 has images of CIFAR-10, the others digits.
     """
     generator = torch.Generator().manual_seed(0)
-    if name == "W4":
-        return _resnet(generator)
     if name == "W1":
-        return _averaged(mlp(784, 1000, 10, generator=generator), 1000, 31, 10)
-    inner = cnn(generator=generator) if name == "W2" else lenet(generator=generator)
-    return _averaged(inner, 500, 11, 10)
-
-
-def _resnet(generator: torch.Generator) -> Workload:
-    inner = fixup_resnet(8, 8, generator=generator)
-    for weight in inner.parameters():  # those that start at zero would hide most of the work
-        if not bool(weight.any()):
-            nn.init.normal_(weight, std=0.05, generator=generator)
-    images = data.load("cifar-10")
-    return _averaged(inner, 500, 11, 10, images)
+        return _averaged(mlp(784, 1000, 10, generator=generator), 1000, 31)
+    if name == "W4":
+        inner = fixup_resnet(8, 8, generator=generator)
+        for weight in inner.parameters():  # those that start at zero would hide most of the work
+            if not bool(weight.any()):
+                nn.init.normal_(weight, std=0.05, generator=generator)
+        return _averaged(inner, 500, 11, images="cifar-10")
+    return _averaged(cnn(generator=generator) if name == "W2" else lenet(generator=generator), 500, 11)
 
 
 def mlp_workload(num_data: int, num_samples: int, num_outputs: int, num_hidden: int) -> Workload:
@@ -74,12 +68,16 @@ def _outputs(network: nn.Module, x: Tensor, index: Tensor) -> Tensor:
     return network.network(samples.flatten(0, 1)).unflatten(0, (-1, network.num_samples)).mean(1)
 
 
+def labeled_images(num_data: int, num_outputs: int, name: str = "mnist-mini") -> tuple[Tensor, Tensor]:
+    """Images of a data set and their labels, or labels by position for other numbers of outputs than its ten."""
+    images = data.load(name)
+    y = images.y_train[:num_data] if num_outputs == 10 else torch.arange(num_data) % num_outputs
+    return images.x_train[:num_data], y
+
+
 def _averaged(
-    inner: nn.Module, num_data: int, num_samples: int, num_outputs: int, images: data.Dataset | None = None
+    inner: nn.Module, num_data: int, num_samples: int, num_outputs: int = 10, images: str = "mnist-mini"
 ) -> Workload:
-    images = data.load("mnist-mini") if images is None else images
-    x, y = images.x_train[:num_data], images.y_train[:num_data]
-    if num_outputs != 10:
-        y = torch.arange(num_data) % num_outputs
+    x, y = labeled_images(num_data, num_outputs, images)
     network = Averaged(inner.to(x), Affine2d(initial_width=0.1), num_samples)
     return Workload(Model(network), x, y, num_data)

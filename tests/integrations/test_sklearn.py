@@ -51,6 +51,15 @@ def test_scikit_learns_own_checks(kind):
     assert len(passed) > 45
 
 
+def test_a_regressor_takes_the_preset_of_a_regression():
+    x = np.linspace(-1, 1, 30)[:, None]
+    config = CovaryRegressor("mlp:4", epochs=5, random_state=0).fit(x, x[:, 0] ** 2).run_.record.config
+    assert (config["weights"]["lr"], config["hyper"]["burn_in"], config["epochs"]) == (0.02, 2, 5)
+    other = CovaryRegressor("mlp:4", config={"epochs": 5, "weights": {"lr": 0.01}}, random_state=0)
+    config = other.fit(x, x[:, 0] ** 2).run_.record.config
+    assert (config["weights"]["lr"], config["hyper"]["burn_in"], config["epochs"]) == (0.01, 2, 5)
+
+
 def test_a_broken_estimator_fails_these_checks():
     class Forgetful(CovaryClassifier):
         def fit(self, X, y):

@@ -25,11 +25,12 @@ def test_a_setting_of_another_name_says_where_it_belongs(name, message):
 
 
 def test_settings_are_those_of_the_config_or_of_the_kind_of_network():
-    network = averaged()
-    assert presets.settings_of(network, None, {"epochs": 3}) == FitConfig(epochs=3)
-    assert presets.settings_of(network, QUICK, {"seed": 3}) == QUICK.replace(seed=3)
-    relaxed = covary.networks.build("relaxed:f-fc+conv:1", (1, 8, 8), 2, 0)
+    model = covary.Model(averaged())
+    assert presets.settings_of(model, None, {"epochs": 3}) == FitConfig(epochs=3)
+    assert presets.settings_of(model, QUICK, {"seed": 3}) == QUICK.replace(seed=3)
+    relaxed = covary.Model(covary.networks.build("relaxed:f-fc+conv:1", (1, 8, 8), 2, 0))
     assert presets.settings_of(relaxed, None, {}) == FitConfig.preset("layers")
+    assert presets.settings_of(relaxed, None, {"epochs": 20}).hyper.burn_in == 8, "two fifths of a short run"
 
 
 class Attending(torch.nn.Module):
@@ -60,9 +61,9 @@ class Attending(torch.nn.Module):
     ],
 )
 def test_the_preset_is_that_of_the_kind_of_network(network, preset):
-    assert presets.preset_of(network) == preset
+    assert presets.preset_of(covary.Model(network)) == preset
     frozen = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3).requires_grad_(False), torch.nn.Flatten(), network)
-    assert presets.preset_of(frozen) == preset, "of what is trained"
+    assert presets.preset_of(covary.Model(frozen)) == preset, "of what is trained"
 
 
 @pytest.mark.parametrize(
@@ -70,12 +71,30 @@ def test_the_preset_is_that_of_the_kind_of_network(network, preset):
 )
 def test_a_network_by_name_has_the_preset_of_its_layers(name):
     network = covary.networks.build(name, (1, 28, 28), 10, 0)
-    assert discover_config(name).fit == FitConfig.preset(presets.preset_of(network))
+    for task, likelihood in (("none", covary.Categorical()), ("regression", covary.Gaussian(1.0))):
+        model = covary.Model(network, likelihood)
+        for settings in ({}, {"epochs": 25}):
+            assert presets.settings_of(model, None, settings) == discover_config(name, task, **settings).fit
 
 
-def test_a_regression_takes_more_steps_before_the_prior_is_learned():
-    assert discover_config("mlp:30", "regression").fit == FitConfig.preset("regression")
+@pytest.mark.parametrize("likelihood", [covary.Gaussian(1.0), covary.HeteroscedasticGaussian()])
+def test_a_regression_takes_more_steps_before_the_prior_is_learned(likelihood):
+    network = covary.networks.mlp(3, 5, 2)
+    assert presets.preset_of(covary.Model(network, likelihood)) == "regression"
+    assert presets.preset_of(covary.Model(network, covary.Poisson())) == "mlp"
     assert discover_config("cnn", "regression").fit == FitConfig.preset("deep")
     short = discover_config("mlp", "regression", epochs=25).fit
     assert (short.epochs, short.hyper.burn_in) == (25, 10)
     assert discover_config("mlp", "none", epochs=25).fit.hyper.burn_in is None
+
+
+def test_a_fit_and_a_learner_take_the_preset_of_a_regression():
+    x = torch.linspace(-1, 1, 20)[:, None]
+    model = covary.Model(covary.networks.mlp(1, 4, 1), covary.Gaussian(1.0))
+    run = covary.fit(model, (x, x.square()), epochs=5, callbacks=())
+    config = run.record.config
+    assert (config["weights"]["lr"], config["hyper"]["burn_in"]) == (0.02, 2)
+    learner = covary.EvidenceLearner(model, (x, x.square()))
+    assert learner.config.replace(hyper={"probes": "auto"}, evaluation={"probes": "auto"}) == FitConfig.preset(
+        "regression"
+    )

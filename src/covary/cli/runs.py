@@ -149,7 +149,7 @@ def layers(
     - `covary layers --variant s-fc+s-conv --estimate`
     - `covary layers --symmetrize rotate:180 --variant f-fc+conv+gconv --alpha 2 --start best`
     """
-    _run(lambda given: layers_config(VARIANT, ALPHA, relaxation=given.get("relaxation", 1.0)), locals())
+    _run(_layers_preset, locals())
 
 
 def _run(preset: Callable[[Mapping[str, Any]], ExperimentConfig], flags: Mapping[str, Any]) -> None:
@@ -170,11 +170,13 @@ def _run(preset: Callable[[Mapping[str, Any]], ExperimentConfig], flags: Mapping
 
 
 def _discover_preset(given: Mapping[str, Any]) -> ExperimentConfig:
-    """The settings for the network, the task and the number of epochs that are named, as far as these are valid."""
-    task, epochs = given.get("task"), given.get("epochs")
-    regression, known = task == "regression", isinstance(epochs, int) and not isinstance(epochs, bool) and epochs > 0
-    network = str(given.get("network", "mlp"))
-    return discover_config(network, "regression" if regression else "none", epochs if regression and known else None)
+    """The settings for the network, the task and the number of epochs that are named."""
+    task = "regression" if given.get("task") == "regression" else "none"
+    return discover_config(str(given.get("network", "mlp")), task, given.get("epochs"))
+
+
+def _layers_preset(given: Mapping[str, Any]) -> ExperimentConfig:
+    return layers_config(VARIANT, ALPHA, relaxation=given.get("relaxation", 1.0), epochs=given.get("epochs"))
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:

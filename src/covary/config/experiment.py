@@ -176,18 +176,14 @@ def discover_config(network: str = "mlp", task: str = "none", epochs: int | None
     Arguments:
         network: A network by name or "package.module:function".
         task: "none" for classes, or "regression", where no augmentation is learned unless one is named.
-        epochs: Passes over the training data; None for those of the preset. The burn-in of the preset is at most two
-            fifths of them.
+        epochs: Passes over the training data; None for those of the preset, see `FitConfig.preset`.
 
     Example:
         >>> from covary.config import discover_config
         >>> discover_config("cnn").fit.weights.warmup_epochs
         2
     """
-    fit = FitConfig.preset(_preset_of_name(network, task))
-    if epochs is not None:
-        burn_in = fit.hyper.burn_in
-        fit = fit.replace(epochs=epochs, hyper={"burn_in": burn_in and min(burn_in, 2 * epochs // 5)})
+    fit = FitConfig.preset(_preset_of_name(network, task), epochs)
     augment = "none" if task == "regression" else "affine"
     return ExperimentConfig(network=network, task=task, augment=augment, fit=fit)
 
@@ -204,7 +200,9 @@ def _preset_of_name(network: str, task: str) -> Preset:
     return "regression" if task == "regression" else "mlp"
 
 
-def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxation: float = 1.0) -> ExperimentConfig:
+def layers_config(
+    variant: str, alpha: int, length_scale: str = "fixed", relaxation: float = 1.0, epochs: int | None = None
+) -> ExperimentConfig:
     """The settings that layer-wise equivariance is learned with: the reference network on 32 × 32 standardized pixels.
 
     Arguments:
@@ -213,6 +211,7 @@ def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxat
         length_scale: Of sparse layers: "fixed", a "weight" with a prior, or a "hyperparameter".
         relaxation: The size that the weights of all paths but the equivariant one start with; below 1 training begins
             at the equivariant network.
+        epochs: As for `discover_config`.
 
     Example:
         >>> from covary.config import layers_config
@@ -221,5 +220,5 @@ def layers_config(variant: str, alpha: int, length_scale: str = "fixed", relaxat
     """
     check_setting("alpha", alpha, Annotated[int, between(1, MOST_ALPHA)])
     name = f"{RELAXED}{variant}:{alpha}" + ("" if length_scale == "fixed" else f":{length_scale}")
-    fit = FitConfig.preset("layers" if relaxation == 1 else "layers-equivariant")
+    fit = FitConfig.preset("layers" if relaxation == 1 else "layers-equivariant", epochs)
     return ExperimentConfig(network=name, augment="none", size=32, standardize=True, relaxation=relaxation, fit=fit)

@@ -245,7 +245,7 @@ class FitConfig(Settings):
                 )
 
     @classmethod
-    def preset(cls, name: Preset | str) -> "FitConfig":
+    def preset(cls, name: Preset | str, epochs: int | None = None) -> "FitConfig":
         """Return the settings that work well for a kind of network.
 
         Arguments:
@@ -253,16 +253,25 @@ class FitConfig(Settings):
                 targets with learned noise), "deep" (networks with convolutions, attention or many layers), "resnet"
                 (residual networks without normalization), "layers" (relaxed layers), or "layers-equivariant" (relaxed
                 layers that start as their equivariant path).
+            epochs: Passes over the training data; None for those of the preset. A burn-in that the preset names is at
+                most two fifths of them.
 
         Example:
             >>> FitConfig.preset("layers").hyper.num_prior_steps
             20
+            >>> FitConfig.preset("regression", epochs=25).hyper.burn_in
+            10
         """
         if name not in typing.get_args(Preset):
             raise StructureError(
                 f"Expected a preset among {', '.join(typing.get_args(Preset))}, got '{name}'.{meant(name, _PRESETS)}"
             )
-        return cls().replace(**_PRESETS[name])
+        config = cls().replace(**_PRESETS[name])
+        if epochs is None:
+            return config
+        burn_in = config.hyper.burn_in
+        config = config.replace(epochs=epochs)  # refuses a number that is none
+        return config if burn_in is None else config.replace(hyper={"burn_in": min(burn_in, 2 * epochs // 5)})
 
 
 # The defaults were chosen on fully connected networks: small batches, since weights learn by steps.

@@ -78,7 +78,7 @@ class _Estimator(BaseEstimator):
         """
         check_is_fitted(self)
         folder = self.run_.save(folder)
-        config = _settings(self.config, self.run_.network)
+        config = None if self.config is None else _settings(self.config, self.run_.model, self.epochs)
         parameters = self.get_params(deep=False).items()
         given: dict[str, Any] = {name: value if isinstance(value, PLAIN) else None for name, value in parameters}
         given |= {"image_shape": self.image_shape, "config": None if config is None else config.to_toml()}
@@ -118,10 +118,9 @@ class _Estimator(BaseEstimator):
         network = self._network(tuple(x.shape[1:]), num_outputs, seed).to(x.dtype)
         if self.augment is not None:
             network = Averaged(network, deepcopy(self.augment), self.num_samples).to(x.dtype)
-        config = _settings(self.config, network) or FitConfig.preset(preset_of(network))
-        epochs = config.epochs if self.epochs is None else int(self.epochs)
         model = Model(network, likelihood.to(x.dtype))
-        self.run_ = fit(model, (x, targets), config, callbacks=(), epochs=epochs, seed=seed)
+        config = _settings(self.config, model, self.epochs)
+        self.run_ = fit(model, (x, targets), config, callbacks=(), seed=seed)
         if self.run_.record.problem is not None:
             warnings.warn(self.run_.record.problem, ConvergenceWarning, stacklevel=3)
 
@@ -181,7 +180,7 @@ class CovaryClassifier(ClassifierMixin, _Estimator):
         image_shape: The shape (C, H, W) of the image that each row of X is; None for plain features.
         num_samples: Augmentation samples per datum.
         epochs: Passes over the data; None for those of `config`.
-        config: A `FitConfig`, or settings that differ from the network's preset; the seed is that of `random_state`.
+        config: A `FitConfig`, or settings that differ from the preset; the seed is that of `random_state`.
         random_state: The seed of initial weights, shuffles and noise; None draws one.
 
     Attributes:
@@ -237,7 +236,7 @@ class CovaryRegressor(RegressorMixin, _Estimator):
         image_shape: As for `CovaryClassifier`.
         num_samples: Augmentation samples per datum.
         epochs: Passes over the data; None for those of `config`.
-        config: A `FitConfig`, or settings that differ from the network's preset; the seed is that of `random_state`.
+        config: A `FitConfig`, or settings that differ from the preset; the seed is that of `random_state`.
         random_state: The seed of initial weights, shuffles and noise; None draws one.
 
     Attributes:
@@ -283,8 +282,10 @@ class CovaryRegressor(RegressorMixin, _Estimator):
         self.y_mean_, self.y_scale_ = np.asarray(state["y_mean_"]), np.asarray(state["y_scale_"])
 
 
-def _settings(given: FitConfig | Mapping[str, Any] | None, network: nn.Module) -> FitConfig | None:
-    """Settings of a fit; those of a mapping differ from the preset of the network."""
-    if given is None or isinstance(given, FitConfig):
-        return given
-    return FitConfig.preset(preset_of(network)).replace(**given)
+def _settings(given: FitConfig | Mapping[str, Any] | None, model: Model, epochs: int | None) -> FitConfig:
+    """Settings of a fit; those of a mapping differ from the preset of the model."""
+    named = {} if epochs is None else {"epochs": int(epochs)}
+    if isinstance(given, FitConfig):
+        return given.replace(**named)
+    named = dict(given or {}) | named
+    return FitConfig.preset(preset_of(model), named.get("epochs")).replace(**named)

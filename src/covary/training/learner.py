@@ -52,8 +52,8 @@ class EvidenceLearner:
     Arguments:
         model: A network, `Averaged` or plain, or a `Model` with likelihood and prior of your choice.
         data: The training data as they are, without random augmentation, as for `fit`.
-        config: The settings; by default the preset that suits the kind of network. Hyper steps follow `epochs`, `seed`,
-            `curvature`, `hyper` and `evaluation`. Of `weights` only `batch_size` is used, for the burn-in.
+        config: The settings; by default the preset that suits the model, as in `fit`. Hyper steps follow `epochs`,
+            `seed`, `curvature`, `hyper` and `evaluation`. Of `weights` only `batch_size` is used, for the burn-in.
         settings: Top-level settings that differ from `config`: `epochs`, `seed`, `curvature`.
 
     Example:
@@ -73,7 +73,7 @@ class EvidenceLearner:
 
     def __init__(self, model: nn.Module | Model, data: Data, config: FitConfig | None = None, **settings: Any) -> None:
         model = as_model(model)
-        config = settings_of(model.network, config, settings)
+        config = settings_of(model, config, settings)
         if config.hyper.estimator == "augerino":
             raise StructureError(
                 "The estimator 'augerino' learns widths in weight steps, which are yours here. Use covary.fit, or "

@@ -9,12 +9,18 @@ from ..config import FitConfig
 from ..config.fit import SHALLOW, Preset
 from ..errors import StructureError
 from ..layer_summary import relaxed_layers
+from ..likelihoods import Gaussian, HeteroscedasticGaussian
+from ..models import Model
 from ..networks.resnet import FixupBlock
 from ..priors import weights_of
 
 
-def preset_of(network: nn.Module) -> Preset:
-    """The preset for a network, by its layers: relaxed, of Fixup blocks, a few linear ones, or any others."""
+def preset_of(model: Model) -> Preset:
+    """The preset for a model, by its layers: relaxed, of Fixup blocks, a few linear ones, or any others.
+
+    A few linear layers have one for real targets and one for all others.
+    """
+    network = model.network
     if relaxed_layers(network):
         return "layers"
     if any(isinstance(module, FixupBlock) for module in network.modules()):
@@ -22,13 +28,15 @@ def preset_of(network: nn.Module) -> Preset:
     weights = {id(weight) for weight in weights_of(network).values()}
     holders = [m for m in network.modules() if any(id(p) in weights for p in m.parameters(recurse=False))]
     few = len(holders) <= SHALLOW and all(isinstance(module, nn.Linear) for module in holders)
-    return "mlp" if few else "deep"
+    if not few:
+        return "deep"
+    return "regression" if isinstance(model.likelihood, Gaussian | HeteroscedasticGaussian) else "mlp"
 
 
-def settings_of(network: nn.Module, config: FitConfig | None, settings: Mapping[str, Any]) -> FitConfig:
+def settings_of(model: Model, config: FitConfig | None, settings: Mapping[str, Any]) -> FitConfig:
     """The settings of a fit, or an error that says where a setting of another name belongs."""
     if config is None:
-        config = FitConfig.preset(preset_of(network))
+        config = FitConfig.preset(preset_of(model), settings.get("epochs"))
     known = config.as_dict()
     for name in settings:
         if name in ("likelihood", "prior"):

@@ -233,7 +233,7 @@ def fit(
             and in evaluation mode afterwards. Modules that are in evaluation mode before stay there throughout.
         train: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`; in
             `covary.data.Augmented` for a transform that only weight steps see.
-        config: The settings; by default the preset that suits the kind of network, see `FitConfig.preset`.
+        config: The settings; by default the preset that suits network and likelihood, see `FitConfig.preset`.
         test: Data to evaluate the trained network on; nothing is learned or selected by them.
         checkpoints: Where and how often to write checkpoints, and whether to resume from them; also written on SIGTERM
             and Ctrl-C. None writes none.
@@ -249,7 +249,7 @@ def fit(
         ['rotation']
     """
     model = as_model(model)
-    config = settings_of(model.network, config, settings)
+    config = settings_of(model, config, settings)
     with sole_writer(None if checkpoints is None else checkpoints.path):
         record = train_model(model, train, config, test=test, checkpoints=checkpoints, callbacks=callbacks)
     return Run(model, replace(record, class_names=list(train.class_names)) if isinstance(train, Dataset) else record)

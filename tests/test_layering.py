@@ -87,6 +87,7 @@ TESTED_BY = {
     "training/hyper_state.py": "training/test_hyper.py training/test_learner.py",
     "training/record.py": "training/test_loop.py",
     "training/storage.py": "training/test_run.py",
+    "networks/offloaded.py": "training/test_devices.py",
     "networks/recipes.py": "training/test_run.py",
     "__main__.py": "cli/test_app.py",
     "_types.py": "networks/test_averaged.py",

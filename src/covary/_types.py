@@ -11,6 +11,7 @@ Weights = Mapping[str, Tensor]  # parameter name -> parameter, in the order of `
 Probes = Literal["exact"] | int  # every column of the root of Λ, or a number of random probes of it
 Progress = Callable[[str, float], None]  # what is being done, and the fraction that is done
 TensorMap = Callable[[Tensor], Tensor]
+WITHOUT_FLOAT64 = ("mps",)  # kinds of devices on which networks run, and no evidence is computed
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ._types import Weights
+from ._types import WITHOUT_FLOAT64, Weights
 from .errors import DataError, StructureError
 
 Patterns = str | Sequence[str]
@@ -137,6 +137,12 @@ class Prior(nn.Module):
                         f"{expected.get(name)}, got {found.get(name)} (None: not a weight). Make a new Prior(network)."
                     )
         for name, weight in split[0].items():
+            if weight.device.type in WITHOUT_FLOAT64:
+                raise StructureError(
+                    f"Parameter '{name}' is on '{weight.device.type}', which has no float64, and the evidence is "
+                    "computed in it. Move the network to the CPU; covary.fit(..., device='mps') takes weight steps on "
+                    "the GPU and computes the rest there."
+                )
             if weight.device != self.log_precision.device:
                 raise StructureError(
                     f"Parameter '{name}' is on {weight.device} and its prior on {self.log_precision.device}. Move "

@@ -51,8 +51,19 @@ class OnDevice(Tensor):
 
 
 class _Operations(TorchDispatchMode):
+    """The operations of the second device, counted; with `float64=False` it refuses such numbers, as MPS does."""
+
+    def __init__(self, float64: bool) -> None:
+        super().__init__()
+        self.float64, self.seen = float64, {"operations": 0}
+
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return computed(function, args, kwargs or {})
+        out = computed(function, args, kwargs or {})
+        there = [leaf for leaf in tree_leaves(out) if isinstance(leaf, OnDevice)]
+        self.seen["operations"] += bool(there)
+        if not self.float64 and any(leaf.dtype == torch.float64 for leaf in there):
+            raise TypeError(f"{function}: this device has no float64")
+        return out
 
 
 class _FromData(TorchFunctionMode):
@@ -68,10 +79,11 @@ class _FromData(TorchFunctionMode):
 
 
 @contextmanager
-def second_device() -> Iterator[None]:
-    """The context in which "meta" is a device with values."""
-    with _FromData(), _Operations():
-        yield
+def second_device(*, float64: bool = True) -> Iterator[dict[str, int]]:
+    """The context in which "meta" is a device with values; what it yields counts the operations there."""
+    operations = _Operations(float64)
+    with _FromData(), operations:
+        yield operations.seen
 
 
 def computed(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:

@@ -14,9 +14,13 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
 
 import covary
+from covary import priors
 from covary.errors import StructureError
 from covary.layer_summary import prune
-from covary.training.devices import device_of, resolved_device
+from covary.layers import pool
+from covary.networks.offloaded import offloaded
+from covary.training import devices
+from covary.training.devices import Devices, device_of, resolved_devices
 from layer_summary.small import noise, relaxed_pair
 from training.second_device import second_device
 from training_models import QUICK, averaged, everything, points
@@ -90,6 +94,9 @@ MODELS = {
 }
 
 
+OFFLOADED = ("rotation", "affine", "composed", "convolutional", "regression", "relaxed", "kernel", "augerino")
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_a_fit_on_another_device_is_the_same_fit(name, tmp_path):
     """The network is moved by its user, all else by `fit`; no tensor of it is created without a device."""
@@ -149,21 +156,98 @@ def test_tensors_of_an_evidence_do_not_depend_on_the_default_device():
 
 def test_names_of_devices(monkeypatch):
     network = nn.Linear(2, 2)
-    assert resolved_device("auto", network) == resolved_device("cpu", network) == torch.device("cpu")
-    assert resolved_device("auto", network.to("meta")).type == "meta", "where its user has put it"
+    cpu = torch.device("cpu")
+    assert resolved_devices("auto", network) == resolved_devices("cpu", network) == Devices(cpu, cpu)
+    assert resolved_devices("auto", network.to("meta")).model.type == "meta", "where its user has put it"
     assert device_of(nn.ReLU()).type == "cpu"
-    with pytest.raises(StructureError, match="float64, which the device 'mps' does not have"):
-        resolved_device("mps", network)
+    with pytest.raises(StructureError, match=r"GPU of Apple for device='mps', .*sees none. Use device='cpu'"):
+        resolved_devices("mps", network)
     with pytest.raises(StructureError, match=r"GPU for device='cuda', .*sees none. Use device='cpu'"):
-        resolved_device("cuda", network)
+        resolved_devices("cuda", network)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert resolved_device("auto", nn.Linear(2, 2)) == torch.device("cuda:0")
-    assert resolved_device("cuda:1", network) == torch.device("cuda:1")
+    assert resolved_devices("auto", nn.Linear(2, 2)).model == torch.device("cuda:0")
+    assert set(resolved_devices("cuda:1", network)) == {torch.device("cuda:1")}
     monkeypatch.setenv("LOCAL_RANK", "1")
-    assert resolved_device("auto", nn.Linear(2, 2)) == torch.device("cuda:1"), "one GPU for each process"
+    assert resolved_devices("auto", nn.Linear(2, 2)).model == torch.device("cuda:1"), "one GPU for each process"
     with pytest.raises(StructureError, match="one of 2 GPUs, got device 'cuda:2'"):
-        resolved_device("cuda:2", network)
+        resolved_devices("cuda:2", network)
+
+
+def test_mps_is_the_device_of_weight_steps_alone(monkeypatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    network = nn.Linear(2, 2)
+    with pytest.raises(StructureError, match=r"has no float64, got float64 in 'weight'\. Call network\.float\(\)"):
+        resolved_devices("mps", network)
+    network.float()
+    assert resolved_devices("mps", network) == Devices(torch.device("cpu"), torch.device("mps"))
+    assert resolved_devices("auto", network).weight_steps.type == "cpu", "it is never chosen by itself"
+    for setting in ({"compile": True}, {"precision": "bf16"}):
+        with pytest.raises(StructureError, match=r"weights\.precision='full' with the device 'mps', got"):
+            covary.fit(network, points(), QUICK.replace(weights=setting), device="mps", callbacks=())
+
+
+@pytest.fixture
+def without_float64(monkeypatch):
+    """The second device as one that has no float64."""
+    for module in (priors, devices, pool):
+        monkeypatch.setattr(module, "WITHOUT_FLOAT64", ("meta",))
+
+
+def in_float32(model: covary.Model) -> covary.Model:
+    for module in (model.network, model.likelihood, model.prior):
+        module.float()
+    return model
+
+
+@pytest.mark.parametrize("name", [*OFFLOADED])
+def test_weight_steps_on_a_device_without_float64_are_those_of_the_cpu(name, without_float64, tmp_path):
+    model, data, settings = MODELS[name]
+    config, train = QUICK.replace(epochs=2, **settings), data()
+    expected = covary.fit(in_float32(model()), train, config, test=train, callbacks=())
+    whole, checkpoints = in_float32(model()), covary.Checkpoints(tmp_path, 1)
+    with second_device(float64=False) as seen:
+        whole.network.to("meta")
+        run = covary.fit(whole, train, config, test=train, checkpoints=checkpoints, callbacks=())
+    assert seen["operations"] > 100, "weight steps ran there"
+    assert {tensor.device.type for tensor in everything(run).values()} == {"cpu"}, "where the evidence is computed"
+    for place, tensor in everything(expected).items():
+        torch.testing.assert_close(everything(run)[place], tensor, rtol=1e-4, atol=1e-6, msg=place)
+    assert run.evidence.log_evidence == pytest.approx(expected.evidence.log_evidence, rel=1e-5)
+
+
+def test_buffers_and_parametrized_recurrent_weights_follow_to_another_device():
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.norm = nn.LSTM(3, 4, batch_first=True), nn.InstanceNorm1d(4, track_running_stats=True)
+            self.head = nn.utils.parametrizations.weight_norm(nn.Linear(4, 2))
+
+        def forward(self, x):
+            return self.head(self.norm(self.lstm(x)[0].mT).mean(2))
+
+    torch.manual_seed(0)
+    network, other = Recurrent(), Recurrent()
+    other.load_state_dict(network.state_dict())
+    x = torch.randn(5, 6, 3)
+    network(x).sum().backward()
+    with second_device():
+        outputs = offloaded(other, torch.device("meta"))(x)
+        outputs.sum().backward()
+    assert outputs.device.type == "cpu"
+    for (place, ours), theirs in zip(other.named_parameters(), network.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, msg=place)
+    assert not other.norm.running_mean.equal(torch.zeros(4)), "changed by the call"
+    torch.testing.assert_close(other.norm.running_mean, network.norm.running_mean)
+
+
+def test_an_evidence_on_a_device_without_float64_is_one_line(without_float64):
+    model = in_float32(affine())
+    with second_device(float64=False):
+        covary.training.devices.move_model(model, torch.device("meta"))
+        for compute in (covary.log_evidence, covary.Laplace, covary.EvidenceLearner, covary.hypergrad.two_pass):
+            with pytest.raises(StructureError, match=r"is on 'meta', which has no float64, .*Move the network to the"):
+                compute(model, images())
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:", "meta", None, 0])

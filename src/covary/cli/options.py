@@ -130,7 +130,9 @@ Epochs = Annotated[int | None, _option("Training", "Passes over the training ima
 Seed = Annotated[int | None, _option("Training", "The seed of everything random.", default="0")]
 Device = Annotated[
     str | None,
-    _option("Training", "auto, cpu, cuda or cuda:N.", default="auto", offered=lambda: ("auto", "cpu", "cuda")),
+    _option(
+        "Training", "auto, cpu, cuda, cuda:N or mps.", default="auto", offered=lambda: ("auto", "cpu", "cuda", "mps")
+    ),
 ]
 Baselines = Annotated[
     str | None,

@@ -204,7 +204,8 @@ class FitConfig(Settings):
         epochs: Passes over the training data.
         seed: The seed of shuffles, noise and probes, a whole number from -2^63 to 2^63 - 1.
         device: Where to compute: "auto" (the network's own device if that is not the CPU, else a GPU if there is one),
-            "cpu", "cuda" or "cuda:N". Network, likelihood, prior and batches are moved there.
+            "cpu", "cuda", "cuda:N" or "mps". Network, likelihood, prior and batches are moved there; with "mps", which
+            has no float64, weight steps run the network there and everything else is on the CPU.
         curvature: "kron", "kron-traced" (KFAC with partial traces), "kron-shared" (one gradient factor for all
             blocks of a weight, as in paper 2), "full" or "diag"; "full" needs exact probes.
             With the estimator "kernel" it is used for layer summaries only.

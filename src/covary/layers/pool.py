@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from .._types import WITHOUT_FLOAT64
 from ..errors import ShapeError, StructureError
 from ..groups import Group
 from .dense import check_rank
@@ -106,10 +107,11 @@ class PolyphasePool(nn.Module):
 
 
 def _squares(slices: Float[Tensor, "N C G H W"]) -> Float[Tensor, "N G H W"]:
-    """Sums of squares over channels, in double precision."""
-    total = slices.new_zeros(len(slices), *slices.shape[2:], dtype=torch.float64)
+    """Sums of squares over channels, in double precision where the device has it."""
+    dtype = slices.dtype if slices.device.type in WITHOUT_FLOAT64 else torch.float64
+    total = slices.new_zeros(len(slices), *slices.shape[2:], dtype=dtype)
     for channel in slices.unbind(1):  # one by one: all features in double precision exceed the cache
-        wide = channel.double()
+        wide = channel.to(dtype)
         total.addcmul_(wide, wide)
     return total
 

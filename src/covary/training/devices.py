@@ -1,13 +1,28 @@
-"""Where a fit computes: the device that a name stands for, and a model moved there."""
+"""Where a fit computes: the devices that a name stands for, and a model moved there."""
 
 import os
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import nn
 
+from .._types import WITHOUT_FLOAT64
+from ..config import FitConfig
 from ..errors import StructureError
 from ..models import Model
+from ..networks.offloaded import offloaded
+
+
+class Devices(NamedTuple):
+    """Where a fit computes.
+
+    Arguments:
+        model: The device of network, likelihood and prior, where hyper steps and evaluations run.
+        weight_steps: The device of the passes of weight steps through the network; another one if that has no float64.
+    """
+
+    model: torch.device
+    weight_steps: torch.device
 
 
 def device_of(network: nn.Module) -> torch.device:
@@ -16,25 +31,40 @@ def device_of(network: nn.Module) -> torch.device:
     return tensors[0].device if tensors else torch.device("cpu")
 
 
-def resolved_device(name: str, network: nn.Module) -> torch.device:
-    """The device of a name.
+def resolved_devices(name: str, network: nn.Module) -> Devices:
+    """The devices of a name.
 
     "auto" is the network's own device if that is not the CPU, else "cuda" if there is one, else the CPU. Of several
-    processes on one machine, each takes the GPU of its local rank.
+    processes on one machine, each takes the GPU of its local rank. "mps" is for weight steps alone: curvature and
+    evidence need float64.
 
     Arguments:
         name: "auto", "cpu", "cuda", "cuda:N" or "mps".
         network: The network.
     """
+    device = _device(name, network)
+    if device.type not in WITHOUT_FLOAT64:
+        return Devices(device, device)
+    for parameter, tensor in network.named_parameters():
+        if tensor.dtype == torch.float64:
+            raise StructureError(
+                f"Expected float32 parameters for the device '{device.type}', which has no float64, got float64 in "
+                f"'{parameter}'. Call network.float(), or use device='cpu'."
+            )
+    return Devices(torch.device("cpu"), device)
+
+
+def _device(name: str, network: nn.Module) -> torch.device:
     own = device_of(network)
     if name == "auto":
         if own.type != "cpu" or not torch.cuda.is_available():
             return own
         name = "cuda"
     device = torch.device(name)
-    if device.type == "mps":
+    if device.type == "mps" and not torch.backends.mps.is_available():
         raise StructureError(
-            "The evidence is computed in float64, which the device 'mps' does not have. Use device='cpu' or 'cuda'."
+            f"Expected a GPU of Apple for device='mps', but this torch ({torch.__version__}) sees none. Use "
+            "device='cpu'."
         )
     if device.type != "cuda":
         return device
@@ -50,6 +80,16 @@ def resolved_device(name: str, network: nn.Module) -> torch.device:
             "fewer processes."
         )
     return torch.device("cuda", index)
+
+
+def stepped_on(network: nn.Module, device: torch.device, config: FitConfig) -> nn.Module:
+    """The network as weight steps run it on another device than its own."""
+    if config.weights.compile or config.weights.precision != "full":
+        raise StructureError(
+            f"Expected weights.compile=false and weights.precision='full' with the device '{device.type}', got "
+            f"{str(config.weights.compile).lower()} and '{config.weights.precision}'. Set these, or use another device."
+        )
+    return offloaded(network, device)
 
 
 def move_model(model: Model, device: torch.device) -> None:

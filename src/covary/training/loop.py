@@ -27,7 +27,7 @@ from ..records.words import flat_settings
 from .callbacks import Callback, ProgressPrinter, as_callbacks, enter_phase, reported
 from .checkpoint import Checkpoints, checkpoint_files, load_newest, write_checkpoint
 from .constant import constant_of
-from .devices import move_model, resolved_device
+from .devices import move_model, resolved_devices, stepped_on
 from .held_out import check_test
 from .hyper import check_learning
 from .learner import EvidenceLearner
@@ -77,10 +77,13 @@ def train(
     network, prior = model.network, model.prior
     transform, data = (data.transform, data.data) if isinstance(data, Augmented) else (None, data)
     name = data.name if isinstance(data, Dataset) else ""
-    move_model(model, resolved_device(config.device, network))
+    devices = resolved_devices(config.device, network)
+    move_model(model, devices.model)
     batches = as_batches(data, config.weights.batch_size).matching(network)
     check_learning(model, batches, config)
     state = initial_state(network, model.likelihood, prior, config)
+    if devices.weight_steps != devices.model:
+        state.stepped = stepped_on(network, devices.weight_steps, config)
     warn_of_modes(network)
     with evaluation(network):
         check_model(model, batches)

@@ -49,7 +49,7 @@ class FitState(ModelParts):
         seconds: The time that earlier sessions took.
         timings: Seconds of weight steps, hyper steps and evaluations, by "weights", "hyper", "evaluation", "test".
         evaluation_modules: Names of the modules that were in evaluation mode before the fit, and stay there.
-        compiled: The network as weight steps run it, where it is compiled.
+        stepped: The network as weight steps run it, where it is compiled or on another device.
         best: The best evaluated state.
         history: One record per complete epoch.
     """
@@ -65,7 +65,7 @@ class FitState(ModelParts):
     seconds: float = 0.0
     timings: dict[str, float] = field(default_factory=dict)
     evaluation_modules: tuple[str, ...] = ()
-    compiled: nn.Module | None = None
+    stepped: nn.Module | None = None
     best: Best | None = None
     history: list[Epoch] = field(default_factory=list)
 
@@ -85,7 +85,7 @@ def initial_state(network: nn.Module, likelihood: Likelihood, prior: Prior, conf
     model = Model(network, likelihood, prior)
     hyper, optimizer = initial_hyper_state(model, config), _weight_optimizer(model, config)
     stepped = compiled(network) if config.weights.compile else None
-    return FitState(hyper, optimizer, evaluation_modules=evaluation_modules(network), compiled=stepped)
+    return FitState(hyper, optimizer, evaluation_modules=evaluation_modules(network), stepped=stepped)
 
 
 def snapshot(state: FitState) -> dict[str, Tensor]:

@@ -87,11 +87,11 @@ def evaluate(state: HyperState, batches: Batches, config: FitConfig) -> Evidence
 
 
 def _outputs(state: FitState, batch: IndexedBatch, seed: int) -> Tensor:
-    """Outputs for a shard, by the compiled network where there is one; none for an empty shard."""
+    """Outputs for a shard, by the network as weight steps run it; none for an empty shard."""
     if not len(batch.x):
         return batch.x
-    with nullcontext() if state.compiled is None else compile_errors():
-        outputs = outputs_of(state.compiled or state.network, batch, seed)
+    with nullcontext() if state.stepped is None else compile_errors():
+        outputs = outputs_of(state.stepped or state.network, batch, seed)
     return outputs.to(batch.x.dtype) if outputs.dtype == torch.bfloat16 else outputs  # of autocast
 
 

@@ -45,10 +45,16 @@ class SometimesFunctional(Around):
         return self.second(h) + again
 
 
+def _last_two(h: Tensor) -> Tensor:
+    """The last two rows exchanged: most data stay where they are."""
+    return torch.cat([h[:-2], h[-2:].flip(0)])
+
+
 PERMUTED = {
     "roll": lambda: Around(lambda h: h.roll(1, 0), lambda h: h.roll(-1, 0)),
     "flip": lambda: Around(lambda h: h.flip(0), lambda h: h.flip(0)),
     "sort": Sorted,
+    "last two": lambda: Around(_last_two, _last_two),
 }
 MIXED = {
     "mean": lambda: Around(after=lambda h: h + h.mean(0)),

@@ -5,10 +5,12 @@ For up to 32 random data of the first batch and one vector v per datum,
 - the output of a datum must be the same with the others and alone (two data);
 - the products :math:`\hat J_n^\top v_n` of a datum and a weight must be autograd's gradient of
   :math:`v_n^\top \hat f_n` (four data, each weight);
-- their sum over all of these data must be autograd's gradient of :math:`\sum_n v_n^\top \hat f_n` (each weight).
+- their sum over all of these data must be autograd's gradient of :math:`\sum_n v_n^\top \hat f_n` (each weight);
+- so must their sum with random factors, :math:`\sum_n c_n \hat J_n^\top v_n` (each weight).
 
-The first finds networks that mix data or draw noise, the second rules that are wrong and rows that a network moves
-between data, the third a weight that some data use outside its module. What no checked datum shows is not found. The
+The first finds networks that mix data or draw noise, the second rules that are wrong, the third a weight that some data
+use outside its module, the fourth rows that a network moves between any two of these data, which no plain sum shows.
+What no checked datum shows is not found. The
 difference must be below 1e-6 of the size of both sides in float64, 1e-3 in float32.
 """
 
@@ -55,18 +57,21 @@ def _check_products(captured: Captured) -> None:
     probe = normal(0, index, (outputs.shape[1],), stream=Stream.PROBE, dtype=torch.float64).to(outputs)
     gradients = captured.pull(probe)
     positions = range(min(NUM_SINGLE, len(outputs)))
-    whole = _gradient(captured, probe)
+    factors = normal(1, index, stream=Stream.PROBE, dtype=torch.float64).to(outputs)
+    whole, mixed = _gradient(captured, probe), _gradient(captured, probe * factors[:, None])
     single = [_gradient(captured, probe * (index == n)[:, None]) for n in positions]
     largest = max((float(gradient.norm()) for gradient in whole.values()), default=0.0)
     for name, weight in weights.items():
-        total = torch.zeros_like(whole[name])
+        total, scaled = torch.zeros_like(whole[name]), torch.zeros_like(whole[name])
         for rows in row_slices(len(outputs), weight.numel()):
             products = captured.vjp(name, gradients, rows)
             _require_size(captured, name, products.shape[1])
             total += products.sum(0)
+            scaled += factors[rows] @ products
             for n in range(rows.start, min(rows.stop, len(positions))):
                 _require_equal(captured, name, (products[n - rows.start], single[n][name]), largest)
-        _require_equal(captured, name, (total, whole[name]), largest)
+        for pair in ((total, whole[name]), (scaled, mixed[name])):
+            _require_equal(captured, name, pair, largest)
 
 
 def _gradient(captured: Captured, probe: Float[Tensor, "N C"]) -> dict[str, Tensor]:

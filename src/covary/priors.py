@@ -141,7 +141,7 @@ class Prior(nn.Module):
                 raise StructureError(
                     f"Parameter '{name}' is on '{weight.device.type}', which has no float64, and the evidence is "
                     "computed in it. Move the network to the CPU; covary.fit(..., device='mps') takes weight steps on "
-                    "the GPU and computes the rest there."
+                    "the GPU and computes the rest on the CPU."
                 )
             if weight.device != self.log_precision.device:
                 raise StructureError(

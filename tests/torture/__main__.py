@@ -151,7 +151,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cases = prepare(work)
         outcomes = {name: measured(case) for name, case in cases.items()}
         longer = work / "longer" / OUT
-        run([*cases["discover"].command, *writers.LONGER], longer.parent)
+        if not options.quick:  # nothing else is compared with it
+            run([*cases["discover"].command, *writers.LONGER], longer.parent)
         mounts = crashes.may_mount(work / "mounted")
         trials = [trial for case in cases.values() for trial in kills(case, outcomes[case.name], options.quick)]
         trials += [t for case in cases.values() for t in disks(case, outcomes[case.name], options.quick, mounts)]

@@ -13,14 +13,15 @@ from covary.records.words import summary
 from training_models import QUICK, RUNNING, kill, points, relu_network
 
 SHORT = FitConfig(epochs=30, weights=WeightConfig(lr=0.03, batch_size=20)).replace(
-    hyper={"num_samples": 8}, evaluation={"num_error_data": 0}
+    hyper={"num_samples": 8, "num_moves": 2}, evaluation={"num_error_data": 0}
 )
 
 
-def sectors(num_data: int = 120) -> tuple[torch.Tensor, torch.Tensor]:
-    """Points of a circle with the quarter that they are in: every rotation changes labels."""
-    angle = 2 * math.pi * torch.rand(num_data, generator=torch.Generator().manual_seed(0))
-    return torch.stack([angle.cos(), angle.sin()], 1), (2 * angle / math.pi).long()
+def sectors(num_data: int, num_classes: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Points of a circle with the sector that they are in: every rotation changes labels, more of them in thin ones."""
+    turn = torch.rand(num_data, generator=torch.Generator().manual_seed(0))
+    angle = 2 * math.pi * turn
+    return torch.stack([angle.cos(), angle.sin()], 1), (num_classes * turn).long()
 
 
 def network(num_outputs: int, num_hidden: int, width: float) -> covary.Averaged:
@@ -92,7 +93,7 @@ def test_noise_labels_teach_no_width():
 
 
 def test_a_rotation_that_changes_labels_is_not_learned():
-    run = covary.fit(network(4, 20, 0.3), sectors(), SHORT.replace(epochs=60), callbacks=())
+    run = covary.fit(network(8, 20, 0.3), sectors(300, 8), SHORT.replace(epochs=14), callbacks=())
     assert run.record.history[-1].log_likelihood > -0.3, "the network knows its labels"
     assert run.symmetries[0].width < 0.04
     assert run.record.problem is None
@@ -102,11 +103,11 @@ def test_a_rotation_that_changes_labels_is_not_learned():
 
 def test_widths_wait_for_the_network_whatever_the_burn_in_says():
     """The network learns its labels in some epochs; widths move after the first one that beats a constant."""
-    config = SHORT.replace(epochs=14, hyper={"burn_in": 0})
-    run = covary.fit(network(4, 20, 0.3), sectors(), config, callbacks=())
+    config = SHORT.replace(epochs=8, hyper={"burn_in": 0, "num_moves": 1})
+    run = covary.fit(network(4, 20, 0.3), sectors(120, 4), config, callbacks=())
     history, constant = run.record.history, -math.log(4)
     first = next(epoch.epoch for epoch in history if epoch.log_likelihood > constant + 0.1)
-    assert 1 < first + 1 < 14
+    assert 1 < first + 1 < 8
     assert history[0].evidence is not None, "the prior is learned from the first epoch on"
     assert all(epoch.widths["rotation"] == pytest.approx(0.3) for epoch in history[:first])
     assert history[-1].widths["rotation"] != pytest.approx(0.3, abs=1e-6)

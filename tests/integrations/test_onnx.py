@@ -48,11 +48,13 @@ def test_outputs_are_those_of_torch(run, tmp_path):
     assert json.loads(said["widths"]).keys() == set(run.augment.names)
 
 
-def test_another_network_is_refused(run, tmp_path, monkeypatch):
+def test_another_network_is_refused(tmp_path, monkeypatch):
     """A file whose outputs are not those of the network is not written."""
     from covary.integrations import onnx
 
+    x = torch.rand(20, 3, generator=torch.Generator().manual_seed(0))
+    run = covary.fit(covary.networks.mlp(3, 2, 2), (x, (x[:, 0] > 0.5).long()), epochs=1, callbacks=())
     monkeypatch.setattr(onnx, "TOLERANCE", -1.0)
     with pytest.raises(NumericalError, match="It is not written"):
-        onnx.export_onnx(run, tmp_path / "model.onnx", num_samples=1)
+        onnx.export_onnx(run, tmp_path / "model.onnx", example=x.float())
     assert not (tmp_path / "model.onnx").exists()

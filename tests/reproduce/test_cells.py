@@ -49,13 +49,12 @@ def squares(*numbers: int) -> list[CellSpec[Count]]:
     return [CellSpec(str(number), SETTINGS, Count, partial(square, number)) for number in numbers]
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_records_have_the_order_of_specs_with_any_number_of_processes(processes):
+def test_records_have_the_order_of_specs():
     seen: list[tuple[str, float]] = []
-    found = compute_cells(squares(3, 1, 2), None, lambda name, share: seen.append((name, share)), processes)
+    found = compute_cells(squares(3, 1, 2), None, lambda name, share: seen.append((name, share)))
     assert [(name, cell.values) for name, cell in found.items()] == [("3", [9]), ("1", [1]), ("2", [4])]
     assert {name for name, _ in seen} == {"3", "1", "2"}
-    assert [share for _, share in seen] == [(i + (processes > 1)) / 3 for i in range(3)]
+    assert [share for _, share in seen] == [i / 3 for i in range(3)]
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -65,13 +64,14 @@ def test_the_first_error_ends_the_work(processes):
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_kept_cell_is_not_computed_again_and_counts_as_done(tmp_path, processes):
-    seen: list[float] = []
+def test_kept_cells_are_not_computed_again_and_count_as_done_and_records_have_the_order_of_specs(tmp_path, processes):
+    seen: list[tuple[str, float]] = []
     compute_cells(squares(3, 2), tmp_path, silent)
-    specs = [replace(spec, make=never) if spec.name != "1" else spec for spec in squares(3, 1, 2)]
-    found = compute_cells(specs, tmp_path, lambda name, share: seen.append(share), processes)
-    assert [cell.values for cell in found.values()] == [[9], [1], [4]]
-    assert seen == [(2 + (processes > 1)) / 3]
+    specs = [replace(spec, make=never) if spec.name in ("3", "2") else spec for spec in squares(5, 3, 1, 2, 4)]
+    found = compute_cells(specs, tmp_path, lambda name, share: seen.append((name, share)), processes)
+    assert [(name, cell.values) for name, cell in found.items()] == [(str(n), [n**2]) for n in (5, 3, 1, 2, 4)]
+    assert {name for name, _ in seen} == {"5", "1", "4"}
+    assert [share for _, share in seen] == [(2 + i + (processes > 1)) / 5 for i in range(3)]
 
 
 @pytest.mark.parametrize("processes", [1, 2])

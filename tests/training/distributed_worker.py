@@ -49,10 +49,15 @@ def learned() -> dict[str, torch.Tensor]:
     return {"numbers": numbers, "log_precision": learner.model.prior.log_precision.detach().clone()}
 
 
+def fitted_cases() -> dict[str, dict[str, torch.Tensor]]:
+    """Everything that the fit of each case, and the loop of one's own, has changed."""
+    return {name: fitted(*case) for name, case in CASES.items()} | {"learner": learned()}
+
+
 if __name__ == "__main__":
     dist.init_process_group("gloo")
     torch.set_default_dtype(torch.float64)
-    found = {name: fitted(*case) for name, case in CASES.items()} | {"learner": learned()}
+    found = fitted_cases()
     if dist.get_rank() == 0:
         torch.save(found, sys.argv[1])
     dist.barrier()  # no process closes the group while another still uses it

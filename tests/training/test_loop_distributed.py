@@ -8,22 +8,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from training.distributed_worker import CASES
-from training_models import averaged
+from training.distributed_worker import CASES, fitted_cases
+from training_models import averaged, in_float64
 
 WORKER = Path(__file__).parent / "distributed_worker.py"
 
 
 @pytest.fixture(scope="module")
 def groups(tmp_path_factory) -> list[dict[str, dict[str, torch.Tensor]]]:
-    """Of one process and of two under torchrun: case -> everything that a fit has changed."""
-    folder = tmp_path_factory.mktemp("groups")
+    """Of this process and of two under torchrun: case -> everything that a fit has changed."""
+    out = tmp_path_factory.mktemp("groups") / "two"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    for size in ("1", "2"):
-        command = [*launcher, "--nproc-per-node", size, str(WORKER), str(folder / size)]
-        subprocess.run(command, env=environment, check=True, timeout=300)
-    return [torch.load(folder / size, weights_only=True) for size in ("1", "2")]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    subprocess.run([*launcher, str(WORKER), str(out)], env=environment, check=True, timeout=300)
+    with in_float64():
+        return [fitted_cases(), torch.load(out, weights_only=True)]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -63,7 +63,7 @@ def test_a_network_is_trained_tested_and_kept(tmp_path, method):
     assert (found.version, found.method, found.num_train) == ("scaled", method, 60)
     assert found.test.num_samples == (1 if method == "plain" else 3)
     assert (found.evidence is None) == (method == "augerino")
-    assert [len(widths) for widths in found.widths.values()] == ([] if method == "plain" else [3] * 6)
+    assert [len(widths) for widths in found.widths.values()] == ([] if method == "plain" else [2] * 6)
     assert found.learned.keys() == found.widths.keys()
     assert (found.samples is not None) == (method == "learned")
     assert found.true_widths["scale_x"] == pytest.approx(math.log(2))

@@ -67,7 +67,7 @@ def sizes_of(scale: str, network: str) -> Sizes:
     """The sizes of a scale for a network: a test averages over about as many samples as the paper's, 31."""
     kind = network.partition("-")[0]
     if scale == "smoke":
-        return Sizes(100, 3, 1, 2, _SMOKE)
+        return Sizes(100, 2, 1, 2, _SMOKE)
     if scale == "paper":
         return Sizes(None, PAPER_EPOCHS[kind], 3, 31, _PAPER_RESNET if kind == "resnet" else _PAPER)
     if scale == "full":

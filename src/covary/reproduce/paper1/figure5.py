@@ -21,7 +21,7 @@ from .table1 import NETWORKS
 SHOWN = ("fully rotated", "translated")
 # Number of images -> epochs: fewer images are read more often, for about as many weight steps.
 EPOCHS = {
-    "smoke": {60: 3, 100: 3},
+    "smoke": {60: 2, 100: 2},
     "cpu": {312: 240, 1250: 90, 5000: 30},
     "paper": {312: 1000, 1250: 1000, 5000: 1000, 20_000: 1000},
 }

@@ -73,7 +73,7 @@ SCALES = {
         "mlp:20",
         2,
         STEPS.replace(
-            epochs=3,
+            epochs=2,
             hyper={"burn_in": 1, "every": 1, "num_data": 20, "num_samples": 4, "num_steps": 4, "num_prior_steps": 4},
             evaluation={"num_samples": 4, "num_error_data": 0},
         ),

@@ -120,7 +120,7 @@ def test_summary():
     )
     assert learned(rotation=0.2, shear=0.0).endswith("; the one other width is negligible.")
     assert learned(rotation=0.2) == "The labels ignore rotation by up to ±11°."
-    assert learned(rotation=0.06) == "The labels ignore slightly rotation by up to ±3.4°."
+    assert learned(rotation=0.06) == "The labels slightly ignore rotation by up to ±3.4°."
     assert learned(shift_x=0.3, rotation=1.0, scale_y=math.log(2)) == (
         "The labels ignore rotation by up to ±57°, vertical scale (up to 2 × taller or shorter) and horizontal shift "
         "by up to 4.2 pixels left or right."
@@ -140,11 +140,11 @@ def test_the_summary_calls_a_bound_a_bound():
         summary(dataclasses.replace(run, symmetries=found))
         for found in ([rotation, shift], [rotation, shift, symmetry("shear", 0.01)], [shift])
     ]
-    bound = "perhaps horizontal shift (at most 2.2 pixels)"
+    bound = "may ignore horizontal shift (at most 2.2 pixels)"
     assert said == [
         f"The labels ignore rotation by up to ±57°, and {bound}.",
         f"The labels ignore rotation by up to ±57°, and {bound}; the one other width is negligible.",
-        f"The labels ignore {bound}.",
+        f"The labels {bound}.",
     ]
 
 

@@ -280,19 +280,17 @@ def _settled(symmetries: Sequence[Symmetry], shape: Sequence[int] | None, *, alo
     for symmetry in symmetries:
         how, bound = strength(symmetry, shape), symmetry.interval is not None and symmetry.interval[0] == 0
         if bound and how != "negligible":
-            found["bound"].append(f"perhaps {short(plain_name(symmetry.name), 40)} ({interval(symmetry, shape)})")
+            found["bound"].append(f"{short(plain_name(symmetry.name), 40)} ({interval(symmetry, shape)})")
         else:
             found[how].append(_phrase(symmetry, shape))
     num_left, kind = len(found["negligible"]), "" if alone else "settled "
     if num_left == len(symmetries):
         none = "The labels ignore none of the transforms: every learned width is negligible."
         return none if alone else "Every settled width is negligible."
-    parts = (_joined(found["clear"]), _slightly(found["slight"]), _joined(found["bound"]))
+    verbs = {"clear": "ignore", "slight": "slightly ignore", "bound": "may ignore"}
+    parts = [f"{verb} {_joined(found[how])}" for how, verb in verbs.items() if found[how]]
     rest = {0: "", 1: f"; the one other {kind}width is negligible"}
-    return (
-        f"The labels ignore {', and '.join(part for part in parts if part)}"
-        f"{rest.get(num_left, f'; every other {kind}width is negligible')}."
-    )
+    return f"The labels {', and '.join(parts)}{rest.get(num_left, f'; every other {kind}width is negligible')}."
 
 
 def pixels(symmetry: Symmetry, image_shape: Sequence[int] | None) -> float:
@@ -327,10 +325,6 @@ def _meant(symmetry: Symmetry, shape: Sequence[int] | None) -> str:
 
 def _joined(phrases: Sequence[str]) -> str:
     return " and ".join([", ".join(phrases[:-1]), phrases[-1]] if len(phrases) > 1 else phrases)
-
-
-def _slightly(phrases: Sequence[str]) -> str:
-    return f"slightly {_joined(phrases)}" if phrases else ""
 
 
 def _digits(value: float) -> str:

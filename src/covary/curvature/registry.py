@@ -35,7 +35,7 @@ _BLOCKS: dict[str, Callable[..., Mapping[str, AbstractPSD]]] = {
 
 @dataclass(frozen=True)
 class Curvature:
-    """The choice of a curvature: its structure, its probes, and the options of KFAC.
+    """Which curvature to compute: its structure, its probes, and the options of KFAC.
 
     Arguments:
         structure: "kron" (KFAC), "kron-traced" (KFAC with partial traces), "kron-shared" (KFAC with one gradient

@@ -85,8 +85,8 @@ def chart_evidence(
     `log_evidence(model, data, "full")`, in every chart, at a mode or not. Sums over data, higher is better.
 
     Arguments:
-        model: The model, or a network of any layers; in evaluation mode where it has modes. The prior is a function of
-            its weights θ; that of the chart's coordinates follows.
+        model: The model, or a network of any layers; call `eval()` first if it has `BatchNorm` or `Dropout`. The
+            prior is a function of its weights θ; that of the chart's coordinates follows.
         data: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
         chart: The chart over the flat vector of the prior's weights, such as
             `network_chart(model.weights, {"*.weight": polar_of})`.

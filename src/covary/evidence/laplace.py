@@ -28,12 +28,13 @@ def log_evidence(
 
     .. math:: \log Z = \log p(D|\theta) + \log p(\theta|\delta) + \tfrac P2 \log 2\pi - \tfrac12 \log|H + \delta|
 
-    Higher is better; every term is a sum over data. Deterministic for a seed, whatever the batch size and order. Under
-    an initialized `torch.distributed` process group each process passes its shard, and gets the evidence of all.
+    Higher is better; every term is a sum over data. For a given seed the result is deterministic and does not depend on
+    batch size or order. With an initialized `torch.distributed` process group, each process passes its shard and gets
+    the evidence of all data.
 
     Arguments:
-        model: The model, or a network; in evaluation mode where it has modes. Weights that its prior excludes are not
-            integrated over.
+        model: The model, or a network; call `eval()` first if it has `BatchNorm` or `Dropout`. Weights that its prior
+            excludes are not integrated over.
         data: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
         curvature: The choice of curvature, or the name of its structure.
         seed: The seed of the augmentation's noise and of random probes.

@@ -28,7 +28,7 @@ def direct(
     fixed.
 
     Arguments:
-        model: The model, or a network; in evaluation mode where it has modes.
+        model: The model, or a network; call `eval()` first if it has `BatchNorm` or `Dropout`.
         data: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
         curvature: The choice of curvature, or the name of its structure; any but "kernel".
         seed: The seed of the augmentation's noise and of random probes.

@@ -98,7 +98,7 @@ def information_along(
     """The information on the hyperparameter of each line, the others held.
 
     Arguments:
-        model: The model, in evaluation mode where it has modes.
+        model: The model; call `eval()` first if it has `BatchNorm` or `Dropout`.
         sample: The data.
         statistics: A structured curvature of all data; it decides how fast the minimum is found, not which.
         lines: The lines, at least one.

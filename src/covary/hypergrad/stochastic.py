@@ -60,8 +60,8 @@ def stochastic(
     the gradient of all; shards are one more partition.
 
     Arguments:
-        model: The model, or a network; in evaluation mode where it has modes. Any prior with "kernel", all but a
-            diagonal one with "kron".
+        model: The model, or a network; call `eval()` first if it has `BatchNorm` or `Dropout`. Any prior
+            with "kernel", all but a diagonal one with "kron".
         data: A pair of tensors or a `Dataset`.
         estimator: "kernel" or "kron".
         outputs: "all" columns of the root of Λ, or "one" drawn for each datum: one backward pass instead of C, for a

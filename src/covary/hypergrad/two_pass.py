@@ -84,7 +84,7 @@ def two_pass(
     gets the gradient of all.
 
     Arguments:
-        model: The model, or a network; in evaluation mode where it has modes.
+        model: The model, or a network; call `eval()` first if it has `BatchNorm` or `Dropout`.
         data: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
         curvature: The choice of curvature, or the name of its structure; any but "kernel". By default KFAC with one
             random probe; the terms' log-volume is that of the probes.

@@ -15,11 +15,13 @@ from ..noise import fold
 class Averaged(nn.Module):
     r"""Averaged network :math:`\hat f(x) = \sum_s w_s f(x'_s)`, a mean of logits over augmentation samples.
 
-    The weights w are 1/S, those of the augmentation's `sample_weights`, or one for each output (`PerClass`). With two
-    independent sets of samples, f̂ is the same mean with slightly more variance, and Kronecker factors are cross
-    products of the two sets, free of the bias that the variance of a mean over few samples adds to its square. With an
-    output action ρ each output is moved back before the mean, :math:`\hat f(x) = \sum_s w_s \rho(g_s)^{-1} f(g_s x)`,
-    for outputs that move with the input: classes that a flip exchanges, keypoints, boxes, masks.
+    The weights w are 1/S, or the augmentation's `sample_weights`, or one per output (`PerClass`).
+
+    With two independent sets of samples, f̂ is the same mean with slightly more variance. Kronecker factors are then
+    cross products of the two sets, without the bias that the variance of a mean over few samples adds to its square.
+
+    An output action ρ is for outputs that move with the input: classes that a flip exchanges, keypoints, boxes, masks.
+    Each output is moved back before the mean, :math:`\hat f(x) = \sum_s w_s \rho(g_s)^{-1} f(g_s x)`.
 
     Arguments:
         network: The network f, (N·S, ...) -> (N·S, C), rows batch-major: row n·S + s is sample s of datum n.
@@ -27,7 +29,7 @@ class Averaged(nn.Module):
         num_samples: The number S of augmentation samples of each datum.
         num_sets: The number of independent sets, 1 or 2, each of S/num_sets samples.
         output_action: How outputs move with the input, such as `covary.augment.PermutedOutputs`, or several actions,
-            applied in their order; None where they do not.
+            applied in this order; None if they do not move.
 
     Example:
         >>> import covary, torch

@@ -38,7 +38,7 @@ class Laplace:
     since.
 
     Arguments:
-        model: The trained model, or a network; in evaluation mode where it has modes.
+        model: The trained model, or a network; call `eval()` first if it has `BatchNorm` or `Dropout`.
         data: The training data: arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
         curvature: The choice of curvature, or the name of its structure; any but "kernel".
         subset: "all" weights, or those of the "last_layer": of the module that is called last; the others are

@@ -139,7 +139,7 @@ def evidence_gradients(
     """The gradient of the evidence in the hyperparameter of each line, with its standard error.
 
     Arguments:
-        model: The model, in evaluation mode where it has modes.
+        model: The model; call `eval()` first if it has `BatchNorm` or `Dropout`.
         sample: The data.
         cotangents: Those of the log-determinant, which is linearized.
         lines: The lines, between whose ends the difference is taken under common noise.

@@ -39,15 +39,15 @@ NUMBERS = ("num_data", "num_seen", "log_likelihood", "constant")  # of the state
 
 
 class EvidenceLearner:
-    r"""The learner of widths, prior precisions and noise by the evidence, beside a training loop of your own.
+    r"""A learner of widths, prior precisions and noise that runs inside your own training loop.
 
-    It holds the hyperparameters' optimizer, the running statistics of the curvature and the schedule, and leaves
-    weights, their optimizer and the loop to you. Train the weights on `loss`, or on a loss of your own with
-    `prior_penalty`, and call `step` after each step of their optimizer. Between hyper steps the hyperparameters do not
-    require a gradient, so that an optimizer over all parameters of the network leaves them alone.
+    It has the optimizer of the hyperparameters, the running statistics of the curvature and the schedule. Your loop has
+    the weights and their optimizer. Train the weights on `loss`, or on your own loss plus `prior_penalty`, and call
+    `step` after each step of their optimizer. Between hyper steps the hyperparameters do not require a gradient, so an
+    optimizer over all parameters of the network does not change them.
 
-    With an initialized `torch.distributed` process group all processes make the learner with the same data, of which
-    each reads its shard, and call `step` with the same number.
+    With an initialized `torch.distributed` process group, all processes construct the learner with the same data, of
+    which each reads its shard, and call `step` with the same number.
 
     Arguments:
         model: A network, `Averaged` or plain, or a `Model` with likelihood and prior of your choice.

@@ -149,9 +149,9 @@ class Run(ModelParts):
     ) -> "Run":
         """Continue training from this state, and return the new run; the model is changed in place.
 
-        Settings are those of this run, without burn-in and warm-up; modules that were in evaluation mode then stay
-        there. Optimizers start anew, and so do the cosines of the
-        learning rates; to continue an interrupted fit bit for bit, resume from its checkpoints instead.
+        The settings are those of this run, without burn-in and warm-up; modules that were in evaluation mode in this
+        run stay in it. Optimizers and learning-rate schedules start from the beginning. To continue an interrupted fit
+        bit for bit, resume from its checkpoints instead.
 
         Arguments:
             train: The training data.
@@ -223,18 +223,18 @@ def fit(
 ) -> Run:
     r"""Train a network together with its hyperparameters: weights on the log joint, the rest on the evidence.
 
-    Each epoch is a pass of weight steps; after the burn-in a hyper step follows. The state with the best evidence,
-    evaluated under common noise, is the one that is kept. Everything random is a function of (seed, epoch, index), so
-    a run that is killed and resumed ends bit for bit as it would have ended. With an initialized `torch.distributed`
-    process group all processes pass the same data, and each reads its shard.
+    Each epoch is one pass of weight steps over the data; after the burn-in, hyper steps are taken between them. The
+    state with the highest evidence, evaluated with the same noise, is kept. Everything random is a function of (seed,
+    epoch, index), so a run that is killed and resumed ends bit for bit as without the interruption. With an initialized
+    `torch.distributed` process group, all processes pass the same data, and each reads its shard.
 
     Arguments:
-        model: A network, `Averaged` or plain, or a `Model` with likelihood and prior of your choice; trained in place,
-            and in evaluation mode afterwards. Modules that are in evaluation mode before stay there throughout.
+        model: A network, `Averaged` or plain, or a `Model` with a likelihood and prior of your choice. It is trained in
+            place and is in evaluation mode afterwards. Modules that were in evaluation mode before stay in it.
         train: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`; in
             `covary.data.Augmented` for a transform that only weight steps see.
         config: The settings; by default the preset that suits network and likelihood, see `FitConfig.preset`.
-        test: Data to evaluate the trained network on; nothing is learned or selected by them.
+        test: Data to evaluate the trained network on; they are not used to learn or select anything.
         checkpoints: Where and how often to write checkpoints, and whether to resume from them; also written on SIGTERM
             and Ctrl-C. None writes none.
         callbacks: `Callback` objects, or functions of the record of each epoch. None prints progress to standard error;
@@ -258,8 +258,8 @@ def fit(
 def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module] | None = None) -> Run:
     """Return the run that `run.save` or a command wrote, bit for bit; a damaged file is refused.
 
-    Networks of `covary.networks`, `Averaged` or `Standardized` or not, are made again; of your own, pass the network.
-    Nothing that a record names is imported or executed.
+    Networks of `covary.networks` are rebuilt from the record, also inside `Averaged` or `Standardized`. A network of
+    your own must be passed. Nothing that a record names is imported or executed.
 
     Arguments:
         folder: The folder of the run, or its `run.json`; or its file `pruned.safetensors`, for the pruned network.

@@ -7,6 +7,7 @@ import typer
 
 from .._files import require_writable
 from ..errors import CovaryError
+from ..records.words import plain_name
 from .output import Json, echo_json, progress
 from .saved import DataDir, OwnNetwork, Run, TrainingData, TrustCode, require_finished, run_folder
 from .terminal import echo, echo_line, show
@@ -41,6 +42,7 @@ def verdict(
     from ..experiments import Replacements, saved_verdict
     from ..report import write_page
     from ..report.tables import verdicts_table
+    from ..training.verdicts import UNDERTRAINED
 
     require_finished(run)
     folder = run_folder(run)
@@ -52,20 +54,14 @@ def verdict(
         record = saved_verdict(run, given, symmetry, epochs=epochs, num_repeats=repeats, progress=told)
     if (folder / "report.html").is_file():
         write_page(record, folder / "report.html")
-    states = {symmetry.name: symmetry.state for symmetry in record.symmetries}
-    _warn_unsettled({each.name: states[each.name] for each in record.verdicts})
+    names = [plain_name(each.name) for each in record.verdicts if each.reason == UNDERTRAINED]
+    if names:
+        echo_line(
+            f"warning: The network is undertrained, so that {', '.join(names)} cannot be decided yet. "
+            "Pass more --epochs, or train the run for longer."
+        )
     if as_json:
         echo_json([asdict(each) for each in record.verdicts])
         return
     show(verdicts_table(record))
     echo(f"The verdicts are in {folder / 'run.json'}.")
-
-
-def _warn_unsettled(states: dict[str, str]) -> None:
-    """Say on standard error which of the verdicts are of a run that had not learned the width."""
-    names = [name for name, state in states.items() if state in ("not learned yet", "still moving")]
-    if names:
-        echo_line(
-            f"warning: The run had not settled on {', '.join(names)}: short training favors what is soon learned. "
-            "Train for more epochs before you quote these verdicts."
-        )

@@ -50,6 +50,8 @@ class Verdict:
         log_bayes_factor_full: log Z with the learned width, minus log Z with the complete symmetry.
         error_none: The standard error of `log_bayes_factor_none`.
         error_full: The standard error of `log_bayes_factor_full`.
+        reason: Why the answer is "undecided" where the factor is not the reason: "undertrained" if the losing side
+            still gained more nats than it is behind, or "no better than a constant"; else None.
 
     Example:
         >>> from covary.records import Verdict
@@ -67,9 +69,15 @@ class Verdict:
     log_bayes_factor_full: float
     error_none: float
     error_full: float
+    reason: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The answer, with its reason where it has one, such as "undecided (undertrained)"."""
+        return self.answer if self.reason is None else f"{self.answer} ({self.reason})"
 
     @property
     def quote(self) -> str:
         """The answer with its number, such as "yes, +412 ± 35 nats"."""
         digits = 0 if abs(self.log_bayes_factor) >= 10 else 1
-        return f"{self.answer}, {self.log_bayes_factor:+.{digits}f} ± {self.error:.{digits}f} nats".replace("-", "−")
+        return f"{self.words}, {self.log_bayes_factor:+.{digits}f} ± {self.error:.{digits}f} nats".replace("-", "−")

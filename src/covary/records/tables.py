@@ -56,7 +56,7 @@ def verdict_rows(run: RunRecord) -> Rows:
             (v.log_bayes_factor_none, v.error_none),
             (v.log_bayes_factor_full, v.error_full),
         ]
-        rows.append([plain_name(v.name), v.answer, *(f"{value:+.1f} ± {error:.1f}" for value, error in pairs)])
+        rows.append([plain_name(v.name), v.words, *(f"{value:+.1f} ± {error:.1f}" for value, error in pairs)])
     return ["symmetry", "verdict", ">nats", ">learned against none", ">learned against full"], rows
 
 

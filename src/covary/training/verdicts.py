@@ -12,11 +12,13 @@ a mean of R differences is :math:`e^2 = v/R + d^2`, with v their variance, or th
 is larger (R is small), and d what the second half of the epochs changed in their mean: a continuation that has not
 ended says little.
 
-A factor decides if it is above 3 nats (odds of 20 to 1) and above twice its error. Of an amount, such as an angle, B
-decides if the learned width is not negligible, else F; the answer is also yes if F says so, and no only if both do. Of
-a probability F decides: a finite symmetry holds or does not. It is undecided if no continuation has an evidence above
-the log-likelihood of the best constant prediction: to a network that knows nothing of its inputs, everything is
-symmetric.
+A factor decides if it is above 3 nats (odds of 20 to 1), above twice its error, and above G, the nats that the losing
+side gained in the second half of its epochs. Weights that are far from their mode favor what is learned soonest, by
+more than the error says; where the losing side would lead if it gained as much again and the other side stood still,
+the run is *undertrained*, and says nothing yet. Of an amount, such as an angle, B decides if the learned width is not
+negligible, else F; the answer is also yes if F says so, and no only if both do. Of a probability F decides: a finite
+symmetry holds or does not. It is undecided if no continuation has an evidence above the log-likelihood of the best
+constant prediction: to a network that knows nothing of its inputs, everything is symmetric.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,6 +45,7 @@ from .run import Run
 from .widths import augmentation_of
 
 MIN_NATS, MIN_ERRORS = 3.0, 2.0
+NO_BETTER, UNDERTRAINED = "no better than a constant", "undertrained"
 MOST_REPEATS = 1000
 LEAST_EPOCHS, PART = 4, 4  # a quarter of the epochs of the run
 Progress = Callable[[str, float], None]
@@ -56,15 +59,22 @@ class Ended(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """A log Bayes factor and its standard error."""
+    """A log Bayes factor.
+
+    Arguments:
+        value: The factor, in nats.
+        error: Its standard error.
+        gain: G, the nats that the losing side gained in the second half of its epochs; at least 0.
+    """
 
     value: float
     error: float
+    gain: float = 0.0
 
     @property
     def sign(self) -> int:
         """1 or -1 where it decides, else 0."""
-        decides = abs(self.value) > max(MIN_NATS, MIN_ERRORS * self.error)
+        decides = abs(self.value) > max(MIN_NATS, MIN_ERRORS * self.error, self.gain)
         return (1 if self.value > 0 else -1) if decides else 0
 
 
@@ -128,7 +138,7 @@ def verdict(
 
 
 def difference(first: Sequence[Ended], second: Sequence[Ended], pooled: float) -> Factor:
-    """The mean of the differences of repeats, with its error.
+    """The mean of the differences of repeats, with its error and the gain of the losing side.
 
     Arguments:
         first: The continuations of one kind.
@@ -138,13 +148,15 @@ def difference(first: Sequence[Ended], second: Sequence[Ended], pooled: float) -
     ends = [a.log_evidence - b.log_evidence for a, b in zip(first, second, strict=True)]
     halves = [a.half_way - b.half_way for a, b in zip(first, second, strict=True)]
     spread, drift = max(variance(ends), pooled) / len(ends), fmean(ends) - fmean(halves)
-    return Factor(fmean(ends), (spread + drift**2) ** 0.5)
+    losing = second if fmean(ends) > 0 else first
+    gain = fmean(each.log_evidence - each.half_way for each in losing)
+    return Factor(fmean(ends), (spread + drift**2) ** 0.5, max(gain, 0.0))
 
 
 def answer(
     learned: Factor, full: Factor, *, finite: bool, negligible: bool, informed: bool = True
-) -> tuple[str, Factor]:
-    """The answer, and the factor that it is from.
+) -> tuple[str, Factor, str | None]:
+    """The answer, the factor that it is from, and why it is undecided where that is not its size.
 
     Arguments:
         learned: B, of the learned width against none.
@@ -153,13 +165,21 @@ def answer(
         negligible: Whether the learned width is negligible.
         informed: Whether an evidence is above that of a constant prediction.
     """
+    used = [full] if finite or negligible else [learned, full]
     if not informed:
-        return "undecided", full if finite or negligible else learned
-    if finite or negligible:
-        return {1: "yes", -1: "no", 0: "undecided"}[full.sign], full
-    if learned.sign > 0 or full.sign > 0:
-        return "yes", learned if learned.sign > 0 else full
-    return ("no", full) if learned.sign < 0 and full.sign < 0 else ("undecided", learned)
+        return "undecided", used[0], NO_BETTER
+    if (found := _by_sign(used)) is not None:
+        return *found, None
+    trained = _by_sign([factor._replace(gain=0.0) for factor in used])
+    return "undecided", used[0], None if trained is None else UNDERTRAINED
+
+
+def _by_sign(factors: Sequence[Factor]) -> tuple[str, Factor] | None:
+    """Yes by the first factor that says so, no by the last if all do; None where it is undecided."""
+    positive = [factor for factor in factors if factor.sign > 0]
+    if positive:
+        return "yes", positive[0]
+    return ("no", factors[-1]) if all(factor.sign < 0 for factor in factors) else None
 
 
 def _decided(
@@ -168,7 +188,7 @@ def _decided(
     learned, none, full = (found[state] for state in ("learned", f"none {symmetry.name}", f"full {symmetry.name}"))
     pooled, best = reference.variance, max(fmean(each.log_evidence for each in kind) for kind in (learned, none, full))
     against_none, against_full = difference(learned, none, pooled), difference(learned, full, pooled)
-    said, factor = answer(
+    said, factor, reason = answer(
         against_none,
         difference(full, none, pooled),
         finite=symmetry.unit == "probability",
@@ -176,7 +196,7 @@ def _decided(
         informed=best > reference.constant,
     )
     values = (against_none.value, against_full.value, against_none.error, against_full.error)
-    return Verdict(symmetry.name, said, *factor, symmetry.width, *values)
+    return Verdict(symmetry.name, said, factor.value, factor.error, symmetry.width, *values, reason)
 
 
 @torch.no_grad()

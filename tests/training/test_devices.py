@@ -252,7 +252,7 @@ def test_an_evidence_on_a_device_without_float64_is_one_line(without_float64):
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:", "meta", None, 0])
 def test_other_names_are_refused(device):
-    with pytest.raises(StructureError, match="'device' to be 'auto', 'cpu', 'cuda' or 'cuda:N', got"):
+    with pytest.raises(StructureError, match="'device' to be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps', got"):
         covary.fit(averaged(), points(), QUICK, device=device, callbacks=())
 
 

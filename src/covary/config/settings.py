@@ -51,7 +51,7 @@ def real(expected: str, holds: Callable[[float], bool]) -> Check:
 
 SEED = between(-(2**63), 2**63 - 1, "a whole number from -2^63 to 2^63 - 1, such as 0")
 DEVICE = Check(
-    "'auto', 'cpu', 'cuda' or 'cuda:N'",  # 'mps' has a line of its own, when the device is resolved
+    "'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'",
     lambda value: isinstance(value, str) and re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", value) is not None,
 )
 POSITIVE = real("a finite number above 0", lambda value: value > 0)

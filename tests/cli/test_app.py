@@ -1,6 +1,7 @@
 """The command itself: its help, its completion, and how it ends."""
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -108,6 +109,19 @@ def test_bash_completes(words, expected):
 
 def test_bash_completion_can_be_installed(tmp_path):
     assert "complete -o default -F _covary_completion covary" in in_a_process("--show-completion", SHELL="/bin/bash")
+
+
+@pytest.mark.parametrize("command", ["discover", "layers"])
+def test_a_dozen_everyday_flags_are_in_panels_before_the_less_common(run, command):
+    _, out, _ = run(command, "--help")
+    panels = re.findall(r"─ (Data|Network|Training|Output|Settings|Less common) ─", out)
+    assert panels == ["Data", "Network", "Training", "Output", "Settings", "Less common"]
+    everyday, _, less_common = out.partition("─ Settings ─")
+    flags = re.findall(r"│ +(--[a-z-]+)", everyday)
+    assert 12 <= len(flags) - 1 <= 14, "and --help"
+    assert {"--data", "--epochs", "--out", "--resume"} <= set(flags)
+    assert {"--config", "--set", "--device", "--json"} <= set(re.findall(r"│ +(--[a-z-]+)", less_common))
+    assert "--print-config prints all settings" in out
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

@@ -28,6 +28,7 @@ VARIANT_NAMES = (
 )
 VARIANT, ALPHA = "f-fc+conv", 4
 STARTS = ("free", "equivariant", "best")
+LESS_COMMON = "Less common"  # the panel after those of the everyday flags
 RELAXATION = 0.3  # of --start equivariant; `--set relaxation=0.1` has precedence
 
 
@@ -58,7 +59,7 @@ Data = Annotated[
         offered=lambda: DATA_NAMES,
     ),
 ]
-DataDir = Annotated[str | None, _option("Data", "The folder that is searched first for data sets.")]
+DataDir = Annotated[str | None, _option(LESS_COMMON, "The folder that is searched first for data sets.")]
 Symmetrize = Annotated[
     str | None, _option("Data", "A known symmetry to add: rotate:DEGREES, translate:PIXELS or scale:FACTOR.")
 ]
@@ -75,16 +76,24 @@ Task = Annotated[
 DiscoverTask = Annotated[
     str | None,
     _option(
-        "Data", "What the labels are: none (classes) or regression.", default="none", offered=lambda: DISCOVER_TASKS
+        LESS_COMMON,
+        "What the labels are: none (classes) or regression.",
+        default="none",
+        offered=lambda: DISCOVER_TASKS,
     ),
 ]
 Keys = Annotated[
     str | None,
-    _option("Data", "Names of the arrays of an .npz, such as images,labels.", default="x_train,y_train,x_test,y_test"),
+    _option(
+        LESS_COMMON,
+        "Names of the arrays of an .npz, such as images,labels.",
+        default="x_train,y_train,x_test,y_test",
+    ),
 ]
-Target = Annotated[str | None, _option("Data", "The column of a .csv to predict, or several joined by commas.")]
+Target = Annotated[str | None, _option(LESS_COMMON, "The column of a .csv to predict, or several joined by commas.")]
 Size = Annotated[
-    int | None, _option("Data", "The side of the square that images are resampled to; a folder may have any sizes.")
+    int | None,
+    _option(LESS_COMMON, "The side of the square that images are resampled to; a folder may have any sizes."),
 ]
 Network = Annotated[
     str | None,
@@ -131,14 +140,14 @@ Seed = Annotated[int | None, _option("Training", "The seed of everything random.
 Device = Annotated[
     str | None,
     _option(
-        "Training", "auto, cpu, cuda, cuda:N or mps.", default="auto", offered=lambda: ("auto", "cpu", "cuda", "mps")
+        LESS_COMMON, "auto, cpu, cuda, cuda:N or mps.", default="auto", offered=lambda: ("auto", "cpu", "cuda", "mps")
     ),
 ]
 Baselines = Annotated[
     str | None,
     _option("Training", f"Other trainings to compare with, joined by commas: {', '.join(BASELINES)}.", default="none"),
 ]
-Equal = Annotated[str | None, _option("Training", "What baselines have as much of: epochs or time.", default="epochs")]
+Equal = Annotated[str | None, _option(LESS_COMMON, "What baselines have as much of: epochs or time.", default="epochs")]
 Prune = Annotated[float | None, _option("Training", "Remove paths with less than this share afterwards, such as 0.01.")]
 ConfigFile = Annotated[Path | None, _option("Settings", "A TOML file with settings.", "--config")]
 Set = Annotated[
@@ -155,6 +164,6 @@ PrintConfig = Annotated[
 ]
 Out = Annotated[Path, _option("Output", "The folder for record, network and report.")]
 Resume = Annotated[bool, _option("Output", "Continue the interrupted run in that folder, or start one.", "--resume")]
-Overwrite = Annotated[bool, _option("Output", "Replace the run in that folder, complete or not.", "--overwrite")]
-AsJson = Annotated[bool, _option("Output", "Print JSON instead of tables.", "--json")]
+Overwrite = Annotated[bool, _option(LESS_COMMON, "Replace the run in that folder, complete or not.", "--overwrite")]
+AsJson = Annotated[bool, _option(LESS_COMMON, "Print JSON instead of tables.", "--json")]
 Estimate = Annotated[bool, _option("Output", "Print the estimated memory and time, and exit.", "--estimate")]

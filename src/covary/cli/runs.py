@@ -63,29 +63,29 @@ RECORDED = (
 
 def discover(
     data: Data = None,
-    data_dir: DataDir = None,
     symmetrize: Symmetrize = None,
     num_train: NumTrain = None,
-    keys: Keys = None,
-    target: Target = None,
-    size: Size = None,
-    task: DiscoverTask = None,
     network: Network = None,
     augment: Augment = None,
     num_samples: NumSamples = None,
     epochs: Epochs = None,
     seed: Seed = None,
-    device: Device = None,
     baselines: Baselines = None,
-    equal: Equal = None,
+    out: Out = Path("runs/latest"),
+    resume: Resume = False,
+    estimate: Estimate = False,
     config: ConfigFile = None,
     settings: Set = None,
     print_config: PrintConfig = False,
-    out: Out = Path("runs/latest"),
-    resume: Resume = False,
+    task: DiscoverTask = None,
+    target: Target = None,
+    keys: Keys = None,
+    size: Size = None,
+    data_dir: DataDir = None,
+    device: Device = None,
+    equal: Equal = None,
     overwrite: Overwrite = False,
     track: Track = None,
-    estimate: Estimate = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn which transforms the labels of a data set ignore, and a network that ignores them.
@@ -93,8 +93,9 @@ def discover(
     Writes `run.json`, `model.safetensors`, `augment.json` and `report.html`. `--resume` continues an interrupted run,
     `--overwrite` replaces the run in the folder. Several processes: `torchrun --nproc-per-node=2 -m covary discover`.
 
-    These are the everyday flags; `--print-config` prints all settings, which the documentation describes. Precedence,
-    from the lowest: preset, `--config`, flags, `--set`. With `--equal time` each baseline is trained a second time.
+    The first panels have the everyday flags. `--print-config` prints all settings, which the documentation describes.
+    Precedence, from the lowest: preset, `--config`, flags, `--set`. With `--equal time` each baseline is trained a
+    second time.
 
     **Examples**
 
@@ -110,7 +111,6 @@ def discover(
 
 def layers(
     data: Data = None,
-    data_dir: DataDir = None,
     symmetrize: Symmetrize = None,
     num_train: NumTrain = None,
     task: Task = None,
@@ -119,17 +119,18 @@ def layers(
     start: Start = None,
     epochs: Epochs = None,
     seed: Seed = None,
-    device: Device = None,
     baselines: Baselines = None,
     prune: Prune = None,
+    out: Out = Path("runs/latest"),
+    resume: Resume = False,
+    estimate: Estimate = False,
     config: ConfigFile = None,
     settings: Set = None,
     print_config: PrintConfig = False,
-    out: Out = Path("runs/latest"),
-    resume: Resume = False,
+    data_dir: DataDir = None,
+    device: Device = None,
     overwrite: Overwrite = False,
     track: Track = None,
-    estimate: Estimate = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn how equivariant each layer of a network should be.
@@ -139,8 +140,8 @@ def layers(
     settings work as in `covary discover`. `--set augment=affine` learns the invariance of the whole network in the same
     run.
 
-    These are the everyday flags. `--print-config` prints all settings, and the documentation describes them on its page
-    of settings. Precedence, from the lowest: preset, `--config`, flags, `--set`.
+    The first panels have the everyday flags. `--print-config` prints all settings, which the documentation describes.
+    Precedence, from the lowest: preset, `--config`, flags, `--set`.
 
     **Examples**
 

@@ -10,6 +10,7 @@ import typer
 from ..config import ExperimentConfig
 from ..records import RunRecord
 from ..records.words import flat_settings
+from .options import LESS_COMMON
 
 if TYPE_CHECKING:
     from ..training import Callback
@@ -19,7 +20,7 @@ Track = Annotated[
     TrackerName | None,
     typer.Option(
         help="Also log to OUT/NAME, for tensorboard, wandb (offline) or mlflow (file store).",
-        rich_help_panel="Output",
+        rich_help_panel=LESS_COMMON,
     ),
 ]
 Callbacks = Callable[[str], "Sequence[Callback]"]

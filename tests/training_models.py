@@ -90,4 +90,4 @@ def kill(network: covary.Averaged) -> None:
 def everything(run: covary.Run) -> dict[str, torch.Tensor]:
     """Every tensor that a fit has changed."""
     modules = {"network": run.network, "likelihood": run.likelihood, "prior": run.prior}
-    return {f"{room}/{n}": t.detach().clone() for room, m in modules.items() for n, t in m.state_dict().items()}
+    return {f"{owner}/{n}": t.detach().clone() for owner, m in modules.items() for n, t in m.state_dict().items()}

@@ -75,7 +75,7 @@ def test_the_settings_of_layers_name_the_network_and_its_training():
 
 
 def test_settings_and_data_agree_on_the_least_side():
-    """Neither room may import the other, so each has the number."""
+    """Neither package may import the other, so each has the number."""
     assert discover.LEAST_SIDE == transforms.LEAST_SIDE
 
 

@@ -133,10 +133,10 @@ def corrected(
         seed: The seed of the augmentation's noise and of the probes.
     """
     exact = exact_size(model, batches, terms.num_data)
-    room = int(MARGIN * available_memory())
-    if correction.method == "exact" and exact.num_bytes > room:
-        raise StructureError(_too_large(exact, room))
-    if correction.method != "lanczos" and exact.num_bytes <= room:
+    available = int(MARGIN * available_memory())
+    if correction.method == "exact" and exact.num_bytes > available:
+        raise StructureError(_too_large(exact, available))
+    if correction.method != "lanczos" and exact.num_bytes <= available:
         volume = _exact_volume(model, batches, exact, seed)
         error = torch.zeros_like(volume)
     else:
@@ -175,11 +175,11 @@ def _lanczos(
     """The estimate of tr log M, and its standard error."""
     matrix = gauss_newton(model, batches, seed=seed)
     needed = correction.num_probes * correction.num_steps * matrix.size * matrix.dtype.itemsize
-    if needed > (room := int(MARGIN * available_memory())):
+    if needed > (available := int(MARGIN * available_memory())):
         raise StructureError(
             f"The estimate keeps {correction.num_probes * correction.num_steps:,} vectors of {matrix.size:,} "
-            f"weights, {needed / 2**30:.1f} GiB; this machine has {room / 2**30:.1f} GiB to spare. Pass a Correction "
-            "with fewer probes or steps."
+            f"weights, {needed / 2**30:.1f} GiB; this machine has {available / 2**30:.1f} GiB to spare. Pass a "
+            "Correction with fewer probes or steps."
         )
     shifts = {name: shift.detach() for name, shift in joined_shifts(curvature, model).items()}
     found = estimate_log_det_preconditioned(
@@ -202,9 +202,9 @@ def _preconditioned(matrix: MatrixFree, curvature: Block, shifts: dict[str, Tens
     return replace(matrix, product=product)
 
 
-def _too_large(exact: ExactSize, room: int) -> str:
+def _too_large(exact: ExactSize, available: int) -> str:
     return (
         f"The exact correction needs a matrix of {exact.num_rows:,} × {exact.num_rows:,} over {exact.over}, about "
-        f"{exact.num_bytes / 2**30:.1f} GiB in all; this machine has {room / 2**30:.1f} GiB to spare. Use "
+        f"{exact.num_bytes / 2**30:.1f} GiB in all; this machine has {available / 2**30:.1f} GiB to spare. Use "
         "correction='lanczos', or fewer data."
     )

@@ -156,8 +156,8 @@ def _polar_or_cartesian(weight: Tensor) -> Chart:
 
 def _saved(run: RunRecord, folder: Path, num_images: int | None, given: Replacements) -> Saved:
     config, task, model = restored(run, folder, given)
-    copies = model.network.num_samples if isinstance(model.network, SampleAveraging) else 1
-    number = min(num_images or max(ROWS // copies, 1), len(task.dataset.x_train))
+    num_samples = model.network.num_samples if isinstance(model.network, SampleAveraging) else 1
+    number = min(num_images or max(ROWS // num_samples, 1), len(task.dataset.x_train))
     x, y = (tensor[:number] for tensor in task.dataset.train)
     batch = IndexedBatch(x, y, torch.arange(number))
     return Saved(model.network, model.prior, batch, seed_for(config.fit.seed, EVALUATE))

@@ -170,27 +170,25 @@ def _estimate(config: ExperimentConfig, task: Task) -> ResourceEstimate:
     inner, averaged = (network.network, True) if isinstance(network, Averaged) else (network, False)
     require_images(inner, x[:1], task.dataset.num_outputs, config.network)
     size, settings, num_samples = x.element_size(), config.fit, config.num_samples if averaged else 1
-    # the sizes of factors do not depend on the number of copies, and one is enough to see them
+    # the sizes of factors do not depend on the number of samples, and one is enough to see them
     single = network.with_samples(1) if isinstance(network, Averaged) else network
     weights = prior_of(config, single).weights(single)
     factors = _factors(single, weights, x[:1], settings)
     num_params = sum(weight.numel() for weight in weights_of(network).values())
-    # the copies in one pass: of a weight step's batch, or of a part of a pass over the curvature
-    copies = min(len(x) * num_samples, max(settings.weights.batch_size * num_samples, ROWS_AT_ONCE))
+    # the rows in one pass: of a weight step's batch, or of a chunk of a pass over the curvature
+    rows = min(len(x) * num_samples, max(settings.weights.batch_size * num_samples, ROWS_AT_ONCE))
     if settings.hyper.estimator in ("kernel", "stochastic"):  # a block goes through whole
-        copies = max(
-            copies, block_size(settings, len(x)) * (settings.hyper.num_samples or num_samples if averaged else 1)
-        )
+        rows = max(rows, block_size(settings, len(x)) * (settings.hyper.num_samples or num_samples if averaged else 1))
     # forward keeps an activation, backward makes a gradient of it, the warp keeps its grid of two coordinates
-    per_copy = 2 * _activations(inner, x[:1]) + (4 if averaged else 1) * x[0].numel()
-    # patches are those of the mean over a datum's copies
-    patches = math.ceil(copies / num_samples) * _patches(single, weights, x[:1], settings.curvature)
+    per_row = 2 * _activations(inner, x[:1]) + (4 if averaged else 1) * x[0].numel()
+    # patches are those of the mean over a datum's samples
+    patches = math.ceil(rows / num_samples) * _patches(single, weights, x[:1], settings.curvature)
     parts = {
         "data_bytes": 2 * (x.numel() + task.dataset.x_test.numel()) * size,
         "weight_bytes": COPIES * num_params * size,
         "factor_bytes": 3 * sum(factor["bytes"] for factor in factors),
         "kernel_bytes": size * _kernels(len(weights), len(x), settings),
-        "activation_bytes": (copies * per_copy + patches) * size,
+        "activation_bytes": (rows * per_row + patches) * size,
     }
     return ResourceEstimate(
         num_params=num_params,

@@ -44,6 +44,6 @@ def saved_verdict(
         found = verdict(Run(model, record), data, names, epochs=epochs, num_repeats=num_repeats, progress=progress)
         kept = [earlier for earlier in record.verdicts if earlier.name not in {new.name for new in found}]
         order = [symmetry.name for symmetry in record.symmetries]
-        judged = replace(record, verdicts=sorted([*kept, *found], key=lambda each: order.index(each.name)))
-        write_run(judged, place / "run.json")
-    return judged
+        updated = replace(record, verdicts=sorted([*kept, *found], key=lambda each: order.index(each.name)))
+        write_run(updated, place / "run.json")
+    return updated

@@ -196,8 +196,8 @@ def _check_fingerprint(written: Mapping[str, Any], now: Mapping[str, Any], path:
 def _set_state(state: FitState, header: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path) -> None:
     hyper, parts = state.hyper, dict[str, dict[str, Tensor]]()
     for key, tensor in tensors.items():
-        room, name = key.split("/", 1)
-        parts.setdefault(room, {})[name] = tensor
+        owner, name = key.split("/", 1)
+        parts.setdefault(owner, {})[name] = tensor
     try:
         restore(state, parts["now"])
         set_optimizer_tensors(state.weight_optimizer, parts.get("weight_optimizer", {}))

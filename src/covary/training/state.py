@@ -104,8 +104,8 @@ def tensors_of(network: nn.Module, likelihood: Likelihood, prior: Prior) -> dict
     """Every parameter and buffer that is saved, as `network/NAME`, `likelihood/NAME`, `prior/NAME`."""
     modules = {"network": network, "likelihood": cast(nn.Module, likelihood), "prior": prior}
     return {
-        f"{room}/{name}": tensor
-        for room, module in modules.items()
+        f"{owner}/{name}": tensor
+        for owner, module in modules.items()
         for name, tensor in module.state_dict(keep_vars=True).items()
     }
 

@@ -195,3 +195,11 @@ BAD = [
 def test_invalid_arguments(arguments, error, message):
     with pytest.raises(error, match=message):
         Prior(network(), **arguments)
+
+
+def test_weights_without_a_shape_are_refused():
+    made = nn.Sequential(nn.Linear(3, 4), nn.LazyLinear(2))
+    with pytest.raises(StructureError, match=r"have a shape, got '1\.weight'.*network\(x\)"):
+        Prior(made)
+    made(torch.zeros(1, 3))
+    assert Prior(made).names == ("0.weight", "0.bias", "1.weight", "1.bias")

@@ -25,7 +25,7 @@ from torch.utils.data import (
 
 from ._fields import Keys, as_inputs, as_targets, fields_of, hashed
 from ._types import SampleAveraging
-from .errors import DataError
+from .errors import DataError, UnsupportedLayerError
 from .noise import Stream, permutation
 
 # arrays or tensors (x, y) or (x, y, index), a dictionary of them, a data set, or an iterable of batches that can be
@@ -99,7 +99,8 @@ class Batches:
         if read is None:
             raise DataError(
                 "Expected data that can be read one by one, got an iterable of batches. Pass a pair of tensors or a "
-                "Dataset."
+                "Dataset: of a DataLoader, loader.dataset. fit also trains on batches as they are with "
+                "hyper.num_data=None."
             )
         return Batches(lambda rows: read(positions[rows]), len(positions), self.batch_size)
 
@@ -158,6 +159,30 @@ def outputs_of(network: nn.Module, batch: IndexedBatch, seed: int) -> Tensor:
     if isinstance(network, SampleAveraging):
         return network(batch.x, batch.identity, seed=seed)
     return network(batch.x)
+
+
+@torch.no_grad()
+def outputs_of_first(network: nn.Module, batch: IndexedBatch) -> Tensor:
+    """Outputs (1, C, ...) of a network for the first datum of a batch, passed alone.
+
+    Raise `UnsupportedLayerError` if they cannot be computed or are not finite where those of the whole batch are.
+    """
+    problem: Exception | None = None
+    try:
+        outputs = outputs_of(network, IndexedBatch(*(part[:1] for part in batch)), 0)
+        if not outputs.is_floating_point() or bool(outputs.isfinite().all()):
+            return outputs
+    except (RuntimeError, ValueError, IndexError) as error:
+        problem = error
+    together = outputs_of(network, batch, 0)  # where this fails too, its error is the right one
+    if problem is None and not bool(together.isfinite().all()):
+        return outputs
+    found = "NaN or infinity" if problem is None else f"{type(problem).__name__}: {' '.join(str(problem).split())}"
+    raise UnsupportedLayerError(
+        f"Expected outputs of a datum that depend on this datum alone, but the network cannot compute those of one "
+        f"datum without the rest of the batch ({found}). It uses statistics of the batch, as h / h.std(0) does, or "
+        "other rows: compute them within each datum, as LayerNorm does, or use constants from the training data."
+    ) from problem
 
 
 class Contents(NamedTuple):

@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from ._types import WITHOUT_FLOAT64, Weights
 from .errors import DataError, StructureError
@@ -35,6 +36,11 @@ def unmarked_of(network: nn.Module) -> dict[str, nn.Parameter]:
     A module marks its hyperparameters by an attribute `hyperparameters`: a tuple with names of its own parameters, or
     of child modules all of whose parameters are hyperparameters.
     """
+    if lazy := [name for name, parameter in network.named_parameters() if is_lazy(parameter)]:
+        raise StructureError(
+            f"Expected weights that have a shape, got '{lazy[0]}' of a lazy module that was not called yet. Call the "
+            "network once with a batch, network(x), before you pass it on."
+        )
     marked = {id(parameter) for module in network.modules() for parameter in _marked(module)}
     return {name: parameter for name, parameter in network.named_parameters() if id(parameter) not in marked}
 

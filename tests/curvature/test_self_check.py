@@ -10,7 +10,7 @@ from covary import hypergrad
 from covary.curvature import OuterFactors, diag, full, kfac
 from covary.curvature.rules import registry
 from covary.curvature.self_check import check_jacobian_factors
-from covary.errors import UnsupportedLayerError
+from covary.errors import DataError, UnsupportedLayerError
 from covary.priors import weights_of
 from oracles.curvature import ggn, loss_of
 
@@ -110,6 +110,32 @@ def test_no_datum_that_uses_it_is_no_fault():
 def test_data_that_depend_on_each_other_are_refused(build):
     network, data = made(build)
     with pytest.raises(UnsupportedLayerError, match=r"depend on this datum alone.*h\.mean\(0\).*network\.eval\(\)"):
+        kfac(network, data)
+
+
+ALONE = {
+    "deviation": (lambda: Around(after=lambda h: h / h.std(0)), r"NaN or infinity"),
+    "another row": (lambda: Around(after=lambda h: h + h[1]), r"IndexError: index 1 is out of bounds"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:std")
+@pytest.mark.parametrize(("build", "found"), ALONE.values(), ids=ALONE)
+@pytest.mark.parametrize("compute", [kfac, covary.log_evidence, covary.Laplace, covary.fit])
+def test_outputs_that_one_datum_does_not_have_are_refused(build, found, compute):
+    network, data = made(build)
+    with pytest.raises(
+        UnsupportedLayerError, match=rf"depend on this datum alone.*{found}.*h / h\.std\(0\).*LayerNorm"
+    ):
+        compute(network, data)
+
+
+def test_outputs_that_no_batch_has_keep_their_own_error():
+    network, data = made(lambda: Around(after=lambda h: h * float("nan")))
+    with pytest.raises(DataError, match="Outputs must be finite"):
+        kfac(network, data)
+    network, data = made(lambda: Around(after=lambda h: h[:, 9]))
+    with pytest.raises(IndexError, match="index 9"):
         kfac(network, data)
 
 

@@ -356,7 +356,7 @@ def test_a_rate_of_zero_stays_zero():
 
 def test_a_stream_has_no_parts_to_choose():
     loader = DataLoader(TensorDataset(*points()), batch_size=8)
-    with pytest.raises(DataError, match="iterable of batches"):
+    with pytest.raises(DataError, match=r"iterable of batches.*loader\.dataset.*hyper\.num_data=None"):
         covary.fit(averaged(), loader, QUICK, callbacks=())
 
 

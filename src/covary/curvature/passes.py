@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .._types import Probes, SampleAveraging
-from ..batches import Batches, IndexedBatch, outputs_of
+from ..batches import Batches, IndexedBatch, outputs_of_first
 from ..distributed import all_sum, all_sum_number
 from ..likelihoods import Likelihood, RankDeficient, given
 from ..linalg import AbstractPSD, Block, Diagonal
@@ -175,8 +175,7 @@ def check_model(model: Model, batches: Batches) -> None:
         warn_once(f"{cost} covary.curvature.coverage(network) lists them.")
     first = next(iter(batches))
     with torch.no_grad():  # here alone outputs have the axes that the network gives them: passes flatten positions
-        one = IndexedBatch(*(part[:1] for part in first))
-        model.likelihood.check(outputs_of(model.network, one, seed=0), one.y)
+        model.likelihood.check(outputs_of_first(model.network, first), first.y[:1])
     check_jacobian_factors(model.network, first.x, weights)
 
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..batches import Batches, outputs_of
+from ..batches import Batches, outputs_of_first
 from ..likelihoods import Likelihood
 from ..models import Model
 
@@ -47,11 +47,10 @@ def constant_log_likelihood(likelihood: Likelihood, targets: Tensor, shape: tupl
 def constant_of(model: Model, batches: Batches) -> Callable[[], float]:
     """A function to the mean log-likelihood per datum of the best constant prediction, with the likelihood as it is."""
     first = next(iter(batches))
-    with torch.no_grad():
-        outputs = outputs_of(model.network, first._replace(x=first.x[:1], identity=first.identity[:1]), 0)
+    outputs = outputs_of_first(model.network, first)
     targets = torch.cat([batch.y for batch in batches])
     shape = outputs.shape[1:]
-    model.likelihood.check(outputs[:1].expand(len(targets), *shape), targets)  # before the first step
+    model.likelihood.check(outputs.expand(len(targets), *shape), targets)  # before the first step
     return lambda: constant_log_likelihood(model.likelihood, targets, tuple(shape))
 
 

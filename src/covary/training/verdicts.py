@@ -31,7 +31,7 @@ from torch import nn
 
 from .._text import meant
 from ..augment.amounts import num_elements, set_full, set_none
-from ..batches import Data, IndexedBatch, as_batches, outputs_of
+from ..batches import Data, as_batches, outputs_of_first
 from ..config import FitConfig
 from ..data.dataset import Augmented
 from ..errors import NumericalError, StructureError
@@ -204,7 +204,7 @@ def constant_log_evidence(run: Run, data: Data | Augmented) -> float:
     """The log-likelihood of all data under the best constant prediction, whose evidence it bounds."""
     batches = as_batches(data.data if isinstance(data, Augmented) else data).matching(run.network)
     first = next(iter(batches))
-    shape = tuple(outputs_of(run.network, IndexedBatch(*(part[:1] for part in first)), 0).shape[1:])
+    shape = tuple(outputs_of_first(run.network, first).shape[1:])
     targets = torch.cat([batch.y for batch in batches])
     return len(targets) * constant_log_likelihood(run.likelihood, targets, shape)
 

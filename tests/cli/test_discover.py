@@ -310,6 +310,14 @@ def test_a_run_that_diverged_ends_with_one_line_and_code_1(run, quick, tmp_path,
     assert read_run(Path("diverged")).problem == line.removeprefix("error: ")
 
 
+def test_an_option_that_is_a_setting_says_how_to_set_it(run, quick):
+    found = run("discover", *quick, "--precision", "bf16")
+    assert_one_line_and_code_2(found, "No such option: --precision. It is a setting: --set weights.precision=….")
+    found = run("discover", *quick, "--lr", "0.1")
+    assert_one_line_and_code_2(found, "--set weights.lr=… or --set hyper.lr=…")
+    assert "setting" not in run("compare", "a", "--lr", "0.1")[2]
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_that_is_missing_is_one_line(run, quick):
     assert_one_line_and_code_2(run("discover", *quick, "--device", "cuda"), "sees none", "device='cpu'")

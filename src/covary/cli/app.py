@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _stop("stopped.", 130)
     except typer.TyperException as error:
         said = error.format_message() or "Expected a command; `covary --help` lists them."
-        _stop(said + _choice_meant(said), error.exit_code)
+        _stop(said + _choice_meant(said) + _setting_meant(said, getattr(error, "ctx", None)), error.exit_code)
     except Interrupted as error:
         state = str(error).removesuffix("Resume to continue.")  # how in Python; commands have an option
         _stop(f"{state}Run the same command with --resume to continue.", 128 + error.signal_number)
@@ -89,6 +89,18 @@ def _choice_meant(message: str) -> str:
     """The choice that a wrong value is like, after the message of an option with choices."""
     found = re.search(r"'([^']*)' is not one of (.*)\.$", message)
     return meant(found[1], re.findall(r"'([^']*)'", found[2])) if found else ""
+
+
+def _setting_meant(message: str, context: Any) -> str:
+    """The settings of the name of an option that a command with settings does not have, after the message."""
+    found = re.match(r"No such option: --([\w-]+)", message)
+    if found is None or context is None or all(parameter.name != "settings" for parameter in context.command.params):
+        return ""
+    config = import_module("..config", __package__)
+    known = config.settings.names_of(config.ExperimentConfig())
+    same = [name for name in known if name.rpartition(".")[2] == found[1].replace("-", "_")]
+    ways = " or ".join(f"--set {name.removeprefix('fit.')}=…" for name in same)
+    return f"{'' if message.endswith('.') else '.'} It is a setting: {ways}." if same else ""
 
 
 def _ignore_matplotlibrc() -> None:

@@ -4,10 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..batches import Batches, Data, as_batches
+from ..batches import Data, as_batches
 from ..curvature.passes import check_model, curvature_pass
 from ..curvature.registry import Curvature, CurvatureName, as_curvature, check_curvature
-from ..linalg import Block
 from ..models import Model, as_model
 from .correction import Correction, CorrectionMethod, as_correction, check_correctable, corrected
 from .kernel import kernel_terms
@@ -58,44 +57,16 @@ def log_evidence(
     """
     model, curvature = as_model(model), as_curvature(curvature)
     batches = as_batches(data).matching(model.network)
+    check_curvature(curvature, model.prior)
     wanted = None if correction is None else as_correction(correction)
     if wanted is not None:
         check_correctable(curvature, mode_correction)
-    if curvature.structure == "kernel":
-        _check(model, batches, curvature)
-        return kernel_terms(model, batches, seed, mode_correction)
-    terms, found = laplace_terms(model, batches, curvature, seed, with_gradient=True, mode_correction=mode_correction)
-    return terms if wanted is None else corrected(terms, model, batches, found, wanted, seed)
-
-
-@torch.no_grad()
-def laplace_terms(
-    model: Model,
-    batches: Batches,
-    curvature: Curvature,
-    seed: int,
-    *,
-    with_gradient: bool = False,
-    mode_correction: bool = False,
-) -> tuple[EvidenceTerms, Block]:
-    """The terms of the evidence and the curvature behind them, after all checks of the model.
-
-    Arguments:
-        model: The model.
-        batches: The data.
-        curvature: The choice of curvature, of any structure but "kernel".
-        seed: The seed of the augmentation's noise and of random probes.
-        with_gradient: Whether the terms have the norm of the weights' gradient, which costs a training pass.
-        mode_correction: As in `log_evidence`; needs the gradient.
-    """
-    _check(model, batches, curvature)
-    statistics = curvature_pass(model, batches, curvature, seed=seed, with_gradient=with_gradient)
-    return evidence_terms(model, statistics, mode_correction=mode_correction), statistics.curvature
-
-
-def _check(model: Model, batches: Batches, curvature: Curvature) -> None:
-    check_curvature(curvature, model.prior)
     check_model(model, batches)
+    if curvature.structure == "kernel":
+        return kernel_terms(model, batches, seed, mode_correction)
+    statistics = curvature_pass(model, batches, curvature, seed=seed, with_gradient=True)
+    terms = evidence_terms(model, statistics, mode_correction=mode_correction)
+    return terms if wanted is None else corrected(terms, model, batches, statistics.curvature, wanted, seed)
 
 
 def conditional_log_evidence(

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..batches import Batches, IndexedBatch, outputs_of
 from ..config import FitConfig
 from ..distributed import all_sum, own_part, place
-from ..evidence.laplace import laplace_terms
+from ..evidence import log_evidence
 from ..hypergrad.hyperparameters import gradients
 from ..hypergrad.partition import partition_gradient
 from ..models import Model
@@ -81,8 +81,8 @@ def evaluate(state: HyperState, batches: Batches, config: FitConfig) -> Evidence
         model, partition = partition_of(state, batches, config, seed_for(config.seed, EVALUATE))
         return bound_record(partition_gradient(model, partition).terms, config)
     model = replace(state.model, network=evaluated_network(state.network, config))
-    own, seed = own_part(batches).matching(model.network), seed_for(config.seed, EVALUATE)
-    terms, _ = laplace_terms(model, own, evaluated_curvature(config), seed)
+    curvature, seed = evaluated_curvature(config), seed_for(config.seed, EVALUATE)
+    terms = log_evidence(model, own_part(batches), curvature, seed=seed)
     return evidence_record(terms, config.curvature, config.evaluation.probes)
 
 

@@ -64,7 +64,7 @@ def test_a_width_grows_to_that_of_the_data(name):
     """From this seed: that each can be learned, not that it always is.
 
     Of five seeds of data and network, 5 end within the bounds for shifts, 2 for amplitudes (the others above) and 3 for
-    brightness (2 with other patterns for each seed, 1 of another five seeds; the others below).
+    brightness (2 with other patterns for each seed; the others below).
     """
     make, patterns, width = FAMILIES[name]
     assert learned(make, patterns(), width, 0.3 * width) == pytest.approx(width, rel=0.3)

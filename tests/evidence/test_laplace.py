@@ -11,7 +11,12 @@ from torch.utils.data import DataLoader, TensorDataset
 import covary
 from cases import CASES, targets
 from covary.errors import DataError, NotPositiveDefiniteError, StructureError
-from oracles.evidence import linear_gaussian_log_evidence, linear_gaussian_mode, quadrature_log_evidence
+from oracles.evidence import (
+    linear_gaussian_log_evidence,
+    linear_gaussian_mode,
+    linear_gaussian_mode_distance,
+    quadrature_log_evidence,
+)
 
 SIGMA, PRECISION = 0.7, 2.0
 
@@ -68,6 +73,31 @@ def test_the_mode_correction_is_exact_away_from_the_mode(curvature):
     torch.testing.assert_close(corrected.log_evidence, exact, rtol=1e-8, atol=0)
     assert plain.log_evidence < exact - 0.1  # the control: without correction it is off
     assert plain.gradient_norm > 1.0
+
+
+@pytest.mark.parametrize("curvature", ["full", "kron"])
+def test_the_distance_from_the_mode_is_what_the_log_joint_lacks(curvature):
+    network, likelihood, prior, (x, y) = linear_gaussian()
+    model = covary.Model(network, likelihood, prior)
+    assert covary.log_evidence(model, (x, y), curvature).mode_distance < 1e-12
+    with torch.no_grad():
+        network.weight.add_(torch.tensor([0.3, -0.2, 0.5]))
+    found = covary.log_evidence(model, (x, y), curvature).mode_distance
+    exact = linear_gaussian_mode_distance(x, y[:, 0], SIGMA, PRECISION, network.weight[0].detach())
+    torch.testing.assert_close(found, exact, rtol=1e-8, atol=0)
+    assert found > 1
+
+
+def test_blocks_have_the_distance_from_the_mode_up_to_their_number():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    data = torch.randn(30, 3), torch.randn(30, 2)
+    model = covary.Model(network, covary.Gaussian(0.5), covary.Prior(network, "scalar", 1.0))
+    whole, blocks = (
+        covary.log_evidence(model, data, structure, mode_correction=True) for structure in ("full", "diag")
+    )
+    assert blocks.mode_correction / sum(weight.numel() for weight in network.parameters()) < whole.mode_correction
+    assert blocks.mode_correction > whole.mode_correction  # the control: it is not the same
 
 
 def test_logistic_regression_in_one_dimension_is_within_the_laplace_error():

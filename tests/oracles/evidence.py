@@ -16,6 +16,17 @@ def linear_gaussian_mode(x: Tensor, y: Tensor, sigma: float, precision: float) -
     return torch.linalg.solve(x.T @ x / sigma**2 + precision * torch.eye(x.shape[1]), x.T @ y / sigma**2)
 
 
+def linear_gaussian_mode_distance(x: Tensor, y: Tensor, sigma: float, precision: float, weight: Tensor) -> Tensor:
+    """Twice the nats that the weights lack to their mode, over the effective number of parameters."""
+
+    def log_joint(theta: Tensor) -> Tensor:
+        return -0.5 * ((y - x @ theta).square().sum() / sigma**2 + precision * theta.square().sum())
+
+    eigenvalues = torch.linalg.svdvals(x).square() / sigma**2
+    mode = linear_gaussian_mode(x, y, sigma, precision)
+    return 2 * (log_joint(mode) - log_joint(weight)) / (eigenvalues / (eigenvalues + precision)).sum()
+
+
 def quadrature_log_evidence(log_joint, low: float, high: float, num_points: int = 20_001) -> Tensor:
     """log ∫ exp(log_joint(θ)) dθ by the trapezoidal rule."""
     grid = torch.linspace(low, high, num_points)

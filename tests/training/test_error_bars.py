@@ -1,6 +1,7 @@
 """Error bars of widths: lines that change one width alone, the noise of the steps, and what a fit records."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,11 +10,12 @@ from torch import nn
 import covary
 from covary.augment import Affine2d, Composed, Correlated, FiniteGroup, LearnedGenerators, Mirror3d, Rotation2d, bounded
 from covary.batches import as_batches
-from covary.hypergrad.information import Information, Sample, displaced
+from covary.hypergrad.information import Information, Line, Sample, displaced
 from covary.hypergrad.two_pass import curvature_cotangents
-from covary.records import Symmetry
+from covary.records import Evidence, Symmetry
 from covary.training import error_bars
 from covary.training.error_bars import (
+    MOST_DISTANCE,
     NORMAL_90,
     evidence_gradients,
     remaining_way,
@@ -177,12 +179,14 @@ def test_a_gradient_is_corrected_where_the_width_is_not_in_the_middle():
     assert bent - plain == pytest.approx(7.0 * line.middle)
 
 
-def fitted(augment: Rotation2d | None = None, **evaluation: int) -> covary.Run:
+def fitted(augment: Rotation2d | None = None, lr: float = 0.05, **evaluation: int) -> covary.Run:
+    torch.manual_seed(0)
     x = torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
     network = covary.Averaged(covary.networks.mlp(2, 4, 2), augment or Rotation2d(0.3), 2)
     # widths move from the first hyper step on, whether the network predicts well or not
-    hyper = {"width_optimizer": "adam", "burn_in": 1, "num_samples": 2, "num_moves": 1, "num_steps": 1}
-    config = covary.FitConfig().replace(epochs=3, hyper=hyper, evaluation=evaluation)
+    hyper = {"width_optimizer": "adam", "burn_in": 10, "num_samples": 2, "num_moves": 1, "num_steps": 1}
+    weights = {"lr": lr, "batch_size": 10}
+    config = covary.FitConfig().replace(epochs=12, weights=weights, hyper=hyper, evaluation=evaluation)
     return covary.fit(network, (x, (x.norm(dim=1) > 1.2).long()), config, callbacks=())
 
 
@@ -212,6 +216,34 @@ def test_a_fit_computes_errors():
     (symmetry,) = fitted().symmetries
     assert symmetry.error > 0
     assert symmetry.interval[0] <= symmetry.width <= symmetry.interval[1]
+
+
+def test_weights_far_from_a_mode_have_no_errors():
+    """Which width is the best for them says little about that of their mode, and the interval was no wider for it."""
+    short, long = fitted(lr=1e-4), fitted()
+    assert long.evidence.mode_distance[1] < MOST_DISTANCE < short.evidence.mode_distance[1]
+    assert short.evidence.mode_distance[0] == pytest.approx(short.evidence.mode_distance[1] / 4)  # of two layers
+    assert short.symmetries[0].state == "still moving"
+    assert long.symmetries[0].error is not None
+    assert (short.symmetries[0].error, short.symmetries[0].interval) == (None, None)
+    assert "no error bars: the weights are far from a mode; train for more epochs" in str(short)
+
+
+@pytest.mark.parametrize(
+    ("state", "distance", "far"),
+    [
+        ("settled", [1.1, 9.0], True),
+        ("settled", [0.9, 9.0], False),  # blocks may count the same gradient several times
+        ("still moving", [0.9, 9.0], True),
+        ("still moving", [0.1, 0.9], False),
+        ("settled", None, False),
+        ("fixed", [1.1, 9.0], False),  # it has a reason of its own
+    ],
+)
+def test_a_width_that_moves_is_without_where_weights_may_be_far(state, distance, far):
+    symmetry = Symmetry("rotation", 0.5, "radians", "", state)
+    evidence = replace(Evidence(-40.0, -9.0, 4.0, -45.0, 20, "kron", "exact"), mode_distance=distance)
+    assert (error_bars._reason(symmetry, Line({}, -0.1, 0.1, 0.2), evidence) == error_bars.FAR) is far
 
 
 @pytest.mark.parametrize("setting", ["num_error_data", "num_evaluations"])

@@ -1,5 +1,7 @@
 """Steps against gradients taken of the whole objective at once, by autograd."""
 
+import math
+
 import pytest
 import torch
 
@@ -8,6 +10,7 @@ from covary.batches import IndexedBatch, as_batches
 from covary.errors import StructureError
 from covary.hypergrad.partition import partition_pass
 from covary.training import bounds
+from covary.training.ascent import evidence_record
 from covary.training.schedule import EVALUATE, WEIGHTS, seed_for
 from covary.training.state import initial_state
 from covary.training.steps import evaluate, weight_step
@@ -140,3 +143,13 @@ def test_evaluation_by_probes_share_them(state):
     )
     assert first.log_evidence == pytest.approx(float(sketched.log_evidence), rel=1e-12)
     assert first.log_evidence != pytest.approx(float(exact.log_evidence), rel=1e-6)
+
+
+@pytest.mark.parametrize(("curvature", "parts"), [("full", 1), ("kron", 4), ("diag", math.inf)])
+def test_the_distance_from_the_mode_is_known_up_to_the_number_of_blocks(curvature, parts):
+    torch.manual_seed(0)
+    network, data = covary.networks.mlp(3, 4, 2), (torch.randn(20, 3), torch.arange(20) % 2)
+    terms = covary.log_evidence(network, data, curvature)
+    least, most = evidence_record(terms, curvature, "exact").mode_distance
+    assert most == pytest.approx(float(terms.mode_distance))
+    assert least == pytest.approx(most / parts)

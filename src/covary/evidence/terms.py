@@ -31,6 +31,11 @@ class EvidenceTerms(NamedTuple):
             of `log_volume` where it was requested.
         standard_error: The standard error of the log-evidence as an estimate of that of the whole Gauss–Newton matrix:
             0 where it is exact, None where no correction was requested.
+        mode_distance: :math:`g^\top (H + \delta)^{-1} g / \gamma`, how far the weights are from their mode, with
+            :math:`\gamma = \operatorname{tr} H (H + \delta)^{-1}` the effective number of parameters: 0 at the mode,
+            about 1 where the posterior of a quadratic log joint has its mass in these directions. None without g.
+            With L independent blocks, each of which makes up for all of g, it is up to L times too large: L times the
+            block-diagonal matrix is at least the whole one.
 
     Example:
         >>> import torch, covary
@@ -49,6 +54,7 @@ class EvidenceTerms(NamedTuple):
     structures: Mapping[str, str]
     correction: Float[Tensor, ""] | None = None
     standard_error: Float[Tensor, ""] | None = None
+    mode_distance: Float[Tensor, ""] | None = None
 
     @property
     def log_evidence(self) -> Float[Tensor, ""]:
@@ -82,6 +88,7 @@ def evidence_terms(
         mode_correction=correction,
         num_data=statistics.num_data,
         structures=_structures(curvature, constants),
+        mode_distance=None if gradient is None else _mode_distance(curvature, shifts, gradient),
     )
 
 
@@ -102,6 +109,13 @@ def _joint_gradient(gradient: Mapping[str, Tensor], model: Model, weights: Weigh
     r"""The gradient :math:`g = \nabla_\theta \log p(D, \theta)`, flat, in the order of the weights."""
     shifts = model.prior.shifts()
     return torch.cat([gradient[name].flatten() - shifts[name] * weight.flatten() for name, weight in weights.items()])
+
+
+@torch.no_grad()
+def _mode_distance(curvature: Block, shifts: Mapping[str, Tensor], gradient: Float[Tensor, " P"]) -> Float[Tensor, ""]:
+    """gᵀ(H + δ)⁻¹g over the effective number of parameters."""
+    effective = curvature.effective_dimension(shifts)
+    return gradient @ curvature.solve(gradient, shifts) / effective.clamp_min(torch.finfo(effective.dtype).eps)
 
 
 def _structures(curvature: Block, weights: Weights) -> dict[str, str]:

@@ -79,6 +79,8 @@ class Evidence:
         gradient_norm: The norm of the gradient of the log joint: zero at a mode. None where it was not computed.
         corrected_by: "exact" or "lanczos" where the log-volume is that of the whole Gauss–Newton matrix; else None.
         standard_error: The standard error of a corrected log-evidence, 0 where it is exact; else None.
+        mode_distance: How far the weights are from their mode, at least and at most: 0 there, about 1 where the
+            posterior has its mass. None where it was not computed.
 
     Example:
         >>> from covary.records import Evidence
@@ -96,6 +98,7 @@ class Evidence:
     gradient_norm: float | None = None
     corrected_by: str | None = None
     standard_error: float | None = None
+    mode_distance: list[float] | None = None
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,16 @@ def evidence_record(terms: EvidenceTerms, curvature: str, probes: int | str) -> 
         gradient_norm=None if terms.gradient_norm is None else float(terms.gradient_norm),
         corrected_by=None if terms.standard_error is None else "lanczos" if float(terms.standard_error) else "exact",
         standard_error=None if terms.standard_error is None else float(terms.standard_error),
+        mode_distance=None if terms.mode_distance is None else _bounds(terms, float(terms.mode_distance)),
     )
+
+
+def _bounds(terms: EvidenceTerms, distance: float) -> list[float]:
+    """The least and the largest distance from the mode: of independent blocks each makes up for the whole gradient."""
+    structures = set(terms.structures.values())
+    if "diagonal" in structures:
+        return [0.0, distance]  # as many blocks as weights
+    return [distance / (1 if structures == {"full"} else len(terms.structures)), distance]
 
 
 def hyper_seed(state: HyperState, config: FitConfig) -> int:

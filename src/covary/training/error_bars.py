@@ -22,7 +22,11 @@ The 90 % interval of w is from :math:`\sqrt{u - 1.645\,e}`, or 0 where that is n
 length of the interval before the cut over 2 · 1.645, for a width far above its error :math:`e/2w`. A probability is
 its own u: there the interval is w ± 1.645 e.
 
-A width without an error bar has the reason in words instead (`Symmetry.no_error`).
+A width without an error bar has the reason in words instead (`Symmetry.no_error`). It has none where the weights are
+farther from their mode than their posterior reaches: a width that is the best for such weights may be far from the one
+that is the best for their mode, and its interval is no wider for it. With L independent blocks that distance
+(`Evidence.mode_distance`) is known up to a factor of L. All widths are without an error bar where it is surely above 1,
+and those that are still moving where it may be.
 """
 
 import math
@@ -43,7 +47,7 @@ from ..hypergrad.running import RunningStatistics
 from ..hypergrad.two_pass import Cotangents, curvature_cotangents
 from ..models import Model
 from ..noise import Stream, permutation
-from ..records import Symmetry
+from ..records import Evidence, Symmetry
 from .ascent import evaluated_curvature, hyper_model
 from .hyper_state import HyperState
 from .schedule import ERRORS, seed_for
@@ -55,11 +59,13 @@ PART, MOST_STEP = 0.1, 0.05  # of the differences: a part of the width, up to a 
 LEAST_WIDTH = 0.1  # u changes by at least its square: with less, the noise of the samples would show
 MOST_MOVE = 0.5  # of a parameter, such as the logit of a probability that is nearly 0
 CLEAR = 3.0  # standard errors of a gradient, from which it is more than the noise of its data
+MOST_DISTANCE = 1.0  # of weights from their mode, relative to the reach of their posterior
+FAR = "the weights are far from a mode; train for more epochs"
 LARGEST = {"radians": math.pi, "radians of hue": math.pi, "probability": 1.0}
 
 
 def with_errors(
-    symmetries: Sequence[Symmetry], state: HyperState, batches: Batches, config: FitConfig
+    symmetries: Sequence[Symmetry], state: HyperState, batches: Batches, config: FitConfig, evidence: Evidence | None
 ) -> list[Symmetry]:
     """The symmetries with standard error and interval of each width, or the reason why it has none.
 
@@ -68,6 +74,7 @@ def with_errors(
         state: The state that was kept.
         batches: All training data; this process reads its shard.
         config: The settings, filled in.
+        evidence: The evaluated evidence of that state; None where it has none.
     """
     augment = augmentation_of(state.network)
     if augment is None or not symmetries:
@@ -76,7 +83,7 @@ def with_errors(
         return [replace(symmetry, no_error=reason) for symmetry in symmetries]
     units = [symmetry.unit for symmetry in symmetries]
     lines, short = (width_lines(augment, state.model, units, most) for most in (math.inf, LEAST_WIDTH**2))
-    reasons = [_reason(symmetry, line) for symmetry, line in zip(symmetries, lines, strict=True)]
+    reasons = [_reason(symmetry, line, evidence) for symmetry, line in zip(symmetries, lines, strict=True)]
     pairs = {
         k: (long, line)
         for k, (long, line) in enumerate(zip(lines, short, strict=True))
@@ -249,11 +256,14 @@ def _not_computed(state: HyperState, config: FitConfig) -> str | None:
     return "not learned" if state.learning.begun is None else None
 
 
-def _reason(symmetry: Symmetry, line: Line | None) -> str | None:
+def _reason(symmetry: Symmetry, line: Line | None, evidence: Evidence | None) -> str | None:
     """Why a width has no error bar before anything is computed; None where that is not known."""
     if symmetry.state in ("fixed", "at its limit", "not learned yet"):
         return symmetry.state
-    return None if line is not None else "no parameter changes it"
+    if line is None:
+        return "no parameter changes it"
+    least, most = (evidence is not None and evidence.mode_distance) or (0.0, 0.0)
+    return FAR if (most if symmetry.state == "still moving" else least) > MOST_DISTANCE else None
 
 
 def _known(

@@ -72,8 +72,10 @@ def described(
         name: The name of the data, where they have one.
     """
     first, augment = next(iter(batches)), augmentation_of(state.network)
+    evidence = None if state.best is None else state.best.evidence
     with timed(state.timings, "evaluation"):
-        symmetries = with_errors(_symmetries(state, tuple(first.x.shape[1:])), state.hyper, batches, config)
+        learned = _symmetries(state, tuple(first.x.shape[1:]))
+        symmetries = with_errors(learned, state.hyper, batches, config, evidence)
         layers = _layers(state, batches, config)
     with timed(state.timings, "test"):
         tested, problems = _tested(state, test, config.seed)
@@ -83,7 +85,7 @@ def described(
         config=config.as_dict() | {"parametrization": parametrization_of(state.network)},
         versions=versions(),
         symmetries=symmetries,
-        evidence=None if state.best is None else state.best.evidence,
+        evidence=evidence,
         test=tested,
         baselines=[],
         layers=layers,

@@ -213,7 +213,7 @@ def test_choices_that_exclude_each_other_say_what_to_use():
     covary.log_evidence(covary.Model(network, likelihood, diagonal), data, "full")
     prior = covary.Prior(network)
     for curvature in ("full", "kernel"):
-        with pytest.raises(StructureError, match="exact probes only.*probes='exact'"):
+        with pytest.raises(StructureError, match="exact probes only.*probes='exact', or 'kron', .* or 'diag' with"):
             covary.log_evidence(covary.Model(network, likelihood, prior), data, covary.Curvature(curvature, 2))
 
 

@@ -176,6 +176,7 @@ BAD = [
     (Categorical(), F, INDICES[:, None], ShapeError, r"got \(3, 1\)"),
     (Categorical(), F, INDICES + 2, DataError, "Class 2 is out of range: .*the network has 2 outputs"),
     (Categorical(), F, INDICES - 1, DataError, "Class -1 is out of range: expected 0 to 1"),
+    (Categorical(), F[:, :1], INDICES, ShapeError, r"two outputs or more .*got 1\. Use Bernoulli\(\) .*Gaussian\(\)"),
     (Gaussian(), F, torch.zeros(3), ShapeError, r"\(3, 2\) for Gaussian, got \(3,\)"),
     (Gaussian(), F[:, :1], torch.zeros(3, 2), ShapeError, r"\(3, 1\) or \(3,\) for Gaussian, got \(3, 2\)"),
     (Gaussian(), F, torch.zeros(3, 2, dtype=torch.float32), DataError, r"targets\.to\(torch\.float64\)"),

@@ -142,7 +142,7 @@ def check_curvature(curvature: Curvature, prior: Prior) -> None:
     if name in ("full", "kernel") and curvature.probes != "exact":
         raise StructureError(
             f"Curvature '{name}' takes exact probes only: {curvature.probes} random ones would bias its "
-            "log-determinant. Use probes='exact', or one of {', '.join(map(repr, KRON))} and 'diag' with random probes."
+            f"log-determinant. Use probes='exact', or {', '.join(map(repr, KRON))} or 'diag' with random probes."
         )
 
 

@@ -151,6 +151,11 @@ class Categorical(nn.Module):
                     f"{tuple(targets.shape)}. Use Categorical(num_classes=C) for a class per position."
                 )
             check_target_shape("Categorical", targets, [(num_data,)])
+            if num_outputs < 2:
+                raise ShapeError(
+                    "Expected two outputs or more for Categorical, one per class, got 1. Use Bernoulli() for one "
+                    "output of two classes, or Gaussian() for real targets."
+                )
             return num_outputs
         num_positions, rest = divmod(num_outputs, self.num_classes)
         if rest or (outputs.ndim > 2 and num_positions != 1):

@@ -83,17 +83,25 @@ def test_resumed_run_equals_the_uninterrupted_one(tmp_path, base, optimizer):
     assert_same(fit(tmp_path, config, resume=True), fit(None, config))
 
 
+def saved_number(folder: Path, name: str) -> float:
+    """A number in the header of the newest checkpoint."""
+    with safe_open(checkpoint_files(folder)[0], framework="pt") as file:
+        return json.loads(file.metadata()[HEADER])[name]
+
+
 @pytest.mark.parametrize("follow_prior", [False, True])
-def test_rates_relative_to_sizes_are_those_of_the_runs_own_start(tmp_path, follow_prior):
+def test_rates_and_the_untrained_likelihood_are_those_of_the_runs_own_start(tmp_path, follow_prior):
     config = CONFIG.replace(
         weights={"relative_lr": 0.2, "lr": 0.01, "prior_scaled_lr": follow_prior, "max_grad_norm": 0.1}
     )
     with pytest.raises(Stop):
         fit(tmp_path, config, callbacks=[stop_after(3)])
+    untrained = saved_number(tmp_path, "untrained")
     other = covary.fit(
         averaged(seed=1), points(), config, checkpoints=covary.Checkpoints(tmp_path, resume=True), callbacks=()
     )
     assert_same(other, fit(None, config))
+    assert saved_number(tmp_path, "untrained") == untrained
 
 
 def unchanged(x, index, seed):
@@ -125,8 +133,7 @@ def test_a_likelihood_that_is_learned_is_resumed_with_its_constant(tmp_path):
 
     with pytest.raises(Interrupted):
         run(tmp_path, transform=tell)
-    with safe_open(checkpoint_files(tmp_path)[0], framework="pt") as file:
-        saved = json.loads(file.metadata()[HEADER])["constant"]
+    saved = saved_number(tmp_path, "constant")
     assert_same(run(tmp_path, transform=unchanged, resume=True), run(transform=unchanged))
     assert saved != pytest.approx(
         constant_log_likelihood(covary.Gaussian(2.0), 2 * y[:, None].double(), (1,)), abs=1e-3

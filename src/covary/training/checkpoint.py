@@ -27,7 +27,7 @@ from .hyper_state import optimizer_tensors, set_optimizer_tensors
 from .state import Best, FitState, restore, snapshot
 from .widths import WidthLearning
 
-VERSION = 6
+VERSION = 7
 RATES = ("first", "final", "size")  # what a group of weights keeps of the run's start
 BEST = ("epoch", "log_likelihood", "evidence")
 HEADER, CHECKSUM = "covary_checkpoint", "sha256"
@@ -87,6 +87,7 @@ def write_checkpoint(state: FitState, folder: Path, fingerprint: Mapping[str, An
         "learning": dataclasses.asdict(state.hyper.learning),
         "evidence": state.hyper.evidence,
         "constant": state.hyper.constant,
+        "untrained": state.untrained,
         "problem": state.problem,
         "history": [dataclasses.asdict(epoch) for epoch in state.history],
     }
@@ -207,7 +208,7 @@ def _set_state(state: FitState, header: Mapping[str, Any], tensors: Mapping[str,
         set_optimizer_tensors(hyper.optimizer, parts.get("hyper_optimizer", {}))
         state.epoch, state.step = header["epoch"], header["step"]
         state.log_likelihood, state.num_seen = header["log_likelihood"], header["num_seen"]
-        state.seconds = header["seconds"]
+        state.seconds, state.untrained = header["seconds"], header["untrained"]
         state.timings = from_plain(header["timings"], dict[str, float], f"{path}.timings")
         state.history = [from_plain(entry, Epoch, f"{path}.history") for entry in header["history"]]
         hyper.learning = from_plain(header["learning"], WidthLearning, f"{path}.learning")

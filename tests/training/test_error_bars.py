@@ -246,6 +246,14 @@ def test_a_width_that_moves_is_without_where_weights_may_be_far(state, distance,
     assert (error_bars._reason(symmetry, Line({}, -0.1, 0.1, 0.2), evidence) == error_bars.FAR) is far
 
 
+def test_every_process_has_a_datum(monkeypatch):
+    for module in (covary.distributed, error_bars):
+        monkeypatch.setattr(module, "place", lambda: (2, 3))
+    config = covary.FitConfig().replace(evaluation={"num_error_data": 1})
+    sample = error_bars._sample(as_batches((torch.randn(20, 2), torch.arange(20) % 2)), 20, config)
+    assert (sample.batches.num_data, sample.num_read, sample.num_data) == (1, 3, 20)
+
+
 @pytest.mark.parametrize("setting", ["num_error_data", "num_evaluations"])
 def test_errors_can_be_left_out_and_the_run_says_so(setting):
     run = fitted(**{setting: 0})

@@ -41,7 +41,7 @@ from ..augment import Augmentation
 from ..batches import Batches
 from ..config import FitConfig
 from ..curvature.passes import CurvatureStatistics, curvature_pass
-from ..distributed import own, own_part
+from ..distributed import own, own_part, place
 from ..hypergrad.information import Information, Line, Sample, displaced, information_along, parameters_of
 from ..hypergrad.running import RunningStatistics
 from ..hypergrad.two_pass import Cotangents, curvature_cotangents
@@ -187,33 +187,33 @@ def width_lines(
     jacobian = torch.stack([torch.cat([part.flatten() for part in row]) for row in rows]).double()
     columns = torch.linalg.pinv(jacobian).T
     found: list[Line | None] = []
-    for place, (column, row) in enumerate(zip(columns, jacobian, strict=True)):
+    for number, (column, row) in enumerate(zip(columns, jacobian, strict=True)):
         parts = column.split([parameter.numel() for parameter in parameters.values()])
         direction = {
             name: part.view_as(parameter).to(parameter)
             for (name, parameter), part in zip(parameters.items(), parts, strict=True)
         }
-        width = widths[place].item()
-        step = min(_step(width, units[place]), max_step)
-        ends = [_width(_amount(width, units[place]) + sign * step, units[place]) - width for sign in (-1, 1)]
-        found.append(_line(augment, model, direction, ends, (place, units[place])) if bool(row.any()) else None)
+        width = widths[number].item()
+        step = min(_step(width, units[number]), max_step)
+        ends = [_width(_amount(width, units[number]) + sign * step, units[number]) - width for sign in (-1, 1)]
+        found.append(_line(augment, model, direction, ends, (number, units[number])) if bool(row.any()) else None)
     return found
 
 
 def _line(
     augment: Augmentation, model: Model, direction: dict[str, Tensor], ends: Sequence[float], which: tuple[int, str]
 ) -> Line | None:
-    """The line of a width, by its place and unit, between these ends, or nearer ones where parameters would jump."""
-    place, unit = which
+    """The line of a width, by its number and unit, between these ends, or nearer ones where parameters would jump."""
+    number, unit = which
     most = MOST_MOVE / max(float(part.abs().max()) for part in direction.values())
     low, high = max(ends[0], -most), min(ends[1], most)
     reached = []
     for end in (low, high):
         with displaced(model, direction, end):
-            reached.append(_amount(augment.widths[place].item(), unit))
+            reached.append(_amount(augment.widths[number].item(), unit))
     if reached[1] <= reached[0]:
         return None
-    middle = 0.5 * (reached[0] + reached[1]) - _amount(augment.widths[place].item(), unit)
+    middle = 0.5 * (reached[0] + reached[1]) - _amount(augment.widths[number].item(), unit)
     return Line(direction, low, high, reached[1] - reached[0], middle)
 
 
@@ -283,7 +283,7 @@ def _known(
 
 def _sample(batches: Batches, num_data: int, config: FitConfig) -> Sample:
     """All data, or as many of them as the settings allow."""
-    most = config.evaluation.num_error_data
+    most = max(config.evaluation.num_error_data, place()[1])  # no process is without any
     if batches.read is None or most >= num_data:
         return Sample(own_part(batches), num_data, num_data)
     order = permutation(seed_for(config.seed, ERRORS), num_data, stream=Stream.SUBSET)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import covary
-from covary.errors import DataError
+from covary.errors import DataError, StructureError
 from covary.training.modes import evaluation, evaluation_modules, set_training
 from training_models import QUICK, points
 
@@ -55,6 +55,23 @@ def test_what_was_trained_in_evaluation_mode_is_said_if_it_matters():
     network.eval()
     with pytest.warns(UserWarning, match=r"in evaluation mode, and 'network.0.1' \(BatchNorm1d\) stays in it"):
         covary.fit(network, points(), QUICK, callbacks=())
+
+
+def test_a_last_batch_of_one_datum_is_refused_before_the_first_step_where_it_cannot_be_normalized():
+    def normalized() -> nn.Sequential:
+        return nn.Sequential(nn.Linear(2, 6), nn.BatchNorm1d(6), nn.Dropout(), nn.Linear(6, 2))
+
+    x, y = points(21)
+    config = QUICK.replace(epochs=1, weights={"batch_size": 10})
+    network = normalized()
+    before = tensors(network)
+    with pytest.raises(StructureError, match=r"last batch of 21 data with weights\.batch_size=10.*more than 1 value"):
+        covary.fit(network, (x, y), config, callbacks=())
+    assert changed(network, before) == []
+    covary.fit(normalized(), (x[:20], y[:20]), config, callbacks=())  # the control: batches of ten
+    kept = normalized()
+    kept[1].eval()
+    covary.fit(kept, (x, y), config, callbacks=())
 
 
 def test_more_epochs_train_what_the_first_trained():

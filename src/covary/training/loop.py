@@ -1,4 +1,4 @@
-"""The loop of `fit`: epochs of weight steps, a hyper step after each, evaluations, checkpoints and callbacks."""
+"""The loop of `fit`: epochs of weight steps with hyper steps between them, evaluations, checkpoints and callbacks."""
 
 import math
 import signal
@@ -44,7 +44,7 @@ from .schedule import (
     warmth,
 )
 from .state import Best, FitState, initial_state, restore, snapshot
-from .steps import weight_step
+from .steps import check_last_batch, weight_step
 from .timing import timed, timed_items
 
 
@@ -84,10 +84,7 @@ def train(
     state = initial_state(network, model.likelihood, prior, config)
     if devices.weight_steps != devices.model:
         state.stepped = stepped_on(network, devices.weight_steps, config)
-    warn_of_modes(network)
-    with evaluation(network):
-        check_model(model, batches)
-        check_test(model, test, config.seed)
+    _check(state, batches, test, config)
     contents = read_through(batches)
     config = filled_in(config, contents.num_data)
     shown = as_callbacks(([ProgressPrinter()] if is_first() else []) if callbacks is None else callbacks)
@@ -116,6 +113,15 @@ def train(
         network.eval()
         enter_phase(job.callbacks, "evaluating" if test is None else "testing")
         return described(state, job.batches, config, test, lambda: _seconds(state, job), name)
+
+
+def _check(state: FitState, batches: Batches, test: Data | None, config: FitConfig) -> None:
+    """Warn of modes that are easily a mistake, and raise an error for what would end a fit after its first step."""
+    warn_of_modes(state.network)
+    check_last_batch(state.network, batches, config.weights.batch_size)
+    with evaluation(state.network):
+        check_model(state.model, batches)
+        check_test(state.model, test, config.seed)
 
 
 def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:

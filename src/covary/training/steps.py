@@ -13,10 +13,13 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
+from .._types import SampleAveraging
 from ..batches import Batches, IndexedBatch, outputs_of
 from ..config import FitConfig
 from ..distributed import all_sum, own_part, place
+from ..errors import StructureError
 from ..evidence import log_evidence
 from ..hypergrad.hyperparameters import gradients
 from ..hypergrad.partition import partition_gradient
@@ -70,6 +73,32 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
     state.log_likelihood += float(all_sum(log_likelihood))
     state.num_seen += batch_size
     state.step += 1
+
+
+@torch.no_grad()
+def check_last_batch(network: nn.Module, batches: Batches, batch_size: int) -> None:
+    """Raise `StructureError` if a process gets one datum of the last batch where BatchNorm needs more.
+
+    Arguments:
+        network: The network in the modes of weight steps; it stays as it is.
+        batches: All training data.
+        batch_size: The number of data in a weight step.
+    """
+    last = batches.num_data % batch_size or batch_size
+    if batches.read is None or last >= 2 * place()[1]:
+        return
+    one = batches.read(torch.zeros(1, dtype=torch.int64, device="cpu"))
+    buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
+    arguments = {"index": one.identity, "seed": 0} if isinstance(network, SampleAveraging) else {}
+    try:
+        with _own_noise(0, one.x.device):
+            functional_call(network, buffers, (one.x,), arguments)
+    except ValueError as error:
+        raise StructureError(
+            "Expected a network that can take a weight step on one datum, which is all that a process gets of the last "
+            f"batch of {batches.num_data} data with weights.batch_size={batch_size}, got: {error}. Change "
+            "weights.batch_size, or call eval() on its BatchNorm before fit."
+        ) from error
 
 
 def evaluate(state: HyperState, batches: Batches, config: FitConfig) -> Evidence:

@@ -88,7 +88,31 @@ def test_the_distance_from_the_mode_is_what_the_log_joint_lacks(curvature):
     assert found > 1
 
 
-def test_blocks_have_the_distance_from_the_mode_up_to_their_number():
+class Twice(nn.Module):
+    """Two weights, of which the data see the sum."""
+
+    def __init__(self, first: float, second: float) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
+        nn.init.constant_(self.first.weight, first)
+        nn.init.constant_(self.second.weight, second)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.first(x) + self.second(x)
+
+
+@pytest.mark.parametrize("structure", ["kron", "diag"])
+def test_blocks_may_have_too_small_a_distance_from_the_mode(structure):
+    """The prior alone pulls the difference of both weights to 0, along which blocks have the curvature of the data."""
+    x = torch.ones(50, 1)
+    network = Twice(1.0, -1.0)
+    model = covary.Model(network, covary.Gaussian(1.0), covary.Prior(network, "scalar", 1.0))
+    whole, blocks = (covary.log_evidence(model, (x, 0 * x), name).mode_distance for name in ("full", structure))
+    torch.testing.assert_close(whole, torch.tensor(2 / (100 / 101)))  # gᵀg / δ over γ = 2 a / (2 a + δ), a = 50
+    torch.testing.assert_close(blocks, torch.tensor((2 / 51) / (2 * 50 / 51)))
+
+
+def test_blocks_have_at_most_their_number_times_the_distance_from_the_mode():
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
     data = torch.randn(30, 3), torch.randn(30, 2)

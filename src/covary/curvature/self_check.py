@@ -10,8 +10,8 @@ For up to 32 random data of the first batch and one vector v per datum,
 
 The first finds networks that mix data or draw noise, the second rules that are wrong, the third a weight that some data
 use outside its module, the fourth rows that a network moves between any two of these data, which no plain sum shows.
-What no checked datum shows is not found. The
-difference must be below 1e-6 of the size of both sides in float64, 1e-3 in float32.
+What no checked datum shows is not found. The difference must be below 1e-6 of the size of both sides in float64, 1e-3
+in float32.
 """
 
 from collections.abc import Mapping
@@ -27,10 +27,7 @@ from .capture import Captured, capture, row_slices
 from .rules.user import layer_of
 
 NUM_ALONE, NUM_SINGLE, NUM_TOGETHER = 2, 4, 32
-MAX_ENTRIES, MAX_ROWS = (
-    2**26,
-    256,
-)  # entries of all products, and rows of the inner batch: fewer data keep the check cheap
+MAX_ENTRIES, MAX_ROWS = 2**26, 256  # of all products, and of the inner batch: fewer data keep the check cheap
 
 
 @torch.no_grad()

@@ -32,10 +32,10 @@ class EvidenceTerms(NamedTuple):
         standard_error: The standard error of the log-evidence as an estimate of that of the whole Gauss–Newton matrix:
             0 where it is exact, None where no correction was requested.
         mode_distance: :math:`g^\top (H + \delta)^{-1} g / \gamma`, how far the weights are from their mode, with
-            :math:`\gamma = \operatorname{tr} H (H + \delta)^{-1}` the effective number of parameters: 0 at the mode,
-            about 1 where the posterior of a quadratic log joint has its mass in these directions. None without g.
-            With L independent blocks, each of which makes up for all of g, it is up to L times too large: L times the
-            block-diagonal matrix is at least the whole one.
+            :math:`\gamma = \operatorname{tr} H (H + \delta)^{-1}` the effective number of parameters: 0 at the mode, 1
+            where a quadratic log joint lacks :math:`\gamma / 2` nats. None without g. With L independent blocks, each
+            of which makes up for all of g, it is at most L times too large (L times the block-diagonal matrix is at
+            least the whole one); it may be too small by any factor.
 
     Example:
         >>> import torch, covary

@@ -101,12 +101,12 @@ def evidence_record(terms: EvidenceTerms, curvature: str, probes: int | str) -> 
         gradient_norm=None if terms.gradient_norm is None else float(terms.gradient_norm),
         corrected_by=None if terms.standard_error is None else "lanczos" if float(terms.standard_error) else "exact",
         standard_error=None if terms.standard_error is None else float(terms.standard_error),
-        mode_distance=None if terms.mode_distance is None else _bounds(terms, float(terms.mode_distance)),
+        mode_distance=None if terms.mode_distance is None else _distances(terms, float(terms.mode_distance)),
     )
 
 
-def _bounds(terms: EvidenceTerms, distance: float) -> list[float]:
-    """The least and the largest distance from the mode: of independent blocks each makes up for the whole gradient."""
+def _distances(terms: EvidenceTerms, distance: float) -> list[float]:
+    """The least distance from the mode, and that of the blocks, each of which makes up for the whole gradient."""
     structures = set(terms.structures.values())
     if "diagonal" in structures:
         return [0.0, distance]  # as many blocks as weights

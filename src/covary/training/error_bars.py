@@ -24,9 +24,9 @@ its own u: there the interval is w ± 1.645 e.
 
 A width without an error bar has the reason in words instead (`Symmetry.no_error`). It has none where the weights are
 farther from their mode than their posterior reaches: a width that is the best for such weights may be far from the one
-that is the best for their mode, and its interval is no wider for it. With L independent blocks that distance
-(`Evidence.mode_distance`) is known up to a factor of L. All widths are without an error bar where it is surely above 1,
-and those that are still moving where it may be.
+that is the best for their mode, and its interval is no wider for it. The distance that L independent blocks have
+(`Evidence.mode_distance`) is at most L times too large. All widths are without an error bar where an L-th of it is
+above 1, and those that are still moving where all of it is.
 """
 
 import math
@@ -262,8 +262,8 @@ def _reason(symmetry: Symmetry, line: Line | None, evidence: Evidence | None) ->
         return symmetry.state
     if line is None:
         return "no parameter changes it"
-    least, most = (evidence is not None and evidence.mode_distance) or (0.0, 0.0)
-    return FAR if (most if symmetry.state == "still moving" else least) > MOST_DISTANCE else None
+    least, found = (evidence is not None and evidence.mode_distance) or (0.0, 0.0)
+    return FAR if (found if symmetry.state == "still moving" else least) > MOST_DISTANCE else None
 
 
 def _known(

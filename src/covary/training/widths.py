@@ -10,7 +10,7 @@ other data, under common noise and probes, with the log-determinant linearized a
 .. math:: g = \frac NM \big( \Delta \log p(D_M|\theta, \eta) - \langle C, \Delta T_M \rangle \big).
 
 The log-determinant is concave in the curvature, so the evidence of these data changes by at least g (with Kronecker
-factors, whose product is not linear in both, up to the second order). Where g is below zero by more than its
+factors, whose product is not linear in both, up to the second order). Where g is below zero by more than twice its
 standard error, the widths are set back and Δ is halved; else Δ grows, up to its first value.
 
 *Until when.* Widths are learned in the first part of the epochs; then they are held, and the weights finish with them.

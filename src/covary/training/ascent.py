@@ -90,6 +90,7 @@ def _resampled(network: nn.Module, num_samples: int | None, config: FitConfig) -
 
 def evidence_record(terms: EvidenceTerms, curvature: str, probes: int | str) -> Evidence:
     """The terms as numbers."""
+    distance = _finite(terms.mode_distance)
     return Evidence(
         log_likelihood=float(terms.log_likelihood),
         log_prior=float(terms.log_prior),
@@ -98,11 +99,16 @@ def evidence_record(terms: EvidenceTerms, curvature: str, probes: int | str) -> 
         num_data=terms.num_data,
         curvature=curvature,
         probes=str(probes),
-        gradient_norm=None if terms.gradient_norm is None else float(terms.gradient_norm),
+        gradient_norm=_finite(terms.gradient_norm),
         corrected_by=None if terms.standard_error is None else "lanczos" if float(terms.standard_error) else "exact",
         standard_error=None if terms.standard_error is None else float(terms.standard_error),
-        mode_distance=None if terms.mode_distance is None else _distances(terms, float(terms.mode_distance)),
+        mode_distance=None if distance is None else _distances(terms, distance),
     )
+
+
+def _finite(value: Tensor | None) -> float | None:
+    """A number that is not part of the evidence; None where it has overflowed, for no record holds it then."""
+    return None if value is None or not bool(value.isfinite()) else float(value)
 
 
 def _distances(terms: EvidenceTerms, distance: float) -> list[float]:

@@ -118,10 +118,10 @@ def train(
 def _check(state: FitState, batches: Batches, test: Data | None, config: FitConfig) -> None:
     """Warn of modes that are easily a mistake, and raise an error for what would end a fit after its first step."""
     warn_of_modes(state.network)
-    check_last_batch(state.network, batches, config.weights.batch_size)
     with evaluation(state.network):
         check_model(state.model, batches)
         check_test(state.model, test, config.seed)
+    check_last_batch(state.network, batches, config.weights.batch_size)
 
 
 def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:

@@ -139,6 +139,11 @@ def drawn_elements(flips: Flips) -> dict[str, float]:
     return found
 
 
+def mirror_notes(ranges: Ranges) -> list[str]:
+    """A sentence where there are mirrors of volumes, for a library without them."""
+    return [f"{', '.join(ranges.mirrors)}: mirrors of volumes, which this target does not have."] * bool(ranges.mirrors)
+
+
 def to_fraction(width: float) -> float:
     """Shift as a fraction of the whole side, at most 1."""
     return min(width / 2, 1.0)

@@ -3,7 +3,7 @@
 import math
 from itertools import chain, combinations
 
-from .ranges import Ranges, flips_of, number, to_fraction, to_gain, to_turns, to_two_shears_degrees
+from .ranges import Ranges, flips_of, mirror_notes, number, to_fraction, to_gain, to_turns, to_two_shears_degrees
 
 Text = tuple[list[str], list[str]]  # lines, and notes
 _GAIN = "Gains g are factors from 1 − g to 1 + g, all inside of the learned range."
@@ -49,7 +49,7 @@ def ultralytics_text(ranges: Ranges) -> Text:
     every = ("degrees", "translate", "scale", "shear", "fliplr", "flipud", "hsv_h", "hsv_s", "hsv_v")
     left = [key for key in every if not any(line.startswith(f"{key}:") for line in lines)]
     notes += [f"Not learned, so your settings stay: {', '.join(left)}."] if left else []
-    return lines, [*notes, *_without_mirrors(ranges)]
+    return lines, [*notes, *mirror_notes(ranges)]
 
 
 def nnunet_text(ranges: Ranges) -> Text:
@@ -110,8 +110,4 @@ def timm_text(ranges: Ranges) -> Text:
         notes.append("--color-jitter: has brightness, contrast and saturation at once; not all were learned.")
     absent = [name for name in ("rotation", "shear", "hue") if name in widths]
     notes += [f"{', '.join(absent)}: cannot be expressed but by an AutoAugment policy."] if absent else []
-    return [" ".join(lines) or "# nothing that timm has an argument for"], [*notes, *_without_mirrors(ranges)]
-
-
-def _without_mirrors(ranges: Ranges) -> list[str]:
-    return [f"{', '.join(ranges.mirrors)}: mirrors of volumes, which this target does not have."] * bool(ranges.mirrors)
+    return [" ".join(lines) or "# nothing that timm has an argument for"], [*notes, *mirror_notes(ranges)]

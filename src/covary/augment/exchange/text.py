@@ -13,6 +13,7 @@ from .ranges import (
     Flips,
     Ranges,
     flips_of,
+    mirror_notes,
     number,
     pair,
     ranges_of,
@@ -89,7 +90,7 @@ def _kornia(ranges: Ranges) -> tuple[list[str], list[str]]:
     if colors := _color_arguments(ranges.widths):
         calls.append(f"ColorJitter({', '.join(colors)}, p=1.0)")
     lines = ["import kornia.augmentation as K", "", *_listed("pipeline = K.AugmentationSequential(", calls, "K", ")")]
-    return lines, [*flips.notes, *[_ROUNDED] * bool(flips.turned), *_notes(ranges.widths), *_mirrored(ranges)]
+    return lines, [*flips.notes, *[_ROUNDED] * bool(flips.turned), *_notes(ranges.widths), *mirror_notes(ranges)]
 
 
 def _kornia_affine(widths: dict[str, float]) -> list[str]:
@@ -130,7 +131,7 @@ def _torchvision(ranges: Ranges) -> tuple[list[str], list[str]]:
     if colors := _color_arguments(widths):
         calls.append(f"ColorJitter({', '.join(colors)})")
     lines = ["from torchvision.transforms import v2", "", *_listed("pipeline = v2.Compose([", calls, "v2", "])")]
-    return lines, [*flips.notes, *notes, *_notes(widths), *_mirrored(ranges)]
+    return lines, [*flips.notes, *notes, *_notes(widths), *mirror_notes(ranges)]
 
 
 def _albumentations(ranges: Ranges) -> tuple[list[str], list[str]]:
@@ -156,7 +157,7 @@ def _albumentations(ranges: Ranges) -> tuple[list[str], list[str]]:
         calls.append(f"ColorJitter({', '.join(_all_colors(colors))}, p=1.0)")
     lines = ["import albumentations as A", "", *_listed("pipeline = A.Compose([", calls, "A", "])")]
     shifted = [_PIXELS] if _has(widths, "shift_x", "shift_y") else []
-    return lines, [*flips.notes, *shifted, *_notes(widths), *_mirrored(ranges)]
+    return lines, [*flips.notes, *shifted, *_notes(widths), *mirror_notes(ranges)]
 
 
 def _flip_calls(flips: Flips, horizontal: str, vertical: str) -> list[str]:
@@ -198,10 +199,6 @@ def _one_scale(widths: dict[str, float]) -> list[str]:
     sides = [to_factors(widths.get(name, 0.0)) for name in ("scale_x", "scale_y")]
     learned = ", ".join(f"{side} {pair(ends)}" for side, ends in zip(("x", "y"), sides, strict=True))
     return [f"scale: one factor for both sides, the narrower of those learned ({learned})."]
-
-
-def _mirrored(ranges: Ranges) -> list[str]:
-    return [f"{', '.join(ranges.mirrors)}: mirrors of volumes, which this target does not have."] * bool(ranges.mirrors)
 
 
 def _has(widths: dict[str, float], *names: str) -> bool:

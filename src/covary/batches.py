@@ -100,7 +100,7 @@ class Batches:
             raise DataError(
                 "Expected data that can be read one by one, got an iterable of batches. Pass a pair of tensors or a "
                 "Dataset: of a DataLoader, loader.dataset. fit also trains on batches as they are with "
-                "hyper.num_data=None."
+                "hyper.estimator='two_pass' and hyper.num_data=None."
             )
         return Batches(lambda rows: read(positions[rows]), len(positions), self.batch_size)
 

@@ -356,8 +356,11 @@ def test_a_rate_of_zero_stays_zero():
 
 def test_a_stream_has_no_parts_to_choose():
     loader = DataLoader(TensorDataset(*points()), batch_size=8)
-    with pytest.raises(DataError, match=r"iterable of batches.*loader\.dataset.*hyper\.num_data=None"):
-        covary.fit(averaged(), loader, QUICK, callbacks=())
+    for config in (QUICK, None):
+        with pytest.raises(DataError, match=r"batches.*loader\.dataset.*estimator='two_pass' and hyper\.num_data=None"):
+            covary.fit(averaged(), loader, config, epochs=2, callbacks=())
+    advised = covary.FitConfig(epochs=2).replace(hyper={"estimator": "two_pass", "num_data": None})
+    assert covary.fit(averaged(), loader, advised, callbacks=()).record.problem is None
 
 
 def test_a_prior_of_another_network_is_refused():

@@ -1,4 +1,4 @@
-"""The words of docstrings, messages and flags: plain technical English, the field's words, American spelling.
+"""The words of docstrings, messages, comments and pages: plain technical English, the field's words, American spelling.
 
 Patterns are explicit, and so are the phrases in which a word is meant otherwise. `python tests/test_words.py` lists
 what is found.
@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src" / "covary"
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "covary"
 
 # What not to write -> what to write. A comment in front of a pattern names the meaning that it must not hit.
 WORDS = {
@@ -50,7 +51,7 @@ ALLOWED = {
     "slope −0.5",  # of a line through errors
     "sampling rate",
     "error rate",
-    "tells apart",
+    "shorten the learned rows",  # of a table
 }
 
 BRITISH = re.compile(
@@ -68,28 +69,22 @@ def _strings(node: ast.AST) -> Iterator[ast.Constant]:
             yield child
 
 
-def _is_message(node: ast.AST) -> bool:
-    """Whether the strings of a node reach a user: a raised error, a warning, the help of a flag."""
-    if isinstance(node, ast.Raise):
-        return True
-    if not isinstance(node, ast.Call):
-        return False
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    return name in {"warn", "Option", "Argument", "_option", "CovaryError"} or name.endswith("Error")
-
-
 def texts(path: Path) -> dict[int, str]:
-    """Docstrings and messages of a file by line."""
+    """What a file says, by line: docstrings, other strings of several words and comments, or the prose of a page."""
+    source = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        prose = re.sub(r"^```.*?^```", lambda code: "\n" * code[0].count("\n"), source, flags=re.MULTILINE | re.DOTALL)
+        return dict(enumerate(re.sub(r"`[^`]*`|\]\([^)]*\)", "", prose).splitlines(), 1))
     found = {}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            if document := ast.get_docstring(node):
-                first = node.body[0]
-                found[first.lineno] = document
-        elif _is_message(node):
-            for text in _strings(node):
-                found[text.lineno] = " ".join(other.value for other in _strings(node) if other.lineno == text.lineno)
-    return found
+    for text in _strings(ast.parse(source)):
+        if " " in text.value:
+            found[text.lineno] = " ".join([found.get(text.lineno, ""), text.value]).strip()
+    comments = (token for token in _tokens(source) if token.type == tokenize.COMMENT)
+    return found | {token.start[0]: f"{found.get(token.start[0], '')} {token.string}" for token in comments}
+
+
+def _tokens(source: str) -> Iterator[tokenize.TokenInfo]:
+    return tokenize.generate_tokens(io.StringIO(source).readline)
 
 
 def _without_allowed(text: str) -> str:
@@ -103,37 +98,40 @@ def offenses(path: Path) -> list[str]:
     lines = []
     for number, text in sorted(texts(path).items()):
         if text.startswith("Nothing"):
-            lines.append(f"{path.relative_to(SOURCE)}:{number}: begins with 'Nothing'; write an imperative sentence")
+            lines.append(f"{_name(path)}:{number}: begins with 'Nothing'; write an imperative sentence")
         prose = _without_allowed(" ".join(text.split()))
-        for pattern, better in WORDS.items():
+        for pattern, better in [*WORDS.items(), (BRITISH, "American spelling")]:
             if match := re.search(pattern, prose):
                 around = prose[max(0, match.start() - 30) : match.end() + 30]
-                lines.append(f"{path.relative_to(SOURCE)}:{number}: '{match[0]}' in '…{around}…'; write {better}")
+                lines.append(f"{_name(path)}:{number}: '{match[0]}' in '…{around}…'; write {better}")
     return lines
 
 
 def british(path: Path) -> list[str]:
     """Identifiers and flags of a file with British spelling."""
-    tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
-    names = [(t.start[0], t.string) for t in tokens if t.type == tokenize.NAME and BRITISH.search(t.string)]
+    source = path.read_text(encoding="utf-8")
+    names = [(t.start[0], t.string) for t in _tokens(source) if t.type == tokenize.NAME and BRITISH.search(t.string)]
     flags = [
         (text.lineno, flag)
-        for text in _strings(ast.parse(path.read_text(encoding="utf-8")))
+        for text in _strings(ast.parse(source))
         for flag in re.findall(r"--[a-z][a-z-]+", text.value)
         if BRITISH.search(flag)
     ]
-    return [f"{path.relative_to(SOURCE)}:{number}: {name}" for number, name in [*names, *flags]]
-
-
-FILES = sorted(SOURCE.rglob("*.py"))
+    return [f"{_name(path)}:{number}: {name}" for number, name in [*names, *flags]]
 
 
 def _name(path: Path) -> str:
-    return str(path.relative_to(SOURCE))
+    return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", FILES, ids=_name)
-def test_docstrings_and_messages_use_the_words_of_the_field(path: Path) -> None:
+FILES = sorted(SOURCE.rglob("*.py"))
+GENERATED = ("docs/_build/", "docs/tutorials/", "docs/examples/", "docs/reference/")
+PAGES = [*ROOT.glob("*.md"), ROOT / "llms.txt", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
+PROSE = [*FILES, *(path for path in sorted(PAGES) if not _name(path).startswith(GENERATED))]
+
+
+@pytest.mark.parametrize("path", PROSE, ids=_name)
+def test_docstrings_messages_and_pages_use_the_words_of_the_field(path: Path) -> None:
     assert offenses(path) == []
 
 
@@ -143,14 +141,16 @@ def test_identifiers_and_flags_are_spelled_as_in_torch() -> None:
 
 def test_the_check_finds_what_it_looks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A control: a file with such words is found."""
-    monkeypatch.setitem(globals(), "SOURCE", tmp_path)
-    path = tmp_path / "bad.py"
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    path, page = tmp_path / "bad.py", tmp_path / "bad.md"
     path.write_text(
-        'def f(optimiser):\n    """Nothing, or an error."""\n    raise ValueError(f"{f} came; 3 copies.")\n'
+        'def f(optimiser):\n    """Nothing, or an error."""\n    raise ValueError(f"{f} came; 3 copies.")  # dear\n'
     )
-    assert len(offenses(path)) == 3
+    assert len(offenses(path)) == 4
     assert british(path) == ["bad.py:1: optimiser"]
+    page.write_text("The `copies` are\n```python\ncopies\n```\nso many that its colour differs.\n")
+    assert [line.split(":")[1] for line in offenses(page)] == ["5", "5"]
 
 
 if __name__ == "__main__":
-    print("\n".join(line for path in FILES for line in [*offenses(path), *british(path)]))
+    print("\n".join(line for path in PROSE for line in offenses(path)))

@@ -18,7 +18,7 @@ EPOCHS = 20
 
 
 def session(folder: Path, out: Path, log: Path) -> None:
-    """Nothing; checkpoints go to the folder, draws to the log as they are made, and the trained tensors to `out`."""
+    """Write checkpoints to the folder, draws to the log as they are made, and the trained tensors to `out`."""
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     config, network = RUNNING.replace(epochs=EPOCHS, evaluation={"num_evaluations": 4}), averaged()

@@ -39,7 +39,7 @@ TRUE_WIDTHS = (0.5, 0.65, 0.8)
 SETS = 20  # per repeat
 NUM_DATA, NUM_TARGETS, NUM_HARMONICS, SIGMA, NUM_SAMPLES = 60, 12, 4, 0.5, 64
 STARTS = tuple(0.1 * number for number in range(1, 13))  # a grid, of which the best place is where the steps begin
-SHORT = 0.2  # of a width that training has left below the maximum
+SHORT = 0.2  # by which a width is below the maximum when training ends
 NUM_STEPS, MOST_CHANGE, DIFFERENCE = 10, 0.1, 0.02
 
 

@@ -292,7 +292,7 @@ _RESNET: dict[str, object] = {
 }
 #
 # Relaxed layers learn by their priors alone: their steps cost little once a pass over all data has given the
-# eigenvalues, so many of them follow each pass. Learning rates are relative to the weights' sizes: with equal ones Adam
+# eigenvalues, and several follow each pass. Learning rates are relative to the weights' sizes: with equal ones Adam
 # changes dense paths, of many small weights, long before the convolutions beside them have learned anything. The
 # burn-in is long for the same reason: a path that is still useless at the first hyper step becomes inactive for good.
 # Evaluations use random probes: with many classes exact ones would take longer than training.

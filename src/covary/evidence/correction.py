@@ -37,7 +37,7 @@ from .kernel import kernel_terms
 from .terms import EvidenceTerms, log_volume
 
 CorrectionMethod = Literal["auto", "exact", "lanczos"]
-COPIES = 4  # of the exact matrix at once: the sum, one weight's term in parts and whole; then the Cholesky factor
+COPIES = 4  # of the exact matrix at once: the sum, one weight's term in pieces and whole; then the Cholesky factor
 MARGIN = 0.9  # of the memory that is available
 
 

@@ -144,7 +144,7 @@ def unstack_slices(features: Float[Tensor, "N C _ W"], group: Group | None) -> F
 def read_blocks(features: Float[Tensor, "N C X"], weight: Float[Tensor, "C G X"]) -> Float[Tensor, "N G C"]:
     r"""Sums :math:`\sum_x \theta[c,c',x]\, f[n,c,x]`, one matrix product per input channel."""
     if weight.shape[1] > weight.shape[2]:
-        # the result is the larger tensor: with data last neither the forward nor the backward pass copies it
+        # the result is the larger tensor: with data last neither the forward nor the backward pass moves it
         return torch.bmm(weight, features.permute(1, 2, 0)).permute(2, 1, 0)
     return torch.bmm(features.transpose(0, 1), weight.mT).permute(1, 2, 0)
 

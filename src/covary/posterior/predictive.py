@@ -95,7 +95,7 @@ def predict_glm(linearized: Linearized, x: Tensor, link: str, sampling: Sampling
         parts = list(variance_chunks(linearized, x))
         mean, variance = torch.cat([part.mean for part in parts]), torch.cat([part.spread for part in parts])
         if isinstance(likelihood, Poisson):
-            return (mean + variance / 2).exp()  # the mean of a log-normal rate
+            return (mean + variance / 2).exp()  # the mean of a log-normal variable
         if isinstance(likelihood, Gaussian):
             return GaussianPrediction(mean, variance + likelihood.noise_variance(mean).detach())
         (means, log_sigma), (own, of_log_sigma) = mean.chunk(2, 1), variance.chunk(2, 1)

@@ -29,7 +29,7 @@ def best_tested(run: RunRecord) -> str:
     if abs(ours - theirs) < CLEAR * math.hypot(_error(run.test), _error(others[name])):
         return (
             f"On the test data no clear winner: {100 * ours:.1f} % right with what was learned, {100 * theirs:.1f} % "
-            f"with {name}, the best baseline; {run.test.num_data:,} test data cannot tell them apart."
+            f"with {name}, the best baseline; {run.test.num_data:,} test data are too few to separate them."
         )
     if ours > theirs:
         return (

@@ -202,7 +202,7 @@ def _set_state(state: FitState, header: Mapping[str, Any], tensors: Mapping[str,
     try:
         restore(state, parts["now"])
         set_optimizer_tensors(state.weight_optimizer, parts.get("weight_optimizer", {}))
-        # those of the run's own start: rates relative to sizes would follow another network's
+        # those of the run's own start: relative learning rates would follow the sizes of another network
         for group, values in zip(state.weight_optimizer.param_groups, header["rates"], strict=True):
             group.update(zip(RATES, values, strict=True))
         set_optimizer_tensors(hyper.optimizer, parts.get("hyper_optimizer", {}))

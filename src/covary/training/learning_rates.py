@@ -22,7 +22,7 @@ from ..models import Model
 from ..priors import Prior, mean_precisions
 from .schedule import cosine
 
-SCALAR_SLOWDOWN = 10  # scalars of Fixup networks take a tenth of the rate, as their authors advise
+SCALAR_SLOWDOWN = 10  # scalars of Fixup networks take a tenth of the learning rate, as their authors advise
 
 
 def start_size(weight: Tensor, config: FitConfig) -> float:

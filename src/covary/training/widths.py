@@ -176,7 +176,7 @@ class Move:
             return
         after, scale = [parameter.detach().clone() for parameter in self.parameters], 1.0
         while (largest := float((free_widths(self.augment) - self.widths).abs().max())) > self.max_change * (1 + 1e-5):
-            scale *= self.max_change / largest  # of the whole move: shortened again and again, it could round to itself
+            scale *= self.max_change / largest  # of the whole move: scaled again and again, it could round to itself
             for parameter, before, value in zip(self.parameters, self.before, after, strict=True):
                 parameter.copy_(before + scale * (value - before))
         project_(self.augment)

@@ -95,7 +95,7 @@ def sampling(request: Request) -> Study:
     return Study(
         name="sampling",
         scale=request.scale,
-        title="The error of an average over S augmentation samples",
+        title="Errors of an average over S augmentation samples",
         config=asdict(chosen) | {"seed": seed, "widths": WIDTHS},
         versions=versions(),
         rows=rows,

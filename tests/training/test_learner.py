@@ -107,7 +107,6 @@ def test_hyper_steps_leave_weights_modes_and_gradients_alone(learner):
     before = {name: (w.detach().clone(), w.grad.clone()) for name, w in learner.model.trained_weights.items()}
     assert not learner.step(24), "the burn-in"
     assert learner.step(24)
-    assert learner.num_hyper_steps > 0
     for name, weight in learner.model.trained_weights.items():
         assert torch.equal(weight, before[name][0])
         assert torch.equal(weight.grad, before[name][1])

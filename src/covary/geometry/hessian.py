@@ -109,15 +109,6 @@ def riemannian_hessian(loss: Loss, metric: Metric, point: Point) -> BilinearForm
     return BilinearForm(plain - _connection_along(metric.to(chart), coordinates, differential), point)
 
 
-def christoffel(metric: Metric, coordinates: Float[Tensor, " P"]) -> Float[Tensor, "P P P"]:
-    r"""The Christoffel symbols :math:`\Gamma^k_{ij}`, axes (k, i, j), in the metric's chart; P³ numbers."""
-    _require_differentiable(metric)
-    derivatives = jacfwd(metric.matrix)(coordinates)  # [i, j, l] = ∂_l M_ij
-    lowered = 0.5 * (derivatives.transpose(1, 2) + derivatives - derivatives.permute(2, 0, 1))
-    root = positive_root(metric.matrix(coordinates), metric.name)
-    return torch.cholesky_solve(lowered.flatten(1), root).view_as(lowered)
-
-
 def _connection_along(
     metric: Metric, coordinates: Float[Tensor, " P"], covector: Float[Tensor, " P"]
 ) -> Float[Tensor, "P P"]:

@@ -139,11 +139,6 @@ class EvidenceLearner:
         return self._state.progress
 
     @property
-    def num_hyper_steps(self) -> int:
-        """The hyper steps that the schedule has counted so far."""
-        return self._state.learning.num_steps
-
-    @property
     def seed(self) -> int:
         """A seed for the noise of the next weight step, another one after each `step`."""
         return seed_for(self.config.seed, WEIGHTS, self._state.num_seen)

@@ -33,9 +33,9 @@ class EvidenceTerms(NamedTuple):
             0 where it is exact, None where no correction was requested.
         mode_distance: :math:`g^\top (H + \delta)^{-1} g / \gamma`, how far the weights are from their mode, with
             :math:`\gamma = \operatorname{tr} H (H + \delta)^{-1}` the effective number of parameters: 0 at the mode, 1
-            where a quadratic log joint lacks :math:`\gamma / 2` nats. None without g. With L independent blocks, each
-            of which makes up for all of g, it is at most L times too large (L times the block-diagonal matrix is at
-            least the whole one); it may be too small by any factor.
+            where a quadratic log joint is half a nat per effective parameter below its maximum. None without g. With L
+            independent blocks it is at most L times that of the whole matrix, because L times the block-diagonal matrix
+            is at least the whole one; it may be smaller.
 
     Example:
         >>> import torch, covary
@@ -75,20 +75,23 @@ def evidence_terms(
     """
     curvature, shifts = statistics.curvature, joined_shifts(statistics.curvature, model)
     constants = {n: weight.detach() for n, weight in (model.weights if weights is None else weights).items()}
-    gradient = None if statistics.gradient is None else _joint_gradient(statistics.gradient, model, constants)
-    correction = None
-    if mode_correction:
-        assert gradient is not None, "the correction needs the pass's gradient"
-        correction = 0.5 * gradient @ curvature.solve(gradient, shifts)
+    gradient = quadratic = distance = None
+    if statistics.gradient is not None:
+        gradient = _joint_gradient(statistics.gradient, model, constants)
+        # before the log-determinant, whose eigenvalues come with the eigenvectors that this needs
+        quadratic = gradient @ curvature.solve(gradient, shifts)
+        effective = curvature.effective_dimension(shifts).detach()
+        distance = quadratic.detach() / effective.clamp_min(torch.finfo(effective.dtype).eps)
+    assert quadratic is not None or not mode_correction, "the correction needs the pass's gradient"
     return EvidenceTerms(
         log_likelihood=statistics.log_likelihood,
         log_prior=model.prior.log_density(constants),
         log_volume=log_volume(curvature.logdet(shifts), curvature.size),
         gradient_norm=None if gradient is None else gradient.norm(),
-        mode_correction=correction,
+        mode_correction=0.5 * quadratic if mode_correction and quadratic is not None else None,
         num_data=statistics.num_data,
         structures=_structures(curvature, constants),
-        mode_distance=None if gradient is None else _mode_distance(curvature, shifts, gradient),
+        mode_distance=distance,
     )
 
 
@@ -109,13 +112,6 @@ def _joint_gradient(gradient: Mapping[str, Tensor], model: Model, weights: Weigh
     r"""The gradient :math:`g = \nabla_\theta \log p(D, \theta)`, flat, in the order of the weights."""
     shifts = model.prior.shifts()
     return torch.cat([gradient[name].flatten() - shifts[name] * weight.flatten() for name, weight in weights.items()])
-
-
-@torch.no_grad()
-def _mode_distance(curvature: Block, shifts: Mapping[str, Tensor], gradient: Float[Tensor, " P"]) -> Float[Tensor, ""]:
-    """gᵀ(H + δ)⁻¹g over the effective number of parameters."""
-    effective = curvature.effective_dimension(shifts)
-    return gradient @ curvature.solve(gradient, shifts) / effective.clamp_min(torch.finfo(effective.dtype).eps)
 
 
 def _structures(curvature: Block, weights: Weights) -> dict[str, str]:

@@ -226,7 +226,7 @@ def test_weights_far_from_a_mode_have_no_errors():
     assert short.symmetries[0].state == "still moving"
     assert long.symmetries[0].error is not None
     assert (short.symmetries[0].error, short.symmetries[0].interval) == (None, None)
-    assert "no error bars: the weights are far from a mode; train for more epochs" in str(short)
+    assert "no error bars: the weights have not converged; train for more epochs" in str(short)
 
 
 @pytest.mark.parametrize(

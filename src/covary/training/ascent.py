@@ -106,13 +106,8 @@ def evidence_record(terms: EvidenceTerms, curvature: str, probes: int | str) -> 
     )
 
 
-def _finite(value: Tensor | None) -> float | None:
-    """A number that is not part of the evidence; None where it has overflowed, for no record holds it then."""
-    return None if value is None or not bool(value.isfinite()) else float(value)
-
-
-def _distances(terms: EvidenceTerms, distance: float) -> list[float]:
-    """The least distance from the mode, and that of the blocks, each of which makes up for the whole gradient."""
+def _bounds(terms: EvidenceTerms, distance: float) -> list[float]:
+    """The least distance from the mode, and that found: L independent blocks find at most L times too much."""
     structures = set(terms.structures.values())
     if "diagonal" in structures:
         return [0.0, distance]  # as many blocks as weights

@@ -23,10 +23,10 @@ length of the interval before the cut over 2 · 1.645, for a width far above its
 its own u: there the interval is w ± 1.645 e.
 
 A width without an error bar has the reason in words instead (`Symmetry.no_error`). It has none where the weights are
-farther from their mode than their posterior reaches: a width that is the best for such weights may be far from the one
-that is the best for their mode, and its interval is no wider for it. The distance that L independent blocks have
-(`Evidence.mode_distance`) is at most L times too large. All widths are without an error bar where an L-th of it is
-above 1, and those that are still moving where all of it is.
+far from their mode: a width that is the best for such weights may be far from the one that is the best for their mode,
+and its interval is no wider for it. A distance of 1 (`Evidence.mode_distance`) is half a nat per effective parameter. L
+independent blocks find at most L times the distance. All widths are without an error bar where an L-th of it is above
+1, and those that are still moving where all of it is.
 """
 
 import math
@@ -59,8 +59,8 @@ PART, MOST_STEP = 0.1, 0.05  # of the differences: a part of the width, up to a 
 LEAST_WIDTH = 0.1  # u changes by at least its square: with less, the noise of the samples would show
 MOST_MOVE = 0.5  # of a parameter, such as the logit of a probability that is nearly 0
 CLEAR = 3.0  # standard errors of a gradient, from which it is more than the noise of its data
-MOST_DISTANCE = 1.0  # of weights from their mode, relative to the reach of their posterior
-FAR = "the weights are far from a mode; train for more epochs"
+MOST_DISTANCE = 1.0  # of weights from their mode: half a nat per effective parameter
+FAR = "the weights have not converged; train for more epochs"
 LARGEST = {"radians": math.pi, "radians of hue": math.pi, "probability": 1.0}
 
 

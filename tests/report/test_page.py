@@ -179,6 +179,34 @@ def test_what_is_absent_is_said(name, expected):
     assert expected not in outline("full").text
 
 
+def test_an_incomplete_run_says_what_it_lacks_and_how_to_complete_it():
+    """All its epochs may be there: a record is saved once the network is trained."""
+    text = outline("bare").text
+    assert "stopped before all of its baselines were. The same command with --resume trains them." in text
+
+
+@pytest.mark.parametrize(
+    ("distance", "words"),
+    [
+        ([0.1, 0.4], "from the mode is 0.4, at least 0.1 since blocks of the curvature each count the whole gradient"),
+        ([1.5, 6.0], "1 is half a nat per effective parameter. The weights have not converged: train for more epochs."),
+        ([0.25, 0.25], "The distance from the mode is 0.25; 1 is half a nat per effective parameter."),
+    ],
+)
+def test_the_distance_from_the_mode_is_given_with_its_scale(distance, words):
+    run = full_run()
+    far = dataclasses.replace(run, evidence=dataclasses.replace(run.evidence, mode_distance=distance))
+    text = Outline(page(far)).text
+    assert words in text
+    assert ("have not converged" in text) == (distance[0] > 1)
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(42.04, "42.0 s"), (141, "2 min 21 s"), (6000, "1 h 40 min")])
+def test_times_of_minutes_have_their_seconds(seconds, words):
+    """The parts of a run of four minutes add up to it."""
+    assert words in Outline(page(dataclasses.replace(full_run(), seconds=float(seconds)))).text
+
+
 def test_hostile_text_is_shown_and_does_nothing():
     assert HOSTILE in outline("hostile").text
     assert "<script" not in page_of("hostile")

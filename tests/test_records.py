@@ -94,7 +94,7 @@ def test_field_with_a_default_may_be_missing(path, name):
         (lambda run: run.update(seconds=10**400), ".seconds must be float, got 1000"),
         (lambda run: run.update(complete=1), ".complete must be bool"),
         (lambda run: run["symmetries"][0].update(interval=[0.1]), "two ends of the interval of"),
-        (lambda run: run["evidence"].update(mode_distance=[0.1]), ".evidence.mode_distance needs two numbers, got 1"),
+        (lambda run: run["evidence"].update(mode_distance=[0.1]), ".evidence.mode_distance must be float"),
         (lambda run: run.update(history={}), ".history must be list"),
         (lambda run: run["history"][7].update(epoch=1.5), ".history[7].epoch must be int, got 1.5"),
         (lambda run: run["history"][7]["widths"].update(shear=None), ".history[7].widths.shear must be float"),

@@ -162,3 +162,20 @@ def test_tiny_factors_are_definite_up_to_absolute_rounding(dtype):
     torch.testing.assert_close(found, 6 * torch.tensor(2.0, dtype=dtype).log())
     with pytest.raises(NotPositiveDefiniteError, match="below zero by more than rounding"):
         Kron(torch.eye(3, dtype=dtype), faint / scale).logdet(2.0)
+
+
+def test_an_estimate_is_solved_without_its_negative_eigenvalues():
+    """As its log-determinant has it; refined against its own products, solutions along them were too large."""
+    vectors = torch.linalg.qr(torch.randn(3, 3))[0]
+    grad_cov, right = torch.diag(torch.tensor([3.0, 0.5])), torch.randn(4, 6)
+
+    def exact(first: torch.Tensor) -> torch.Tensor:
+        clipped = first * torch.outer(vectors[:, 0], vectors[:, 0]) + torch.outer(vectors[:, 1], vectors[:, 1])
+        return torch.linalg.solve(torch.kron(grad_cov, clipped) + 0.1 * torch.eye(6), right.T).T
+
+    first = torch.tensor(2.0, requires_grad=True)
+    below = torch.outer(vectors[:, 1], vectors[:, 1]) - 0.5 * torch.outer(vectors[:, 2], vectors[:, 2])
+    value = Kron(first * torch.outer(vectors[:, 0], vectors[:, 0]) + below, grad_cov, estimated=True)
+    found, wanted = value.solve(right, 0.1), exact(first)
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(*(torch.autograd.grad(one.square().sum(), first) for one in (found, wanted)))

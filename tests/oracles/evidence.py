@@ -17,14 +17,10 @@ def linear_gaussian_mode(x: Tensor, y: Tensor, sigma: float, precision: float) -
 
 
 def linear_gaussian_mode_distance(x: Tensor, y: Tensor, sigma: float, precision: float, weight: Tensor) -> Tensor:
-    """Twice the nats that the weights lack to their mode, over the effective number of parameters."""
-
-    def log_joint(theta: Tensor) -> Tensor:
-        return -0.5 * ((y - x @ theta).square().sum() / sigma**2 + precision * theta.square().sum())
-
-    eigenvalues = torch.linalg.svdvals(x).square() / sigma**2
+    """The squared distance of the outputs from those of the mode in units of the noise, over its posterior mean."""
     mode = linear_gaussian_mode(x, y, sigma, precision)
-    return 2 * (log_joint(mode) - log_joint(weight)) / (eigenvalues / (eigenvalues + precision)).sum()
+    posterior = torch.linalg.inv(x.T @ x / sigma**2 + precision * torch.eye(x.shape[1]))
+    return (x @ (weight - mode)).square().sum() / (x @ posterior @ x.T).trace()
 
 
 def quadrature_log_evidence(log_joint, low: float, high: float, num_points: int = 20_001) -> Tensor:

@@ -179,10 +179,12 @@ def test_a_gradient_is_corrected_where_the_width_is_not_in_the_middle():
     assert bent - plain == pytest.approx(7.0 * line.middle)
 
 
-def fitted(augment: Rotation2d | None = None, lr: float = 0.05, **evaluation: int) -> covary.Run:
+def fitted(augment: Rotation2d | None = None, lr: float = 0.05, scale: float = 1.0, **evaluation: int) -> covary.Run:
     torch.manual_seed(0)
     x = torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
     network = covary.Averaged(covary.networks.mlp(2, 4, 2), augment or Rotation2d(0.3), 2)
+    for parameter in network.network.parameters():
+        parameter.data.mul_(scale)
     # widths move from the first hyper step on, whether the network predicts well or not
     hyper = {"width_optimizer": "adam", "burn_in": 10, "num_samples": 2, "num_moves": 1, "num_steps": 1}
     weights = {"lr": lr, "batch_size": 10}
@@ -220,38 +222,21 @@ def test_a_fit_computes_errors():
 
 def test_weights_far_from_a_mode_have_no_errors():
     """Which width is the best for them says little about that of their mode, and the interval was no wider for it."""
-    short, long = fitted(lr=1e-4), fitted()
-    assert long.evidence.mode_distance[1] < MOST_DISTANCE < short.evidence.mode_distance[1]
-    assert short.evidence.mode_distance[0] == pytest.approx(short.evidence.mode_distance[1] / 4)  # of two layers
-    assert short.symmetries[0].state == "still moving"
+    short, long = fitted(lr=1e-5, scale=5.0), fitted(scale=5.0)
+    assert long.evidence.mode_distance < MOST_DISTANCE < short.evidence.mode_distance
     assert long.symmetries[0].error is not None
     assert (short.symmetries[0].error, short.symmetries[0].interval) == (None, None)
-    assert "no error bars: the weights have not converged; train for more epochs" in str(short)
+    assert "no error bars: the weights have not converged" in str(short)
 
 
 @pytest.mark.parametrize(
     ("state", "distance", "far"),
-    [
-        ("settled", [1.1, 9.0], True),
-        ("settled", [0.9, 9.0], False),  # blocks may count the same gradient several times
-        ("still moving", [0.9, 9.0], True),
-        ("still moving", [0.1, 0.9], False),
-        ("settled", None, False),
-        ("fixed", [1.1, 9.0], False),  # it has a reason of its own
-    ],
+    [("settled", 1.1, True), ("settled", 0.9, False), ("still moving", 1.1, True), ("settled", None, False)],
 )
-def test_a_width_that_moves_is_without_where_weights_may_be_far(state, distance, far):
+def test_a_width_is_without_where_weights_are_far(state, distance, far):
     symmetry = Symmetry("rotation", 0.5, "radians", "", state)
     evidence = replace(Evidence(-40.0, -9.0, 4.0, -45.0, 20, "kron", "exact"), mode_distance=distance)
     assert (error_bars._reason(symmetry, Line({}, -0.1, 0.1, 0.2), evidence) == error_bars.FAR) is far
-
-
-def test_every_process_has_a_datum(monkeypatch):
-    for module in (covary.distributed, error_bars):
-        monkeypatch.setattr(module, "place", lambda: (2, 3))
-    config = covary.FitConfig().replace(evaluation={"num_error_data": 1})
-    sample = error_bars._sample(as_batches((torch.randn(20, 2), torch.arange(20) % 2)), 20, config)
-    assert (sample.batches.num_data, sample.num_read, sample.num_data) == (1, 3, 20)
 
 
 @pytest.mark.parametrize("setting", ["num_error_data", "num_evaluations"])

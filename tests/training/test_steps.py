@@ -145,11 +145,15 @@ def test_evaluation_by_probes_share_them(state):
     assert first.log_evidence != pytest.approx(float(exact.log_evidence), rel=1e-6)
 
 
-@pytest.mark.parametrize(("curvature", "parts"), [("full", 1), ("kron", 4), ("diag", math.inf)])
-def test_the_least_distance_from_the_mode_is_that_of_the_blocks_over_their_number(curvature, parts):
-    torch.manual_seed(0)
-    network, data = covary.networks.mlp(3, 4, 2), (torch.randn(20, 3), torch.arange(20) % 2)
-    terms = covary.log_evidence(network, data, curvature)
-    least, found = evidence_record(terms, curvature, "exact").mode_distance
-    assert found == pytest.approx(float(terms.mode_distance))
-    assert least == pytest.approx(found / parts)
+def test_a_gradient_that_overflows_is_no_part_of_the_record():
+    """Noise of 1e-15 in single precision: a record that holds infinity is not written, and the run would be lost."""
+    x = torch.randn(20, 3, dtype=torch.float32)
+    network = covary.networks.mlp(3, 4, 1).float()
+    model = covary.Model(network, covary.Gaussian(1e-15, learn_sigma_noise=False).float())
+    terms = covary.log_evidence(model, (x, x[:, :1]))
+    assert not terms.gradient_norm.isfinite()
+    found = evidence_record(terms, "kron", "exact")
+    assert (found.gradient_norm, math.isfinite(found.log_evidence)) == (None, True)
+    for overflow in (math.inf, math.nan):
+        spoiled = terms._replace(gradient_norm=torch.tensor(1.0), mode_distance=torch.tensor(overflow))
+        assert evidence_record(spoiled, "kron", "exact").mode_distance is None

@@ -31,11 +31,10 @@ class EvidenceTerms(NamedTuple):
             of `log_volume` where it was requested.
         standard_error: The standard error of the log-evidence as an estimate of that of the whole Gauss–Newton matrix:
             0 where it is exact, None where no correction was requested.
-        mode_distance: :math:`g^\top (H + \delta)^{-1} g / \gamma`, how far the weights are from their mode, with
-            :math:`\gamma = \operatorname{tr} H (H + \delta)^{-1}` the effective number of parameters: 0 at the mode, 1
-            where a quadratic log joint is half a nat per effective parameter below its maximum. None without g. With L
-            independent blocks it is at most L times that of the whole matrix, because L times the block-diagonal matrix
-            is at least the whole one; it may be smaller.
+        mode_distance: :math:`s^\top H s / \gamma`, how far the outputs are from those at the mode, with the step
+            :math:`s = (H + \delta)^{-1} g` to the maximum of a quadratic log joint and the effective number of
+            parameters :math:`\gamma = \operatorname{tr} H (H + \delta)^{-1}`: 0 at the mode, 1 on average for a sample
+            from the posterior. None without g.
 
     Example:
         >>> import torch, covary
@@ -79,9 +78,11 @@ def evidence_terms(
     if statistics.gradient is not None:
         gradient = _joint_gradient(statistics.gradient, model, constants)
         # before the log-determinant, whose eigenvalues come with the eigenvectors that this needs
-        quadratic = gradient @ curvature.solve(gradient, shifts)
+        step = curvature.solve(gradient, shifts)
+        quadratic = gradient @ step
         effective = curvature.effective_dimension(shifts).detach()
-        distance = quadratic.detach() / effective.clamp_min(torch.finfo(effective.dtype).eps)
+        along = quadratic.detach() - _prior_product(step.detach(), model, constants)  # sᵀHs = sᵀ(g - δs)
+        distance = along.clamp_min(0.0) / effective.clamp_min(torch.finfo(effective.dtype).eps)
     assert quadratic is not None or not mode_correction, "the correction needs the pass's gradient"
     return EvidenceTerms(
         log_likelihood=statistics.log_likelihood,
@@ -112,6 +113,13 @@ def _joint_gradient(gradient: Mapping[str, Tensor], model: Model, weights: Weigh
     r"""The gradient :math:`g = \nabla_\theta \log p(D, \theta)`, flat, in the order of the weights."""
     shifts = model.prior.shifts()
     return torch.cat([gradient[name].flatten() - shifts[name] * weight.flatten() for name, weight in weights.items()])
+
+
+def _prior_product(step: Float[Tensor, " P"], model: Model, weights: Weights) -> Float[Tensor, ""]:
+    r"""The product :math:`s^\top \delta s`."""
+    shifts, parts = model.prior.shifts(), step.split([weight.numel() for weight in weights.values()])
+    squares = [shifts[name].detach() * part.square() for name, part in zip(weights, parts, strict=True)]
+    return torch.cat(squares).sum()
 
 
 def _structures(curvature: Block, weights: Weights) -> dict[str, str]:

@@ -117,7 +117,9 @@ class Kron(AbstractPSD):
         check_vectors(vectors, self.size, describe(self.name))
         with torch.no_grad():
             weights = self._shifted(shift).reciprocal()
-        return refined(self, vectors, self._scalar(shift), partial(self._rotated, weights=weights))
+        inverse = partial(self._rotated, weights=weights)
+        # the products of an estimate have the negative eigenvalues that its inverse does without
+        return refined(self, vectors, self._scalar(shift), inverse, exact=not self.estimated)
 
     @torch.no_grad()
     def sample(self, noise: Float[Tensor, "*batch P"], shift: Shifts = 0.0) -> Float[Tensor, "*batch P"]:

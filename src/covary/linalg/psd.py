@@ -126,7 +126,7 @@ class AbstractPSD(ABC):
 
 
 def refined(
-    value: AbstractPSD, vectors: Float[Tensor, "*batch P"], shift: Shift, inverse: TensorMap
+    value: AbstractPSD, vectors: Float[Tensor, "*batch P"], shift: Shift, inverse: TensorMap, *, exact: bool = True
 ) -> Float[Tensor, "*batch P"]:
     r"""Solutions :math:`x = x_0 + S(v - (H + \delta) x_0)`, where :math:`S = (H + \delta)^{-1}` carries no graph.
 
@@ -138,10 +138,12 @@ def refined(
         vectors: The right-hand sides v.
         shift: The shift :math:`\delta`.
         inverse: The linear map S.
+        exact: Whether S inverts the matrix that `value` multiplies with; else the step adds its derivative alone.
     """
     with torch.no_grad():
         start: Tensor = inverse(vectors)
-    return start + inverse(vectors - value.matvec(start) - shift * start)
+    residual = vectors - value.matvec(start) - shift * start
+    return start + inverse(residual if exact else residual - residual.detach())
 
 
 def check_matching(left: AbstractPSD, right: AbstractPSD, shapes: Callable[[AbstractPSD], object]) -> None:

@@ -115,9 +115,6 @@ def read_run(path: Path) -> RunRecord:
     for symmetry in run.symmetries:
         if symmetry.interval is not None and len(symmetry.interval) != 2:
             raise DataError(f"{file} needs two ends of the interval of '{symmetry.name:.60}'. Save the run anew.")
-    distance = None if run.evidence is None else run.evidence.mode_distance
-    if distance is not None and len(distance) != 2:
-        raise DataError(f"{file}.evidence.mode_distance needs two numbers, got {len(distance)}. Save the run anew.")
     return run
 
 

@@ -79,9 +79,8 @@ class Evidence:
         gradient_norm: The norm of the gradient of the log joint: zero at a mode. None where it was not computed.
         corrected_by: "exact" or "lanczos" where the log-volume is that of the whole Gauss–Newton matrix; else None.
         standard_error: The standard error of a corrected log-evidence, 0 where it is exact; else None.
-        mode_distance: How far the weights are from their mode: at least, and as the blocks of the curvature have it,
-            which is no upper bound. 0 at a mode, 1 where the log joint is half a nat per effective parameter below it.
-            None where it was not computed.
+        mode_distance: How far the outputs are from those at the mode of the weights: 0 there, 1 on average for a sample
+            from the posterior. None where it was not computed.
 
     Example:
         >>> from covary.records import Evidence
@@ -99,7 +98,7 @@ class Evidence:
     gradient_norm: float | None = None
     corrected_by: str | None = None
     standard_error: float | None = None
-    mode_distance: list[float] | None = None
+    mode_distance: float | None = None
 
 
 @dataclass(frozen=True)

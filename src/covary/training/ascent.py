@@ -90,7 +90,6 @@ def _resampled(network: nn.Module, num_samples: int | None, config: FitConfig) -
 
 def evidence_record(terms: EvidenceTerms, curvature: str, probes: int | str) -> Evidence:
     """The terms as numbers."""
-    distance = _finite(terms.mode_distance)
     return Evidence(
         log_likelihood=float(terms.log_likelihood),
         log_prior=float(terms.log_prior),
@@ -102,16 +101,13 @@ def evidence_record(terms: EvidenceTerms, curvature: str, probes: int | str) -> 
         gradient_norm=_finite(terms.gradient_norm),
         corrected_by=None if terms.standard_error is None else "lanczos" if float(terms.standard_error) else "exact",
         standard_error=None if terms.standard_error is None else float(terms.standard_error),
-        mode_distance=None if distance is None else _distances(terms, distance),
+        mode_distance=_finite(terms.mode_distance),
     )
 
 
-def _bounds(terms: EvidenceTerms, distance: float) -> list[float]:
-    """The least distance from the mode, and that found: L independent blocks find at most L times too much."""
-    structures = set(terms.structures.values())
-    if "diagonal" in structures:
-        return [0.0, distance]  # as many blocks as weights
-    return [distance / (1 if structures == {"full"} else len(terms.structures)), distance]
+def _finite(value: Tensor | None) -> float | None:
+    """A number that is not part of the evidence; None where it has overflowed, for no record holds it then."""
+    return None if value is None or not bool(value.isfinite()) else float(value)
 
 
 def hyper_seed(state: HyperState, config: FitConfig) -> int:

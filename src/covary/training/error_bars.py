@@ -24,9 +24,8 @@ its own u: there the interval is w ± 1.645 e.
 
 A width without an error bar has the reason in words instead (`Symmetry.no_error`). It has none where the weights are
 far from their mode: a width that is the best for such weights may be far from the one that is the best for their mode,
-and its interval is no wider for it. A distance of 1 (`Evidence.mode_distance`) is half a nat per effective parameter. L
-independent blocks find at most L times the distance. All widths are without an error bar where an L-th of it is above
-1, and those that are still moving where all of it is.
+and its interval is no wider for it. Far is where the outputs are farther from those at the mode than those of a sample
+from the posterior are on average (`Evidence.mode_distance`).
 """
 
 import math
@@ -59,7 +58,7 @@ PART, MOST_STEP = 0.1, 0.05  # of the differences: a part of the width, up to a 
 LEAST_WIDTH = 0.1  # u changes by at least its square: with less, the noise of the samples would show
 MOST_MOVE = 0.5  # of a parameter, such as the logit of a probability that is nearly 0
 CLEAR = 3.0  # standard errors of a gradient, from which it is more than the noise of its data
-MOST_DISTANCE = 1.0  # of weights from their mode: half a nat per effective parameter
+MOST_DISTANCE = 1.0  # of the outputs from those at the mode: that of a sample from the posterior
 FAR = "the weights have not converged; train for more epochs"
 LARGEST = {"radians": math.pi, "radians of hue": math.pi, "probability": 1.0}
 
@@ -262,8 +261,8 @@ def _reason(symmetry: Symmetry, line: Line | None, evidence: Evidence | None) ->
         return symmetry.state
     if line is None:
         return "no parameter changes it"
-    least, found = (evidence is not None and evidence.mode_distance) or (0.0, 0.0)
-    return FAR if (found if symmetry.state == "still moving" else least) > MOST_DISTANCE else None
+    distance = None if evidence is None else evidence.mode_distance
+    return FAR if distance is not None and distance > MOST_DISTANCE else None
 
 
 def _known(

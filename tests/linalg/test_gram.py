@@ -95,3 +95,15 @@ def test_rows_that_are_not_finite_are_refused_by_name() -> None:
     rows = torch.full((1, 1, 3), torch.inf)
     with pytest.raises(NotPositiveDefiniteError, match="grad_cov of block 'x' must be finite"):
         Kron(gram(0, 2, 2), Gram(torch.eye(3), rows), name="x").logdet(1.0)
+
+
+def test_eigenvectors_that_were_needed_first_leave_the_eigenvalues_of_the_rows() -> None:
+    """In single precision a weak shift turns the rounding of the whole matrix into nats; the rows have none of it."""
+    rows = normal(0, 1, 4, 200)
+    exact = Dense(rows[0].mT @ rows[0]).logdet(1e-6)
+    single = rows.float()
+    dense = Dense(Gram(single[0].mT @ single[0], single))
+    dense.solve(single[0, 0], 1e-6)
+    torch.testing.assert_close(dense.logdet(1e-6).double(), exact, rtol=0, atol=1e-3)
+    whole = Dense(single[0].mT @ single[0])  # the control
+    assert abs(whole.logdet(1e-6) - exact) > 10

@@ -92,8 +92,10 @@ def decompose(blocks: Mapping[str, Factors], *, vectors: bool = True) -> None:
     """
     with_vectors = {n: f for n, f in blocks.items() if (vectors or f.tracked) and f.pending(vectors=True)}
     _fill(with_vectors, _matrix, eigh_all, Factors.keep)
-    # those filled above are not pending any more
-    without = {n: f for n, f in blocks.items() if f.pending(vectors=False)}
+    # those filled above are not pending any more, but the eigenvalues of few rows have none of the rounding of their
+    # whole matrix, which a weak prior turns into nats
+    few = {n: f for n, f in with_vectors.items() if any(gram.rows is not None for gram in f.grams.values())}
+    without = few | {n: f for n, f in blocks.items() if f.pending(vectors=False)}
     _fill(without, Gram.compact, eigvalsh_all, Factors.keep_values)
 
 

@@ -31,7 +31,7 @@ FIXED = ("--baselines", "fixed", "--set")
             ("--baselines", "plane"),
             ["'baselines'", "'plain', 'fixed', 'augerino', 'trivialaugment', ", "got ('plane',)"],
         ),
-        (("--baselines", "fixed"), ["'fixed' needs widths"]),
+        (("--baselines", "fixed"), ["'fixed' needs widths", "--set 'fixed_widths={rotation=1.57}'"]),
         (("--set", "fixed_widths={rotation=1.5}"), ["widths of rotation belong to the baseline 'fixed'"]),
         (("--set", "fixed_widths={rotation=1.5}", "--baselines", "plain"), ["'fixed'", "leave the widths out"]),
         ((*FIXED, "fixed_widths"), ["name=value", "got 'fixed_widths'"]),

@@ -126,7 +126,8 @@ class ExperimentConfig(Settings):
             raise StructureError("'equal'='time' is about baselines, and this run trains none. Name some, or drop it.")
         if "fixed" in self.baselines and not self.fixed_widths:
             raise StructureError(
-                "The baseline 'fixed' needs widths, such as rotation=1.57. Name one for each transform."
+                "The baseline 'fixed' needs widths. Add them, such as --set 'fixed_widths={rotation=1.57}'; those "
+                "without a name are 0."
             )
         if self.fixed_widths and "fixed" not in self.baselines:
             raise StructureError(

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,29 @@ import jaxtyping
 import pytest
 import torch
 
+import covary
 from cli.outcomes import assert_one_line_and_code_2
+from covary.experiments import exported_text
 from covary.records import read_run, write_run
 from covary.records.checksums import checksums
+
+
+@pytest.fixture(scope="module")
+def saved_widths(tmp_path_factory) -> Callable[[str], tuple[Path, str]]:
+    """A function of a state to the folder of a run whose width has it, and the name of the width."""
+    augment = covary.augment.Affine2d(("rotation",), initial_width=0.2)
+    network = covary.Averaged(covary.networks.mlp(16, 3, 2), augment, 2)
+    config = covary.FitConfig().replace(epochs=1, evaluation={"num_evaluations": 0})
+    with pytest.warns(UserWarning, match="No width was learned"):
+        run = covary.fit(network, (torch.rand(8, 1, 4, 4), torch.arange(8) % 2), config, callbacks=())
+
+    def call(state: str) -> tuple[Path, str]:
+        folder = tmp_path_factory.mktemp("run")
+        symmetries = [replace(symmetry, state=state) for symmetry in run.symmetries]
+        covary.Run(run.model, replace(run.record, symmetries=symmetries)).save(folder / "run")
+        return folder / "run", "rotation"
+
+    return call
 
 
 def test_text_is_printed_or_written(run, discovered, tmp_path):
@@ -25,6 +46,22 @@ def test_text_is_printed_or_written(run, discovered, tmp_path):
         "",
     )
     assert (tmp_path / "new" / "augment.py").read_text() == out
+
+
+@pytest.mark.parametrize("target", ["kornia", "torchvision", "albumentations", "ultralytics", "nnunet", "timm"])
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("not learned yet", "not learned by this run, so as they were at its start"),
+        ("still moving", "still moving when training ended"),
+        ("settled", None),
+    ],
+)
+def test_text_says_which_ranges_have_not_settled(target, state, words, saved_widths):
+    folder, name = saved_widths(state)
+    lines = exported_text(folder, target).splitlines()
+    assert lines[0].startswith("# Ranges")
+    assert lines[1].startswith(f"# {name}: {words}") == (words is not None)
 
 
 def test_bad_input_is_one_line(run, discovered):

@@ -15,6 +15,10 @@ from .predict import saved_run
 from .resources import require_sample_memory
 
 NUM_TRIED = 5  # data that an exported network is tried with
+UNSETTLED = {
+    "not learned yet": "not learned by this run, so as they were at its start",
+    "still moving": "still moving when training ended; more epochs may change them",
+}
 
 
 def run_to_export(run: Path, network: str | None, trust_code: bool, num_samples: int | None = None) -> Run:
@@ -49,5 +53,9 @@ def saved_augmentation(run: Path) -> Augmentation:
 
 
 def exported_text(run: Path, target: str) -> str:
-    """The ranges of a saved run as text for another library."""
-    return to_text(saved_augmentation(run), target)
+    """The ranges of a saved run as text for another library; comments say which had not settled."""
+    header, text = to_text(saved_augmentation(run), target).split("\n", 1)
+    symmetries = read_run(run).symmetries
+    found = {state: [symmetry.name for symmetry in symmetries if symmetry.state == state] for state in UNSETTLED}
+    comments = [f"# {', '.join(names)}: {UNSETTLED[state]}." for state, names in found.items() if names]
+    return "\n".join([header, *comments, text])

@@ -11,6 +11,8 @@ from covary.data import load
 from covary.data.folders import load_folder, read_image, squared
 from covary.errors import DataError
 
+FILE = Path("image.png")
+
 
 def pixels(seed, *shape):
     return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
@@ -154,13 +156,42 @@ def test_more_images_than_memory_are_refused(folder, monkeypatch):
     load_folder(folder)
 
 
+def test_photographs_are_made_small_one_after_another(tmp_path, monkeypatch):
+    """What they need together is what is made of them: a few large images in small files are not held at once."""
+    for number, shape in enumerate(((60, 40), (70, 50), (30, 30), (40, 80))):
+        save(tmp_path / "mine" / "ab"[number % 2] / f"{number}.png", pixels(number, *shape))
+    whole, most = load_folder(tmp_path / "mine", size=4), 5 * 4 * 16  # bytes of four images of 4×4 pixels
+    monkeypatch.setattr("covary.data.dataset._physical_memory", lambda: most)
+    assert torch.equal(load_folder(tmp_path / "mine", size=4).x_train, whole.x_train)
+    wide = squared(torch.zeros(1, 4, 8, dtype=torch.uint8), 4, FILE)
+    assert wide.untyped_storage().nbytes() == 16, "nothing of the image around the square is kept"
+
+
+def test_images_are_resized_if_the_last_one_alone_differs(tmp_path):
+    values = pixels(0, 8, 8)
+    for name in ("a/1.png", "b/1.png"):
+        save(tmp_path / "mine" / name, values)
+    assert load_folder(tmp_path / "mine", size=4).x_train.shape[-1] == 8
+    save(tmp_path / "mine" / "b" / "2.png", pixels(0, 4, 9))
+    found = load_folder(tmp_path / "mine", size=4)
+    assert found.x_train.shape == (3, 1, 4, 4)
+    assert "3 images were resized" in found.notes[0]
+    expected = squared(torch.from_numpy(values)[None], 4, FILE) / 255
+    torch.testing.assert_close(found.x_train[:2], expected.float().expand(2, 1, 4, 4))
+
+
+def test_a_line_of_pixels_is_not_enlarged_beyond_memory():
+    with pytest.raises(DataError, match="line.png needs .* GiB of memory"):
+        squared(torch.zeros(1, 1, 1_000_000, dtype=torch.uint8), 100_000, Path("line.png"))
+
+
 def test_the_center_of_a_resized_image_is_kept():
     """Antialiased averages of a picture twice as large: each pixel repeated, with borders that are cut off."""
     small = torch.randint(0, 255, (3, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(squared(small, 4), small)
+    assert torch.equal(squared(small, 4, FILE), small)
     wide = torch.cat([torch.zeros(3, 4, 1, dtype=torch.uint8), small, torch.zeros(3, 4, 1, dtype=torch.uint8)], 2)
-    assert torch.equal(squared(wide, 4), small)
+    assert torch.equal(squared(wide, 4, FILE), small)
     flat = torch.full((1, 9, 6), 7, dtype=torch.uint8)
-    assert squared(flat, 4).shape == (1, 4, 4)
-    assert torch.equal(squared(flat, 12), torch.full((1, 12, 12), 7, dtype=torch.uint8))
-    assert not torch.equal(squared(small.flip(2), 4), small), "a control"
+    assert squared(flat, 4, FILE).shape == (1, 4, 4)
+    assert torch.equal(squared(flat, 12, FILE), torch.full((1, 12, 12), 7, dtype=torch.uint8))
+    assert not torch.equal(squared(small.flip(2), 4, FILE), small), "a control"

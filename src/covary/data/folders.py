@@ -1,5 +1,6 @@
 """Images in folders, one folder per class."""
 
+import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -131,34 +132,41 @@ def images_below(path: Path, size: int | None = None) -> tuple[Float32[Tensor, "
 def _stacked(files: Sequence[Path], folder: Path, size: int | None) -> tuple[Float32[Tensor, "N C H W"], int]:
     """Images of one size, in [0, 1], and how many were resized for it."""
     first = read_image(files[0])
-    require_memory(str(folder), len(files) * first.numel() * _BYTES_PER_VALUE)
+    square = first.shape if size is None else torch.Size((len(first), size, size))
+    alike = size is None or first.shape[1] == first.shape[2]  # so far: kept as they are
+    require_memory(str(folder), len(files) * (first.shape if alike else square).numel() * _BYTES_PER_VALUE)
     pixels: list[UInt8[Tensor, "C H W"]] = []
+    changed = 0
     for file in files:
         image = read_image(file)
-        if image.shape[0] != first.shape[0] or (size is None and image.shape != first.shape):
+        if len(image) != len(first) or (size is None and image.shape != first.shape):
             raise DataError(
                 f"{file} is {_described(image)} but {files[0]} is {_described(first)}: expected images of one size, "
                 "all gray or all color. Pass a size (--size 64) to bring them to one, or convert them."
             )
+        if alike and image.shape != first.shape:
+            alike, changed = False, len(pixels) * (first.shape != square)
+            pixels = [squared(earlier, square[-1], files[0]) for earlier in pixels]
+        if not alike:  # at once: photographs need far more memory than what is made of them
+            changed += image.shape != square
+            image = squared(image, square[-1], file)
         pixels.append(image)
-    alike = len({image.shape for image in pixels}) == 1 and first.shape[1] == first.shape[2]
-    if size is None or alike:
-        return scaled(torch.stack(pixels), str(folder)), 0
-    square = (first.shape[0], size, size)
-    return scaled(torch.stack([squared(image, size) for image in pixels]), str(folder)), sum(
-        image.shape != square for image in pixels
-    )
+    return scaled(torch.stack(pixels), str(folder)), changed
 
 
-def squared(image: UInt8[Tensor, "C H W"], size: int) -> UInt8[Tensor, "C {size} {size}"]:
-    """The center of an image whose shorter side is brought to `size` pixels: bilinear, with antialiasing."""
+def squared(image: UInt8[Tensor, "C H W"], size: int, file: Path) -> UInt8[Tensor, "C {size} {size}"]:
+    """The center of an image whose shorter side is brought to `size` pixels: bilinear, with antialiasing.
+
+    It shares no memory with the image of that file.
+    """
     height, width = image.shape[1:]
     ratio = size / min(height, width)
     sides = max(round(height * ratio), size), max(round(width * ratio), size)
+    require_memory(str(file), len(image) * math.prod(sides) * _BYTES_PER_VALUE)  # one side may be far longer
     if sides != (height, width):
         image = interpolate(image[None], size=sides, mode="bilinear", align_corners=False, antialias=True)[0]
     top, left = (sides[0] - size) // 2, (sides[1] - size) // 2
-    return image[:, top : top + size, left : left + size]
+    return image[:, top : top + size, left : left + size].clone()
 
 
 def _images_in(folder: Path) -> list[Path]:

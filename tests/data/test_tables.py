@@ -50,6 +50,8 @@ def test_several_targets_and_a_byte_order_mark(tmp_path):
         ("a,b\n", ("b",), "has no rows below its first"),
         ("", ("b",), "has 0 columns"),
         ('a,b\n"1,2\n', ("b",), "is not a .csv file of text"),
+        ("a\x1b[31m,b\n1,2\n", ("b",), r"has the column 'a\\x1b\[31m': expected text without control characters"),
+        ("a,b\u202e\n1,2\n", ("b\u202e",), r"has the column 'b\\u202e': expected text without control characters"),
     ],
 )
 def test_what_is_wrong_with_a_table_is_one_line(text, targets, expected, tmp_path):

@@ -11,7 +11,7 @@ from jaxtyping import Float32
 from torch import Tensor
 
 from .._files import require_regular
-from .._text import clipped
+from .._text import clipped, is_plain
 from ..errors import DataError
 from .dataset import Dataset, checked_targets, require_memory
 from .layouts import table_from, targets_from
@@ -83,6 +83,11 @@ def _check_names(names: Sequence[str], path: Path) -> None:
         )
     if "" in names or len(set(names)) < len(names) or all(_number(name) is not None for name in names):
         raise DataError(f"{path} lacks names of its columns in the first row: expected a different one for each.")
+    for name in names:
+        if not is_plain(name):
+            raise DataError(
+                f"{path} has the column {clipped(name)}: expected text without control characters. Rename it."
+            )
 
 
 def _numbers(row: Sequence[str], names: Sequence[str], line: int, path: Path) -> list[float]:

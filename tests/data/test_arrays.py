@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from covary.data import load
+from covary.data import load, load_images
 from covary.data.arrays import load_arrays, tensor_from
 from covary.errors import DataError
 
@@ -198,6 +198,21 @@ def test_invalid_archives(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
     with pytest.raises(DataError, match=r"pipe.npz cannot be read: it is not a regular file"):
         load_arrays(tmp_path / "pipe.npz")
+
+
+def test_damage_that_python_reports_by_other_errors(tmp_path):
+    path = tmp_path / "mine.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        for name, values in (("x_train", pixels(4, 50, 60)), ("y_train", LABELS), ("\u00e9", LABELS)):
+            archive.writestr(f"{name}.npy", member(values))
+    whole = path.read_bytes()
+    no_text = whole.replace("\u00e9.npy".encode(), b"\xff\xfe.npy")
+    for content in (no_text, whole[:80] + bytes([whole[80] ^ 8]) + whole[81:]):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"mine.npz is not an .npz archive, or damaged"):
+            load_arrays(path)
+        with pytest.raises(DataError, match=r"mine.npz is not an .npz archive, or damaged"):
+            load_images(path)
 
 
 def test_tensors_own_what_they_hold():

@@ -1,6 +1,7 @@
 """Data sets from arrays: an `.npz` archive, read without `numpy.load` or pickle, or a function of the user."""
 
 import io
+import lzma
 import math
 import zipfile
 import zlib
@@ -24,6 +25,9 @@ _TRAINING, _TEST = ("x_train", "y_train"), ("x_test", "y_test")
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _LONGEST_HEADER = 16_384  # bytes; NumPy accepts 10,000 characters
 _BYTES_PER_VALUE = 4  # a value becomes a float32 on the way to the network
+# UnicodeDecodeError: the name of a member; RuntimeError: one that is encrypted, or has a compression that this Python
+# does not support, a NotImplementedError
+_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, UnicodeDecodeError, RuntimeError)
 
 
 class _Header(NamedTuple):
@@ -71,8 +75,7 @@ def read_npz(path: Path, required: Sequence[str], optional: Sequence[str] = ()) 
                     "as in --keys images,labels, or save it with numpy.savez."
                 )
             return {name: _read_member(archive, name, path) for name in wanted}
-    # RuntimeError: an encrypted member; NotImplementedError: a compression that this Python does not support
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+    except _DAMAGE as error:
         raise DataError(f"{path} is not an .npz archive, or damaged ({error}). Save it with numpy.savez.") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
@@ -84,7 +87,7 @@ def first_array(path: Path, names: Sequence[str]) -> str:
         require_regular(path)
         with zipfile.ZipFile(path) as archive:
             present = set(archive.namelist())
-    except (zipfile.BadZipFile, OSError):
+    except (*_DAMAGE, OSError):
         return names[0]
     return next((name for name in names if f"{name}.npy" in present), names[0])
 

@@ -130,6 +130,13 @@ def test_an_open_file_is_continued_and_what_it_contains_is_kept(tmp_path):
     assert names(tmp_path) == ["link", "log"]
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="this system has no names of open files")
+def test_a_number_that_no_open_file_has_is_an_error_of_the_system():
+    for number in ("987654321", "9" * 23):
+        with pytest.raises(OSError, match=number):
+            write_named(Path("/dev/fd", number), b"page")
+
+
 def test_removing_a_folder_never_removes_what_a_link_points_to(tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_bytes(b"kept")

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 MOST_LINKS = 40  # one after another, as Linux allows
+NUMBER = re.compile("[0-9]{1,9}")  # of an open file; the system has no larger ones
 
 
 def write_text(path: Path, text: str) -> None:
@@ -118,7 +120,7 @@ def _number_of(path: Path) -> int | None:
     """The number of the open file of this process that a path names, as /dev/stdout does, through links; else None."""
     for _ in range(MOST_LINKS):
         folder = os.path.realpath(path.parent)
-        if folder in ("/dev/fd", f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
+        if folder in ("/dev/fd", f"/proc/{os.getpid()}/fd") and NUMBER.fullmatch(path.name):
             return int(path.name)
         if not path.is_symlink():
             return None

@@ -4,6 +4,7 @@ import csv
 import errno
 import io
 import json
+import math
 import os
 import threading
 from dataclasses import replace
@@ -12,11 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from safetensors.torch import load_file, save_file
 
 import covary
 from cli.outcomes import assert_one_line_and_code_2
 from covary.data import load_images
 from covary.records import read_run, write_run
+from covary.records.checksums import checksums
 from report.runs import bare_run, evidence, full_run
 
 # what torch itself uses when it first takes a derivative along a vector; Python hides it outside of tests
@@ -255,6 +258,26 @@ def test_predict_prints_class_probability_and_uncertainty(run, discovered, image
     assert [float(row["probability"]) for row in rows] == pytest.approx(probabilities.max(1).values.tolist())
     entropies = -(probabilities * probabilities.log()).sum(1)
     assert [float(row["uncertainty"]) for row in rows] == pytest.approx(entropies.tolist())
+
+
+@pytest.mark.parametrize(
+    ("change", "predicted", "measured"),
+    [
+        (lambda weight: weight.double(), None, "in float64, but the run is in float32"),
+        (lambda weight: weight.bfloat16(), None, "in bfloat16, but the run is in float32"),
+        (lambda weight: weight * math.nan, "predicts numbers that are not finite for '0'", "finite metric above 0"),
+    ],
+)
+def test_weights_that_somebody_replaced_are_one_line(run, discovered, images, change, predicted, measured):
+    place = discovered("a") / "model.safetensors"
+    save_file({name: change(tensor) for name, tensor in load_file(place).items()}, place)
+    write_run(replace(read_run(Path("a")), files=checksums(Path("a"), [place.name])), Path("a/run.json"))
+    found = run("predict", "a", "--data", str(images))
+    if predicted is None:
+        assert (found.code, found.err) == (0, "")
+    else:
+        assert_one_line_and_code_2(found, predicted)
+    assert_one_line_and_code_2(run("geometry", "a", "--images", "4"), measured)
 
 
 def test_predict_writes_files_of_images_without_labels(run, discovered, tmp_path):

@@ -269,7 +269,7 @@ def test_what_these_runs_save_is_what_they_learn_from(whole, after_four):
     assert len(set(widths[1:4])) == 3
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "header", "empty", "text"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "header", "empty", "text", "pipe", "type"])
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(stopped, damage, whole):
     newest, before = checkpoint_files(stopped)
     content = bytearray(newest.read_bytes())
@@ -280,6 +280,11 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(stopped, damage, who
         newest.write_bytes(content)
     elif damage == "header":  # the same of a digit in the header
         newest.write_bytes(content.replace(b'\\"epoch\\": 4', b'\\"epoch\\": 5', 1))
+    elif damage == "pipe":
+        newest.unlink()
+        os.mkfifo(newest)
+    elif damage == "type":  # which NumPy does not have
+        save_file({"now/a": torch.zeros(2, dtype=torch.bfloat16)}, newest, {HEADER: "{}", CHECKSUM: ""})
     else:
         newest.write_bytes(b"" if damage == "empty" else b"not a checkpoint")
     seen = []

@@ -1,12 +1,14 @@
 """What a run saves is loaded in a new process, bit for bit; what a record says is never executed."""
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import covary
@@ -203,6 +205,38 @@ def test_a_network_that_its_file_does_not_have_is_not_allocated(saved, size):
     recipe["network"]["network"]["num_channels"] = size
     with pytest.raises(DataError, match="Expected 1 to .* channels"):
         load_model(replace(record, model=recipe), saved)
+
+
+def rewritten(folder, place, change):
+    """A copy of a run whose weights were changed, with the checksum that they have now."""
+    shutil.copytree(folder, place, dirs_exist_ok=True)
+    tensors = load_file(place / "model.safetensors")
+    save_file({name: change(name, tensor) for name, tensor in tensors.items()}, place / "model.safetensors")
+    write_run(replace(read_run(place), files=checksums(place, ["model.safetensors"])), place / "run.json")
+    return place
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.bool, torch.complex64, torch.float8_e5m2])
+def test_weights_of_a_type_that_is_not_trained_are_refused(saved, tmp_path, kind):
+    for last in ("weight", "log_temperature", "log_precision"):
+        place = rewritten(saved, tmp_path, lambda name, tensor, last=last: tensor.to(kind) if last in name else tensor)
+        with pytest.raises(StructureError, match=rf"and type {str(kind)[6:]}, as .*model.safetensors' has it"):
+            covary.load(place)
+
+
+@pytest.mark.parametrize("kind", [b"F4", b"F8_E8M0"])
+def test_numbers_that_torch_does_not_have_are_an_error_of_ours(saved, tmp_path, kind):
+    place = rewritten(saved, tmp_path, lambda name, tensor: tensor)
+    content = (place / "model.safetensors").read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    shape = header["network/network.network.1.weight"]["shape"]
+    header["network/network.network.1.weight"] |= {"dtype": kind.decode(), "shape": [*shape, 8 if kind == b"F4" else 4]}
+    written = json.dumps(header).encode()
+    (place / "model.safetensors").write_bytes(len(written).to_bytes(8, "little") + written + content[8 + size :])
+    write_run(replace(read_run(place), files=checksums(place, ["model.safetensors"])), place / "run.json")
+    with pytest.raises(DataError, match="cannot be read as saved weights"):
+        covary.load(place)
 
 
 def test_what_cannot_be_loaded_is_said(tmp_path):

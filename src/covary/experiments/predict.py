@@ -19,7 +19,7 @@ from ..references import function_of
 from ..training import Run, load
 from ..training.record import TEST_BATCH
 from ..training.storage import has_own_network
-from .predict_targets import target_predictions
+from .predict_targets import require_finite, target_predictions
 from .resources import require_sample_memory
 from .restore import NOTHING, Replacements
 
@@ -60,6 +60,7 @@ def predictions(
         raise StructureError(f"Expected a classification run, got the likelihood {kind}. Use run.predict in Python.")
     require_sample_memory(run.network, images.x[:TEST_BATCH].shape, num_samples)
     probabilities = _probabilities(run, images.x, num_samples)
+    require_finite(probabilities, images.names, folder)
     best, classes = probabilities.max(1)
     entropies = torch.special.entr(probabilities).sum(1)
     names = record.class_names or [str(number) for number in range(probabilities.shape[1])]

@@ -1,5 +1,6 @@
 """Predictions of a saved regression: what `covary predict` writes of real targets."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -10,6 +11,7 @@ from ..config import ExperimentConfig
 from ..data import Dataset
 from ..data.sets import Images, load_unlabeled
 from ..data.tables import read_columns
+from ..errors import DataError
 from ..models import Model
 from ..posterior import GaussianPrediction, Laplace
 from ..records import RunRecord
@@ -41,6 +43,7 @@ def target_predictions(
     inputs = _inputs(data, config, task.dataset, given.data_dir)
     require_sample_memory(model.network, inputs.x[:TEST_BATCH].shape, num_samples)
     found = _predicted(model, task.dataset, inputs.x, config, num_samples)
+    require_finite(found.mean + found.variance, inputs.names, folder)
     names = task.dataset.target_names or tuple(f"target_{number}" for number in range(found.mean.shape[1]))
     means, deviations = found.mean.double().tolist(), found.variance.double().sqrt().tolist()
     kind = "row" if task.dataset.x_train.ndim == 2 else "image"
@@ -51,6 +54,16 @@ def target_predictions(
             row |= {f"{name}_mean": value, f"{name}_std": spread}
         rows.append(row)
     return rows
+
+
+def require_finite(predicted: Tensor, names: Sequence[str], folder: Path) -> None:
+    """Raise `DataError` that names the first datum whose prediction (N, ...) is not finite."""
+    wrong = (~predicted.isfinite()).flatten(1).any(1)
+    if wrong.any():
+        raise DataError(
+            f"The run in '{folder}' predicts numbers that are not finite for '{names[int(wrong.nonzero()[0])]}'. Its "
+            "weights are not finite, or the values of this datum are too large: compare them with the training data."
+        )
 
 
 def _inputs(data: str, config: ExperimentConfig, dataset: Dataset, data_dir: str | None) -> Images:

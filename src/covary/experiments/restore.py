@@ -4,14 +4,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 from .._text import clipped
 from ..config import ExperimentConfig, FitConfig
 from ..data.sets import is_function as is_data_function
-from ..errors import StructureError
+from ..errors import DataError, StructureError
 from ..models import Model
 from ..networks.named import is_function as is_network_function
 from ..records import RunRecord
-from ..training.storage import load_model
+from ..training.storage import MODEL, load_model
 from .begun import DATA_SHA256, checksum_of
 from .build import NO_BASELINES, Task, model, prepared
 from .resources import require_weights
@@ -70,7 +72,14 @@ def restored(run: RunRecord, folder: Path, given: Replacements, *, same_data: bo
             f"posteriors hold for those data only; name them with --{given.option}."
         )
     require_weights(config, task)
-    return Restored(config, task, load_model(run, place, model(config, task)))
+    found = load_model(run, place, model(config, task))
+    for name, tensor in found.network.state_dict().items():
+        if tensor.is_floating_point() and tensor.dtype != getattr(torch, config.dtype):
+            raise DataError(
+                f"'{place / MODEL}' has '{name}' in {str(tensor.dtype).removeprefix('torch.')}, but the run is in "
+                f"{config.dtype}. Restore the file, or run it again."
+            )
+    return Restored(config, task, found)
 
 
 def saved_config(run: RunRecord, folder: Path, given: Replacements) -> ExperimentConfig:

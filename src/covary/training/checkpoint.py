@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from .._files import write_whole
+from .._files import require_regular, write_whole
 from ..errors import DataError, StructureError
 from ..hypergrad import RunningStatistics
 from ..records import Epoch, Evidence, FileCheck, from_plain
@@ -166,13 +166,14 @@ def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Header and tensors of one file, once its checksum is right."""
     try:
+        require_regular(path)  # a pipe would block
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         header = json.loads(metadata[HEADER])
         if metadata[CHECKSUM] != _checksum(tensors, metadata[HEADER]):
             raise DataError(f"Checkpoint {path} is damaged: its checksum does not fit its content.")
-    except (SafetensorError, OSError, KeyError, ValueError, RecursionError) as error:
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"Checkpoint {path} is damaged ({error}).") from error

@@ -31,6 +31,7 @@ LIKELIHOODS: dict[str, Callable[..., Likelihood]] = {
     "bernoulli": Bernoulli,
     "poisson": Poisson,
 }
+TRAINED = (torch.float32, torch.float64, torch.float16, torch.bfloat16)  # any may be loaded into any
 OPTIONS = {"categorical": {"num_classes", "ignore_index"}, "gaussian": {"num_sigmas"}}  # whole numbers or None
 
 
@@ -102,17 +103,17 @@ def read_tensors(folder: Path, name: str, expected: Mapping[str, str]) -> dict[s
     content = read_checked(folder, name, expected)
     try:
         return load(content)
-    except SafetensorError as error:
+    except (SafetensorError, KeyError) as error:  # KeyError: a type of numbers that torch does not have
         raise DataError(f"'{folder / name}' cannot be read as saved weights ({error}). Save the run again.") from error
 
 
 def fill(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Set the parameters and buffers of a module to saved tensors; raise `StructureError` if they do not fit."""
-    expected = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    found = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    expected = {name: _form(tensor) for name, tensor in tensors.items()}
+    found = {name: _form(tensor) for name, tensor in module.state_dict().items()}
     for name in {**found, **expected}:
         if expected.get(name) != found.get(name):
-            want, got = (shapes.get(name, "none") for shapes in (expected, found))
+            want, got = (forms.get(name, "none") for forms in (expected, found))
             raise StructureError(
                 f"Expected '{name}' of shape {want}, as '{path}' has it, got {got} in the network. Pass the network "
                 "that the run was fitted with, wrapped as it was; its code may have changed since."
@@ -125,6 +126,12 @@ def fill(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
             if tensor.dtype != tensors[name].dtype:
                 tensor.data = torch.empty_like(tensor, dtype=tensors[name].dtype)
             tensor.copy_(tensors[name])  # not the tensor of the file: kernels round otherwise in another layout
+
+
+def _form(tensor: Tensor) -> str:
+    """The shape of a tensor, and its type if that is none of those that networks are trained in."""
+    kind = "" if tensor.dtype in TRAINED else f" and type {str(tensor.dtype).removeprefix('torch.')}"
+    return f"{tuple(tensor.shape)}{kind}"
 
 
 def _likelihood_recipe(likelihood: Likelihood) -> dict[str, Any]:

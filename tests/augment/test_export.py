@@ -210,6 +210,9 @@ def test_files_without_a_record(tmp_path):
     (tmp_path / "augment.json").write_text("[" * 100_000)
     with pytest.raises(DataError, match="Expected a JSON file that `save` wrote"):
         load(tmp_path / "augment.json")
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(DataError, match="not a regular file"):
+        load(tmp_path / "pipe.json")
     (tmp_path / "augment.json").write_text("[1, 2]")
     with pytest.raises(DataError, match="an object of fields"):
         load(tmp_path / "augment.json")

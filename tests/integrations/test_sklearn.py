@@ -1,6 +1,7 @@
 """Estimators of scikit-learn, by its own checks, in its pipelines and searches, and saved without pickle."""
 
 import json
+import os
 import warnings
 
 import numpy as np
@@ -145,6 +146,26 @@ def test_a_network_of_a_function_is_loaded_with_the_network(tmp_path):
     estimator = CovaryRegressor(small, epochs=2, config=QUICK, random_state=0).fit(x, targets)
     loaded = CovaryRegressor.load(estimator.save(tmp_path), nn.Linear(2, 1).double())
     assert np.array_equal(loaded.predict(x), estimator.predict(x))
+
+
+def test_what_somebody_wrote_into_a_saved_estimator_is_not_called(tmp_path, monkeypatch):
+    x, y = blobs()
+    folder = CovaryClassifier("mlp:4", epochs=2, config=QUICK).fit(x, y).save(tmp_path / "model")
+    (tmp_path / "evil.py").write_text("open('executed', 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+    record = json.loads((folder / "estimator.json").read_text())
+    record["given"]["network"] = "evil:network"
+    (folder / "estimator.json").write_text(json.dumps(record))
+    CovaryClassifier.load(folder).fit(x, y)
+    assert not (tmp_path / "executed").exists()
+    record["given"]["no_parameter"] = 1
+    (folder / "estimator.json").write_text(json.dumps(record))
+    with pytest.raises(DataError, match="its parameters are .*no_parameter"):
+        CovaryClassifier.load(folder)
+    (folder / "estimator.json").unlink()
+    os.mkfifo(folder / "estimator.json")
+    with pytest.raises(DataError, match="not a regular file"):
+        CovaryClassifier.load(folder)
 
 
 def test_bad_input():

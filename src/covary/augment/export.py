@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from .._files import write_text
+from .._files import require_regular, write_text
 from ..errors import CovaryError, DataError
 from ..groups.affine import AFFINE_NAMES, PADDINGS
 from ..groups.square import DIHEDRAL_NAMES
@@ -158,6 +158,7 @@ def load(path: str | Path) -> Augmentation:
         Affine2d(rotation=0.3, padding='zeros', sampler='sobol')
     """
     try:
+        require_regular(Path(path))  # a pipe would block
         record = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"Expected a JSON file that `save` wrote, got '{path}' ({error}).") from error

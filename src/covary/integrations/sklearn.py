@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._files import write_text
+from .._files import require_regular, write_text
 from ..augment import Augmentation
 from ..config import FitConfig
 from ..errors import DataError, MissingLibraryError, ShapeError, StructureError
 from ..likelihoods import Categorical, Gaussian
 from ..models import Model
 from ..networks import Averaged, build
+from ..networks.named import is_function
 from ..training import Run, fit, load
 from ..training.presets import preset_of
 
@@ -96,6 +97,7 @@ class _Estimator(BaseEstimator):
             network: A network of your own, whose weights are replaced; not needed for a network by name.
         """
         try:
+            require_regular(Path(folder) / ESTIMATOR)  # a pipe would block
             record = json.loads((Path(folder) / ESTIMATOR).read_text(encoding="utf-8"))
             if (record["format"], record["version"], record["kind"]) != (FORMAT, VERSION, cls.__name__):
                 raise ValueError(f"it holds a {record['kind']} of {record['format']} {record['version']}")
@@ -103,7 +105,12 @@ class _Estimator(BaseEstimator):
             given["config"] = None if given["config"] is None else FitConfig.from_toml(given["config"])
             given["image_shape"] = None if given["image_shape"] is None else tuple(given["image_shape"])
             num_features = int(fitted["n_features_in_"])
-        except (OSError, LookupError, TypeError, ValueError) as error:
+            name = given["network"]
+            if name is not None and is_function(name):  # a record has no say in what a later fit calls
+                given["network"] = None
+            if given.keys() != set(cls._get_param_names()):
+                raise ValueError(f"its parameters are {', '.join(given):.200}")
+        except (OSError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise DataError(f"Expected a folder that {cls.__name__}.save wrote, got '{folder}' ({error}).") from error
         run = load(folder, network)
         given |= {"network": given["network"] or network or run.network, "augment": run.augment}

@@ -269,7 +269,7 @@ def test_what_these_runs_save_is_what_they_learn_from(whole, after_four):
     assert len(set(widths[1:4])) == 3
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "header", "empty", "text", "pipe", "type"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "header", "empty", "text", "pipe", "type", "retyped"])
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(stopped, damage, whole):
     newest, before = checkpoint_files(stopped)
     content = bytearray(newest.read_bytes())
@@ -285,6 +285,9 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(stopped, damage, who
         os.mkfifo(newest)
     elif damage == "type":  # which NumPy does not have
         save_file({"now/a": torch.zeros(2, dtype=torch.bfloat16)}, newest, {HEADER: "{}", CHECKSUM: ""})
+    elif damage == "retyped":  # the same bits are other numbers
+        newest.write_bytes(content.replace(b'"dtype":"F64","shape":[]', b'"dtype":"I64","shape":[]', 1))
+        assert newest.read_bytes() != content
     else:
         newest.write_bytes(b"" if damage == "empty" else b"not a checkpoint")
     seen = []

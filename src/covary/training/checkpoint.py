@@ -158,7 +158,7 @@ def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
     total = hashlib.sha256(text.encode())
     for name in sorted(tensors):
-        total.update(name.encode())
+        total.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode())
         total.update(tensors[name].numpy().tobytes())
     return total.hexdigest()
 

@@ -62,6 +62,8 @@ BRITISH = re.compile(
     re.IGNORECASE,
 )
 
+NOUN_PHRASE = r"(An?|The|One|Fig\.|App\.|Table \d)\b"
+
 
 def _strings(node: ast.AST) -> Iterator[ast.Constant]:
     for child in ast.walk(node):
@@ -100,8 +102,8 @@ def offenses(path: Path) -> list[str]:
         if text.startswith("Nothing"):
             lines.append(f"{_name(path)}:{number}: begins with 'Nothing'; write an imperative sentence")
         prose = _without_allowed(" ".join(text.split()))
-        for pattern, better in [*WORDS.items(), (BRITISH, "American spelling")]:
-            if match := re.search(pattern, prose):
+        for pattern, better in [*WORDS.items(), (BRITISH.pattern, "American spelling")]:
+            if match := re.search(pattern, prose, re.IGNORECASE):
                 around = prose[max(0, match.start() - 30) : match.end() + 30]
                 lines.append(f"{_name(path)}:{number}: '{match[0]}' in '…{around}…'; write {better}")
     return lines
@@ -120,6 +122,18 @@ def british(path: Path) -> list[str]:
     return [f"{_name(path)}:{number}: {name}" for number, name in [*names, *flags]]
 
 
+def no_procedures(path: Path) -> list[str]:
+    """Functions of a file that return nothing, and whose docstring does not say what to do."""
+    functions = (
+        node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.FunctionDef)
+    )
+    return [
+        f"{_name(path)}:{node.lineno}: {node.name}"
+        for node in functions
+        if getattr(node.returns, "value", "") is None and re.match(NOUN_PHRASE, ast.get_docstring(node) or "")
+    ]
+
+
 def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -133,6 +147,10 @@ PROSE = [*FILES, *(path for path in sorted(PAGES) if not _name(path).startswith(
 @pytest.mark.parametrize("path", PROSE, ids=_name)
 def test_docstrings_messages_and_pages_use_the_words_of_the_field(path: Path) -> None:
     assert offenses(path) == []
+
+
+def test_the_docstring_of_a_procedure_is_an_imperative_sentence() -> None:
+    assert [line for path in FILES for line in no_procedures(path)] == []
 
 
 def test_identifiers_and_flags_are_spelled_as_in_torch() -> None:

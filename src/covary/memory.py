@@ -1,7 +1,7 @@
 """Memory: how much there is, and the C library's allocator, so that large tensors cost no page fault for every page.
 
 By default glibc returns memory of more than 32 MiB to the system when it is freed and asks for it again, zeroed page
-by page, for the next tensor: a third of the CPU time of a hyper step. Told to keep it, results are the same, bit for
+by page, for the next tensor: a third of the CPU time of a hyper step. If it is kept, results are the same, bit for
 bit.
 """
 

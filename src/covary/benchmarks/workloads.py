@@ -50,7 +50,7 @@ def mlp_workload(num_data: int, num_samples: int, num_outputs: int, num_hidden: 
 
 
 def training_pass(workload: Workload) -> None:
-    """Forward and backward of the negative log-likelihood over all N images, or N × S of an averaged network."""
+    """Run forward and backward of the negative log-likelihood over all N images, or N × S of an averaged network."""
     weights = list(workload.model.weights.values())
     for index in torch.arange(len(workload.x)).split(workload.batch_size):
         outputs = _outputs(workload.model.network, workload.x[index], index)

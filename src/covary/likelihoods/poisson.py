@@ -46,5 +46,5 @@ class Poisson(nn.Module):
         return (0.5 * outputs).exp() * epsilon
 
     def mean(self, outputs: Float[Tensor, "N C ..."]) -> Float[Tensor, "N C ..."]:
-        r"""Rates :math:`e^f`."""
+        r"""Means :math:`e^f`."""
         return outputs.exp()

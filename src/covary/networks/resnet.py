@@ -95,6 +95,6 @@ class FixupBlock(nn.Module):
 
 
 def _draw(layer: nn.Conv2d, factor: float, generator: torch.Generator | None) -> None:
-    """Normal weights of variance 2 / fan-out, times a factor squared."""
+    """Draw normal weights of variance 2 / fan-out, times a factor squared."""
     num_reached = layer.out_channels * math.prod(layer.kernel_size)
     nn.init.normal_(layer.weight, std=factor * math.sqrt(2 / num_reached), generator=generator)

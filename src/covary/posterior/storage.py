@@ -90,7 +90,7 @@ def from_state(state: Mapping[str, Any], model: Model) -> Fitted:
 
 
 def write_state(state: Mapping[str, Any], path: str | Path) -> None:
-    """A safetensors file with the header in its metadata."""
+    """Write a safetensors file with the header in its metadata."""
     tensors = {key: value.detach().cpu().contiguous().clone() for key, value in state.items() if key != HEADER}
     write_named(Path(path), save(tensors, metadata={HEADER: state[HEADER]}))
 

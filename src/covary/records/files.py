@@ -41,7 +41,7 @@ DEEPEST = 16  # of lists and mappings inside one another; a setting needs a few
 
 
 def write_run(run: RunRecord, path: Path) -> None:
-    """One run into one JSON file, atomically.
+    """Write a run to a JSON file, atomically.
 
     Example:
         >>> import tempfile
@@ -56,7 +56,7 @@ def write_run(run: RunRecord, path: Path) -> None:
 
 
 def write_study(study: Study, path: Path) -> None:
-    """One study into one JSON file, atomically.
+    """Write a study to a JSON file, atomically.
 
     Example:
         >>> import tempfile

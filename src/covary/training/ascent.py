@@ -20,7 +20,7 @@ from .schedule import HYPER, seed_for
 
 
 def climb(parameters: Mapping[str, nn.Parameter], optimizer: Optimizer, gradient: Mapping[str, Tensor]) -> None:
-    """One step upwards along the gradients that are given; the other parameters stay."""
+    """Take one step upwards along the gradients that are given; the other parameters stay."""
     optimizer.zero_grad()
     check_finite(gradient)
     for name, entry in gradient.items():

@@ -161,6 +161,6 @@ def reported(callbacks: Sequence[Callback], config: FitConfig) -> Iterator[None]
 
 
 def enter_phase(callbacks: Sequence[Callback], phase: Phase) -> None:
-    """Tell the callbacks what the fit does from now on."""
+    """Call the callbacks with what the fit does from now on."""
     for callback in callbacks:
         callback.on_phase(phase)

@@ -19,7 +19,7 @@ HYPER_SHARE = 0.8  # of the epochs after the burn-in, over which learning rates 
 
 
 def cosine(first: float | int, final: float | int, progress: float | int) -> float:
-    r"""Rate :math:`f + \frac12 (r - f)(1 + \cos \pi p)` at progress p in [0, 1], from r = `first` to f = `final`."""
+    r"""Value :math:`f + \frac12 (r - f)(1 + \cos \pi p)` at progress p in [0, 1], from r = `first` to f = `final`."""
     return final + 0.5 * (first - final) * (1 + math.cos(math.pi * min(max(progress, 0.0), 1.0)))
 
 

@@ -89,13 +89,13 @@ def initial_state(network: nn.Module, likelihood: Likelihood, prior: Prior, conf
 
 
 def snapshot(state: FitState) -> dict[str, Tensor]:
-    """Copies of every parameter and buffer, as `network/NAME`, `likelihood/NAME`, `prior/NAME`."""
+    """Clones of every parameter and buffer, as `network/NAME`, `likelihood/NAME`, `prior/NAME`."""
     return {name: tensor.detach().clone() for name, tensor in _tensors(state).items()}
 
 
 @torch.no_grad()
 def restore(state: FitState, tensors: Mapping[str, Tensor]) -> None:
-    """The state's parameters and buffers set to those of a snapshot."""
+    """Set the state's parameters and buffers to those of a snapshot."""
     for name, tensor in _tensors(state).items():
         tensor.copy_(tensors[name])
 

@@ -37,7 +37,7 @@ from .state import FitState
 
 
 def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data: int, config: FitConfig) -> None:
-    """One step of the weights, and with "augerino" of the widths, on this process's shard of a batch.
+    """Take one step of the weights, and with "augerino" of the widths, on this process's shard of a batch.
 
     Arguments:
         state: The state, changed.

@@ -168,7 +168,7 @@ class Move:
 
     @torch.no_grad()
     def bound(self) -> None:
-        """Shorten the move, in all parameters alike, so that no width changes by more than the bound.
+        """Scale the move down, in all parameters alike, so that no width changes by more than the bound.
 
         Then set parameters back whose widths are held at a limit; moves are measured as if there were none.
         """

@@ -65,7 +65,7 @@ def _map(panel: Axes, study: Study, values: list[list[float]], colors: str, larg
 
 
 def _evidences(panel: Axes, study: Study, names: list[str]) -> None:
-    """The log evidence of every seed, one line each."""
+    """Draw the log evidence of every seed, one line each."""
     for seed in dict.fromkeys(row["seed"] for row in study.rows):
         values = [row["log_evidence"] for row in study.rows if row["seed"] == seed]
         panel.plot(range(len(names)), values, "o-", color=MUTED, linewidth=0.7)
@@ -76,7 +76,7 @@ def _evidences(panel: Axes, study: Study, names: list[str]) -> None:
 
 
 def _widths(panel: Axes, study: Study) -> None:
-    """The rotation over epochs, a line per seed, against the true one."""
+    """Draw the rotation over epochs, a line per seed, against the true one."""
     trajectories = study.series["trajectories"]
     colors = dict(zip(dict.fromkeys(line["panel"] for line in trajectories), (COLORS[0], COLORS[1]), strict=False))
     for line in trajectories:
@@ -144,7 +144,7 @@ def trajectories(panel: Axes, found: Mapping[str, Any], colors: Mapping[str, str
 
 
 def _flows(panel: Axes, matrices: list[list[float]]) -> None:
-    """Arrows from each place to where a sampled transform moves it, one shade for each sample."""
+    """Draw arrows from each place to where a sampled transform moves it, one shade for each sample."""
     for matrix, color in zip(matrices, SHADES, strict=False):
         start, moved = flow(matrix)
         panel.quiver(*start.T, *(moved - start).T, angles="xy", scale_units="xy", scale=1, color=color, width=0.011)
@@ -197,7 +197,7 @@ def sampling_figure(study: Study) -> Figure:
 
 
 def _error_line(panel: Axes, study: Study, quantity: str, sampler: str, color: str) -> None:
-    """The errors of one sampler with the exponent that was fitted to them."""
+    """Draw the errors of one sampler with the exponent that was fitted to them."""
     line = [(row["S"], row[quantity]) for row in study.rows if row["sampler"] == sampler]
     exponent = study.series["exponents"][f"{quantity}, {sampler}"]
     panel.plot(*np.array(line).T, "o-", color=color, label=f"{SAMPLERS[sampler]} (exponent {exponent:.2f})")
@@ -245,7 +245,7 @@ def _values(cells: Cells, version: str, quantity: str) -> list[float]:
 
 
 def _spread(panel: Axes, values: Sequence[Sequence[float]], shift: float, number: int, method: str) -> None:
-    """A dot and a line for each version, beside those of the other methods."""
+    """Draw a dot and a line for each version, beside those of the other methods."""
     known = [(place + shift, found) for place, found in enumerate(values) if found]
     places = [place for place, _ in known]
     means = [sum(found) / len(found) for _, found in known]
@@ -281,7 +281,7 @@ def sizes_figure(study: Study) -> Figure:
 
 
 def _sizes(panel: Axes, cells: Cells, color: str, method: str) -> None:
-    """The line of one method over numbers of images."""
+    """Draw the line of one method over numbers of images."""
     numbers = sorted({cell["num_train"] for cell in cells})
     found = [[100 * cell["test"]["accuracy"] for cell in cells if cell["num_train"] == number] for number in numbers]
     panel.plot(numbers, [sum(values) / len(values) for values in found], "o-", color=color, label=method)
@@ -328,7 +328,7 @@ def _drawable(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pictures(panel: Axes, samples: Mapping[str, Any] | None) -> None:
-    """The image above, two rows of samples below."""
+    """Draw the image above, two rows of samples below."""
     panel.set(xticks=[], yticks=[], aspect="equal")
     panel.grid(False)
     panel.spines[:].set_visible(False)

@@ -115,20 +115,20 @@ def _first(cells: Cells) -> Cells:
 
 
 def _accuracies(panel: Axes, cells: Cells, along: str) -> None:
-    """Bars of the test accuracy in %."""
+    """Draw bars of the test accuracy in %."""
     _bars(panel, cells, along, [100 * cell["test"]["accuracy"] for cell in cells], ".1f")
     panel.set(ylim=(0, 112), yticks=range(0, 101, 20), ylabel="test accuracy in %")
 
 
 def _losses(panel: Axes, cells: Cells, along: str) -> None:
-    """Bars of the test loss in nats."""
+    """Draw bars of the test loss in nats."""
     heights = [cell["test"]["nll"] for cell in cells]
     _bars(panel, cells, along, heights, ".2f")
     panel.set(ylim=(0, 1.15 * max(heights)), ylabel="test loss")
 
 
 def _bars(panel: Axes, cells: Cells, along: str, heights: Sequence[float], digits: str) -> None:
-    """A bar for the mean over seeds with its number above and a line from minimum to maximum, methods side by side."""
+    """Draw the mean over seeds as a bar with its number, and a line from minimum to maximum; methods side by side."""
     places = _names(cells, along)
     grouped: dict[tuple[str, str], list[float]] = {}
     for cell, height in zip(cells, heights, strict=True):
@@ -154,7 +154,7 @@ def _bars(panel: Axes, cells: Cells, along: str, heights: Sequence[float], digit
 
 
 def _shares(panel: Axes, layers: Sequence[Mapping[str, Any]]) -> None:
-    """A bar per layer, divided by the paths' effective parameters, with few ticks."""
+    """Draw a bar per layer, divided by the paths' effective parameters, with few ticks."""
     shares = [{path["name"]: path["relative"] for path in layer["paths"]} for layer in layers]
     divided_bars(panel, [f"layer {number + 1}" for number in range(len(layers))], shares, PATHS)
     panel.set_xticks((0, 50, 100))
@@ -166,7 +166,7 @@ def _relative(cell: Mapping[str, Any], name: str) -> list[float]:
 
 
 def _spread(panel: Axes, values: Sequence[Sequence[float]], shift: float, name: str) -> None:
-    """A dot for the mean and a line from minimum to maximum, at each place."""
+    """Draw a dot for the mean and a line from minimum to maximum, at each place."""
     places = [place + shift for place in range(len(values))]
     panel.plot(places, [sum(found) / len(found) for found in values], "o", color=PATHS[name], markersize=6)
     panel.vlines(places, [min(found) for found in values], [max(found) for found in values], color=PATHS[name])

@@ -48,7 +48,7 @@ def sharpness_figure(study: Study) -> Figure:
 
 
 def _paths(panel: Axes, paths: Mapping[str, Any], kind: str) -> None:
-    """Fig. 2a: the paths in θ and in ψ = log θ, over contours of the loss."""
+    """Draw Fig. 2a: the paths in θ and in ψ = log θ, over contours of the loss."""
     panel.contour(paths["axis"], paths["axis"], paths["loss"], levels=8, colors=PALE, linewidths=0.7)
     panel.plot(*np.array(paths["cartesian"]).T, color=INK, linewidth=3.0, alpha=0.35, label="in θ")
     panel.plot(*np.array(paths[kind]).T, "--", color=AWARE if kind == "aware" else NAIVE, label="in ψ = log θ")
@@ -58,7 +58,7 @@ def _paths(panel: Axes, paths: Mapping[str, Any], kind: str) -> None:
 
 
 def _modes(panel: Axes, found: Mapping[str, Any], kind: str) -> None:
-    """Fig. 2b: the densities in θ and in ψ = log θ, with their modes."""
+    """Draw Fig. 2b: the densities in θ and in ψ = log θ, with their modes."""
     lines = {"cartesian": ("in θ", INK), kind: ("in ψ = log θ", AWARE if kind == "aware" else NAIVE)}
     for name, (label, color) in lines.items():
         broad = name == "cartesian"
@@ -70,7 +70,7 @@ def _modes(panel: Axes, found: Mapping[str, Any], kind: str) -> None:
 
 
 def _determinants(panel: Axes, found: Mapping[str, Any], kind: str) -> None:
-    """Fig. 2c and App. A: the determinant at the minimum of Σθ² for ψ = cθ."""
+    """Draw Fig. 2c and App. A: the determinant at the minimum of Σθ² for ψ = cθ."""
     panel.plot(found["factor"], found[kind], color=AWARE if kind == "aware" else NAIVE)
     panel.set(xscale="log", yscale="log", xlabel="c of ψ = c θ", ylabel="det E" if kind == "aware" else "det H")
     panel.set_ylim(min(found["naive"]) / 2, max(found["naive"]) * 2)
@@ -79,7 +79,7 @@ def _determinants(panel: Axes, found: Mapping[str, Any], kind: str) -> None:
 
 
 def _evidences(panel: Axes, found: Mapping[str, Any], kind: str) -> None:
-    """Table 1: the log evidence of every seed in each parametrization, a line per seed."""
+    """Draw Table 1: the log evidence of every seed in each parametrization, a line per seed."""
     named = {name: values[kind] for name, values in found.items() if values[kind] is not None}
     for values in zip(*named.values(), strict=True):
         panel.plot(range(len(named)), values, "o-", color=NAIVE if kind == "naive" else AWARE, linewidth=0.7)
@@ -93,7 +93,7 @@ def _evidences(panel: Axes, found: Mapping[str, Any], kind: str) -> None:
 
 
 def _scalings(panel: Axes, study: Study) -> None:
-    """Table 3: the trace at one minimum in three scales."""
+    """Draw Table 3: the trace at one minimum in three scales."""
     rows = [row for row in study.rows if row["part"] == "Table 3"]
     _pairs(panel, [row["case"] for row in rows], [(row["naive"], row["metric-aware"]) for row in rows])
     panel.set_title("trace, one minimum")
@@ -101,7 +101,7 @@ def _scalings(panel: Axes, study: Study) -> None:
 
 
 def _minima(panel: Axes, found: Mapping[str, Any]) -> None:
-    """Fig. 5: the trace at the minima of SGD and Adam, Euclidean and in the optimizer's own metric."""
+    """Draw Fig. 5: the trace at the minima of SGD and Adam, Euclidean and in the optimizer's own metric."""
     means = [tuple(np.mean([one[key] for one in ones]) for key in ("naive", "own")) for ones in found.values()]
     _pairs(panel, [name.replace(", ", "\n") for name in found], means)
     panel.set_title("trace, two optimizers")
@@ -110,7 +110,7 @@ def _minima(panel: Axes, found: Mapping[str, Any]) -> None:
 
 
 def _pairs(panel: Axes, names: Sequence[str], pairs: Sequence[tuple[float, float]]) -> None:
-    """Pairs of marks on a logarithmic scale that goes through 0: an untrained network has a negative trace."""
+    """Draw pairs of marks on a logarithmic scale that goes through 0: an untrained network has a negative trace."""
     for place, (values, color) in enumerate(zip(zip(*pairs, strict=True), (NAIVE, AWARE), strict=True)):
         panel.bar(np.arange(len(names)) + 0.36 * place - 0.18, values, 0.34, color=color)
     panel.set_yscale("symlog", linthresh=1.0)
@@ -124,7 +124,7 @@ def _legend_below(panel: Axes, labels: Sequence[str]) -> None:
 
 
 def _priors(panel: Axes, found: Mapping[str, Any]) -> None:
-    """Fig. 4: the prior of the standard parametrization in ψ, and that of the NTK parametrization."""
+    """Draw Fig. 4: the prior of the standard parametrization in ψ, and that of the NTK parametrization."""
     panel.plot(found["axis"], found["carried"], color=AWARE, label="standard, carried to ψ")
     panel.plot(found["axis"], found["chosen"], color=NAIVE, label="NTK, chosen in ψ")
     panel.set(xlabel="ψ", ylabel="density", ylim=(0, 1.35 * max(found["carried"])), title="two priors, h = 4")
@@ -132,7 +132,7 @@ def _priors(panel: Axes, found: Mapping[str, Any]) -> None:
 
 
 def _kernels(panel: Axes, found: Mapping[str, Any]) -> None:
-    """App. E.1: the trace of the tangent kernel against the width."""
+    """Draw App. E.1: the trace of the tangent kernel against the width."""
     panel.plot(found["widths"], found["standard"], "o-", color=AWARE, label="metric of θ, carried to ψ")
     panel.plot(found["widths"], found["ntk"], "o-", color=NAIVE, label="Euclidean in ψ (NTK)")
     panel.axhline(found["limit"], color=MUTED, linestyle=":", label="infinite width")
@@ -144,6 +144,6 @@ def _kernels(panel: Axes, found: Mapping[str, Any]) -> None:
 
 
 def _plain_numbers(panel: Axes) -> None:
-    """Labels of a logarithmic axis that need no mathematical typesetting."""
+    """Label a logarithmic axis by texts that need no mathematical typesetting."""
     panel.minorticks_off()
     panel.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))

@@ -3,7 +3,8 @@ import tomllib
 
 import pytest
 
-from covary._text import clipped, escaped, is_plain, meant, plural
+from covary._text import clipped, escaped, is_plain, meant, plural, require_choice
+from covary.errors import StructureError
 
 HOSTILE = "\x1b]0;title\x07\x9b31m\x7f\r\u202e\udcff"
 
@@ -45,3 +46,13 @@ def test_a_misspelled_name_has_a_suggestion_and_a_strange_one_has_none():
     assert meant("kronn", ["kron", "diag"]) == " Did you mean 'kron'?"
     assert meant("MPL", ["mlp", "cnn"], ":20") == " Did you mean 'mlp:20'?"
     assert meant("x", ["kron", "diag"]) == meant(3, ["kron"]) == ""
+
+
+def test_a_value_that_is_no_choice_is_named_with_the_choices_and_the_one_that_is_like_it():
+    require_choice("a sampler", "sobol", {"sobol": 1})
+    with pytest.raises(
+        StructureError, match=r"^Expected a sampler among sobol, random, got 'sobel'. Did you mean 'sobol'\?$"
+    ):
+        require_choice("a sampler", "sobel", ("sobol", "random"))
+    with pytest.raises(StructureError, match=r"among a, b, got 3\.$"):
+        require_choice("letters", 3, "ab")

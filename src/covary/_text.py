@@ -4,9 +4,13 @@ import difflib
 import re
 from collections.abc import Iterable
 
+from .errors import StructureError
+
 # C0, DEL and C1: what a terminal obeys; surrogates: bytes of file names that are no text; bidirectional overrides,
 # which show text in another order than it has.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+LONGEST = 60  # characters of a value in a message
 
 
 def is_plain(text: str) -> bool:
@@ -36,10 +40,17 @@ def meant(value: object, choices: Iterable[str], rest: str = "") -> str:
     return f" Did you mean '{found[0]}{rest}'?" if found else ""
 
 
-def clipped(value: object, most: int = 60) -> str:
-    """The representation of any value in at most `most` characters, for messages."""
+def require_choice(what: str, value: object, choices: Iterable[str]) -> None:
+    """Raise `StructureError` if a value is not one of the choices; `what` names one, such as "a sampler"."""
+    known = list(choices)
+    if value not in known:
+        raise StructureError(f"Expected {what} among {', '.join(known)}, got {clipped(value)}.{meant(value, known)}")
+
+
+def clipped(value: object) -> str:
+    """The representation of any value in at most 60 characters, for messages."""
     try:
-        shown = repr(value[: most + 1] if isinstance(value, str | bytes | list | tuple) else value)
+        shown = repr(value[: LONGEST + 1] if isinstance(value, str | bytes | list | tuple) else value)
     except (ValueError, RecursionError):  # more digits than Python converts, or a value inside of itself
         shown = f"a {type(value).__name__} that is too large to show"
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
+    return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"

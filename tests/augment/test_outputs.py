@@ -173,7 +173,7 @@ class Unknown:
 def test_bad_input():
     with pytest.raises(StructureError, match="each number from 0 once"):
         PermutedOutputs({"flip_x": (1, 1)})
-    with pytest.raises(StructureError, match="'pixels' or 'normalized', got 'meters'"):
+    with pytest.raises(StructureError, match="among pixels, normalized, got 'meters'"):
         MovedPoints("meters")
     with pytest.raises(StructureError, match="a padding among"):
         MovedMasks("mirror")

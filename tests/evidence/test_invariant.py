@@ -153,7 +153,7 @@ def test_weight_norm_is_no_chart():
 
 def test_mistakes_are_told():
     network, likelihood, prior, data = classifier()
-    with pytest.raises(StructureError, match="'ggn' or 'hessian'"):
+    with pytest.raises(StructureError, match="among ggn, hessian, got 'kron'"):
         check_form("kron")
     with torch.no_grad():
         network[3].weight.mul_(30)

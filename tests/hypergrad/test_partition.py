@@ -187,7 +187,7 @@ def test_kernels_of_other_weights_are_refused():
 
 
 def test_outputs_that_are_neither_are_refused():
-    with pytest.raises(StructureError, match="'all' or 'one', got 'One'"):
+    with pytest.raises(StructureError, match="among all, one, got 'One'"):
         check_outputs("One")
 
 

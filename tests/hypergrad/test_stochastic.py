@@ -429,8 +429,8 @@ def test_steps_on_the_bound_raise_the_evidence():
 
 
 @pytest.mark.parametrize(("estimator", "outputs", "structure", "message"), [
-    ("full", "all", "layerwise", "estimator must be 'kernel' or 'kron', got 'full'"),
-    ("kernel", "two", "layerwise", "outputs must be 'all' or 'one', got 'two'"),
+    ("full", "all", "layerwise", "Expected an estimator among kernel, kron, got 'full'"),
+    ("kernel", "two", "layerwise", "Expected outputs among all, one, got 'two'"),
     ("kernel", 1, "layerwise", "got 1"),
     ("kron", "all", "diagonal", "estimator='kernel'"),
 ])  # fmt: skip

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from .._text import require_choice
 from ..errors import ShapeError, StructureError
 from ..groups.affine import check_padding, warp_normalized
 from ..groups.square import product
@@ -147,8 +148,7 @@ class PermutedOutputs:
 
 class _InCoordinates:
     def __init__(self, coordinates: Coordinates | str = "pixels") -> None:
-        if coordinates not in ("pixels", "normalized"):
-            raise StructureError(f"Expected coordinates 'pixels' or 'normalized', got {coordinates!r}.")
+        require_choice("coordinates", coordinates, ("pixels", "normalized"))
         self.coordinates = coordinates
 
     def __repr__(self) -> str:

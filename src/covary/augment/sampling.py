@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from .._text import meant
+from .._text import require_choice
 from ..errors import StructureError
 from ..noise import Stream, normal, uniform
 from .protocol import Augmentation, WeightedAugmentation
@@ -68,8 +68,7 @@ SAMPLERS: dict[str, Sampler] = {"sobol": sobol, "random": random}
 
 def check_sampler(name: str) -> str:
     """Return the name, or raise `StructureError` if it is not one of `SAMPLERS`."""
-    if name not in SAMPLERS:
-        raise StructureError(f"Expected a sampler among {', '.join(SAMPLERS)}, got {name!r}.{meant(name, SAMPLERS)}")
+    require_choice("a sampler", name, SAMPLERS)
     return name
 
 

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from .._text import meant
+from .._text import require_choice
 from ..errors import DataError, StructureError
 from ..groups.affine import check_padding
 from .sampling import SAMPLERS, check_sampler
@@ -52,8 +52,7 @@ class UniformWidths(nn.Module):
                 "Pass a tuple, each name once."
             )
         for name in names:
-            if name not in kinds:
-                raise StructureError(f"Expected names among {', '.join(kinds)}, got '{name}'.{meant(name, kinds)}")
+            require_choice("names", name, kinds)
         self.names, self.sampler = tuple(names), check_sampler(sampler)
         self.units, self.signs = tuple(kinds[n].unit for n in names), tuple(kinds[n].sign for n in names)
         self.register_buffer("angular", torch.tensor([kinds[n].angular for n in names]), persistent=False)

@@ -4,7 +4,7 @@ import typing
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
-from .._text import meant
+from .._text import require_choice
 from ..errors import StructureError
 from .settings import DEVICE, POSITIVE, SEED, Settings, at_least, between, real
 
@@ -263,10 +263,7 @@ class FitConfig(Settings):
             >>> FitConfig.preset("regression", epochs=25).hyper.burn_in
             10
         """
-        if name not in typing.get_args(Preset):
-            raise StructureError(
-                f"Expected a preset among {', '.join(typing.get_args(Preset))}, got '{name}'.{meant(name, _PRESETS)}"
-            )
+        require_choice("a preset", name, typing.get_args(Preset))
         config = cls().replace(**_PRESETS[name])
         if epochs is None:
             return config

@@ -13,6 +13,7 @@ applied in ψ: log p as a function, and :math:`\log\det H` without the metric. I
 Dense, for up to some hundred weights. All derivatives are taken in ψ.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -24,10 +25,10 @@ from torch.nn.utils.parametrize import ParametrizationList
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
+from .._text import require_choice
 from .._types import SampleAveraging, TensorMap, Weights
 from ..batches import Data, IndexedBatch, as_batches
 from ..curvature.coverage import require_independence
-from ..errors import StructureError
 from ..geometry import (
     CARTESIAN,
     BilinearForm,
@@ -112,15 +113,14 @@ def chart_evidence(
     outputs = [_outputs(model.network, weights, batch, seed) for batch in batches]
     for function, batch in zip(outputs, batches, strict=True):
         model.likelihood.check(function(flatten(weights)), batch.y)
-    prior, likelihood = model.prior, model.likelihood
     point = Point(flatten(weights)).to(chart)
 
     def log_prior(theta: Float[Tensor, " P"]) -> Float[Tensor, ""]:
-        return prior.log_density(unflatten(theta, weights))
+        return model.prior.log_density(unflatten(theta, weights))
 
     def log_likelihood(theta: Float[Tensor, " P"]) -> Float[Tensor, ""]:
         parts = zip(outputs, batches, strict=True)
-        return torch.stack([likelihood.log_prob(function(theta), batch.y) for function, batch in parts]).sum()
+        return torch.stack([model.likelihood.log_prob(function(theta), batch.y) for function, batch in parts]).sum()
 
     per_volume = riemannian_log_density(log_prior, metric)
 
@@ -130,13 +130,7 @@ def chart_evidence(
     if curvature == "hessian":
         form = riemannian_hessian(lambda theta: -log_joint(theta), metric, point)
     else:
-        # a sum of JᵀΛJ needs no connection: the chain rule alone makes it transform
-        in_chart = [partial(_composed, function, chart) for function in outputs]
-        known = [given(likelihood, batch.y) for batch in batches]
-        metrics = [fisher_metric(function, own) for function, own in zip(in_chart, known, strict=True)]
-        parts = [metric.matrix(point.coordinates) for metric in metrics]
-        ggn = BilinearForm(torch.stack(parts).sum(0), point)
-        form = ggn + riemannian_hessian(lambda theta: -per_volume(theta), metric, point)
+        form = _ggn(model, outputs, batches, point) + riemannian_hessian(lambda t: -per_volume(t), metric, point)
     differential = grad(lambda psi: log_joint(chart.inverse(psi)))(point.coordinates)
     naive = EvidenceTerms(
         log_likelihood=log_likelihood(point.cartesian).double(),
@@ -155,8 +149,16 @@ def chart_evidence(
 
 def check_form(curvature: object) -> None:
     """Raise `StructureError` for anything but "ggn" and "hessian"."""
-    if curvature not in ("ggn", "hessian"):
-        raise StructureError(f"Expected the curvature 'ggn' or 'hessian', got {curvature!r}. Choose one of these.")
+    require_choice("a curvature", curvature, ("ggn", "hessian"))
+
+
+def _ggn(model: Model, outputs: Sequence[TensorMap], batches: Sequence[IndexedBatch], point: Point) -> BilinearForm:
+    """The sum of JᵀΛJ over batches in the point's chart: it needs no connection, the chain rule makes it transform."""
+    metrics = [
+        fisher_metric(partial(_composed, function, point.chart), given(model.likelihood, batch.y))
+        for function, batch in zip(outputs, batches, strict=True)
+    ]
+    return BilinearForm(torch.stack([metric.matrix(point.coordinates) for metric in metrics]).sum(0), point)
 
 
 def parametrization_of(network: nn.Module) -> str:

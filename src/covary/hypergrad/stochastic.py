@@ -15,12 +15,13 @@ root: with the diagonal entry :math:`p_c(1-p_c)` of Λ instead, the rows are not
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from .._text import require_choice
 from ..batches import Data, IndexedBatch, as_batches
 from ..curvature.capture import Captured
 from ..curvature.passes import captured_batch, check_model, joined, root_probes
@@ -96,8 +97,7 @@ def stochastic(
 
 def check_estimator(estimator: object, outputs: object, prior: Prior) -> None:
     """Raise `StructureError` if these choices are unknown or exclude each other."""
-    if estimator not in ("kernel", "kron"):
-        raise StructureError(f"estimator must be 'kernel' or 'kron', got {estimator!r}.")
+    require_choice("an estimator", estimator, get_args(Estimator))
     check_outputs(outputs)
     if estimator == "kron" and prior.structure == "diagonal":
         raise StructureError(
@@ -108,8 +108,7 @@ def check_estimator(estimator: object, outputs: object, prior: Prior) -> None:
 
 def check_outputs(outputs: object) -> None:
     """Raise `StructureError` for anything but "all" and "one"."""
-    if outputs not in ("all", "one"):
-        raise StructureError(f"outputs must be 'all' or 'one', got {outputs!r}.")
+    require_choice("outputs", outputs, get_args(Outputs))
 
 
 class Estimate(NamedTuple):

@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._text import meant
+from .._text import require_choice
 from ..augment import Augmentation
 from ..batches import IndexedBatch
 from ..config import FitConfig
-from ..errors import StructureError
 from ..records import Epoch, Evidence, Pictures, RunRecord
 from ..records.words import flat_settings
 from ..training import Callback
@@ -188,9 +187,7 @@ def tracker_of(name: TrackerName | str, folder: str | Path, title: str = "covary
 
 def require_tracker(name: TrackerName | str) -> Callable[[Path, str], Tracker]:
     """Function that makes a tracker of that name; raise an error for another name, or if its library is missing."""
-    names = get_args(TrackerName)
-    if name not in names:
-        raise StructureError(f"Expected a tracker among {', '.join(names)}, got '{name}'.{meant(name, names)}")
+    require_choice("a tracker", name, get_args(TrackerName))
     make: Callable[[Path, str], Tracker] = import_module(f".{name}", __package__).tracker
     return make
 

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .._text import meant
+from .._text import require_choice
 from ..errors import ShapeError, StructureError
 from ..groups import P4, Group, lift
 from ..layers import (
@@ -152,10 +152,7 @@ def relaxed_network(
 
 
 def _check(variant: str, alpha: int, image_shape: tuple[int, int, int], num_outputs: int) -> None:
-    if variant not in VARIANTS:
-        raise StructureError(
-            f"Expected a variant among {', '.join(VARIANTS)}, got '{variant}'.{meant(variant, VARIANTS)}"
-        )
+    require_choice("a variant", variant, VARIANTS)
     if min(alpha, num_outputs, *image_shape) < 1:
         raise ShapeError(
             "Expected a width alpha of 1 or more, an output or more, and images that are not empty, got "

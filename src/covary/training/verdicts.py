@@ -29,7 +29,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import nn
 
-from .._text import meant
+from .._text import require_choice
 from ..augment.amounts import num_elements, set_full, set_none
 from ..batches import Data, as_batches, outputs_of_first
 from ..config import FitConfig
@@ -244,9 +244,7 @@ def _checked_names(run: Run, names: Sequence[str] | None) -> list[str]:
         raise StructureError("Expected a run with an augmentation, got one without: it has no symmetry to decide on.")
     chosen = list(run.augment.names if names is None else names)
     for name in chosen:
-        if name not in run.augment.names:
-            known = ", ".join(run.augment.names)
-            raise StructureError(f"Expected symmetries among {known}, got '{name}'.{meant(name, known.split(', '))}")
+        require_choice("symmetries", name, run.augment.names)
     if not chosen:
         raise StructureError("Expected one symmetry or more, got none.")
     return chosen

@@ -15,6 +15,7 @@ from .reading import (
     NO_RANGE,
     Range,
     Reading,
+    as_range,
     assembled,
     drawn_shear,
     independent_flips,
@@ -133,31 +134,31 @@ def _reading(step: Spec) -> Reading:
 
 def _in_pixels(step: Spec) -> str:
     pixels = step.get("translate_px") or {}
-    moved = any(_pair(ends) != (0.0, 0.0) for ends in pixels.values())
+    moved = any(as_range(ends) != (0.0, 0.0) for ends in pixels.values())
     return "translate_px, use translate_percent to learn the shift" if moved else ""
 
 
 def _affine(step: Spec) -> dict[str, Range]:
-    found = {"rotation": _pair(step["rotate"])}
+    found = {"rotation": as_range(step["rotate"])}
     shifts = step.get("translate_percent") or {}
-    found |= {f"shift_{axis}": _pair(ends) for axis, ends in shifts.items()}
-    found |= {f"scale_{axis}": _pair(ends) for axis, ends in step["scale"].items()}
-    return found | drawn_shear(*(_pair(step["shear"][axis]) for axis in "xy"))
+    found |= {f"shift_{axis}": as_range(ends) for axis, ends in shifts.items()}
+    found |= {f"scale_{axis}": as_range(ends) for axis, ends in step["scale"].items()}
+    return found | drawn_shear(*(as_range(step["shear"][axis]) for axis in "xy"))
 
 
 def _shift_scale_rotate(step: Spec) -> dict[str, Range]:
-    low, high = _pair(step["scale_limit"])
+    low, high = as_range(step["scale_limit"])
     scale = (round(1 + low, 9), round(1 + high, 9))
-    shifts = {f"shift_{axis}": _pair(step[f"shift_limit_{axis}"]) for axis in "xy"}
-    return shifts | {"scale_x": scale, "scale_y": scale, "rotation": _pair(step["rotate_limit"])}
+    shifts = {f"shift_{axis}": as_range(step[f"shift_limit_{axis}"]) for axis in "xy"}
+    return shifts | {"scale_x": scale, "scale_y": scale, "rotation": as_range(step["rotate_limit"])}
 
 
 def _rotate(step: Spec) -> dict[str, Range]:
-    return {"rotation": _pair(step["limit"])}
+    return {"rotation": as_range(step["limit"])}
 
 
 def _colors(step: Spec) -> dict[str, Range]:
-    return {name: _pair(step[name]) for name in COLORS}
+    return {name: as_range(step[name]) for name in COLORS}
 
 
 READERS: dict[str, Callable[[Spec], dict[str, Range]]] = {
@@ -209,14 +210,9 @@ def _set_affine(step: Spec, ranges: dict[str, Range]) -> None:
             step["translate_percent"][axis] = list(ranges[f"shift_{axis}"])
         if f"scale_{axis}" in ranges:
             step["scale"][axis] = list(ranges[f"scale_{axis}"])
-    drawn = [axis for axis in "xy" if _pair(step["shear"][axis]) != (0.0, 0.0)]
+    drawn = [axis for axis in "xy" if as_range(step["shear"][axis]) != (0.0, 0.0)]
     if "shear" in ranges and len(drawn) == 1:
         step["shear"][drawn[0]] = list(ranges["shear"])
     elif "shear" in ranges:
         half = two_shears(ranges["shear"][1])
         step["shear"] = {axis: [-half, half] for axis in "xy"}
-
-
-def _pair(ends: Any) -> Range:
-    low, high = ends
-    return float(low), float(high)

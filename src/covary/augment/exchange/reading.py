@@ -8,6 +8,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ...errors import StructureError
 from ...groups.affine import AFFINE_NAMES
@@ -118,6 +119,12 @@ def drawn_shear(x: Range | None, y: Range | None) -> dict[str, Range]:
         return {"shear": drawn[0]} if drawn else {}
     low, high = max(drawn, key=lambda ends: ends[1] - ends[0])
     return {"shear": (-one_shear(-low) if low < 0 else low, one_shear(high) if high > 0 else high)}
+
+
+def as_range(ends: Any) -> Range:
+    """The two ends of a range as plain numbers."""
+    low, high = ends
+    return float(low), float(high)
 
 
 def quarter_turns(probabilities: Mapping[int, float], p: float) -> dict[str, float]:

@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from typing import Literal
 
-from ..._text import meant
-from ...errors import StructureError
+from ..._text import require_choice
 from ..affine import KINDS as AFFINE_KINDS
 from ..color import KINDS as COLOR_KINDS
 from ..protocol import Augmentation
@@ -64,10 +63,7 @@ def to_text(augment: Augmentation, target: TextTarget | str) -> str:
         )
         <BLANKLINE>
     """
-    if target not in TEXTS:
-        raise StructureError(
-            f"Expected a target among {', '.join(get_args(TextTarget))}, got {target!r}.{meant(target, TEXTS)}"
-        )
+    require_choice("a target", target, TEXTS)
     ranges = ranges_of(augment)
     lines, notes = TEXTS[target](ranges)
     said = [f"Ranges learned by covary: {_summary(ranges)}.", *ranges.notes, *notes]

@@ -11,6 +11,7 @@ from .reading import (
     NO_RANGE,
     Range,
     Reading,
+    as_range,
     assembled,
     drawn_shear,
     independent_flips,
@@ -87,12 +88,14 @@ def _reading(step: Any) -> Reading:
         name, p = "flip_x" if kind == "RandomHorizontalFlip" else "flip_y", float(step.p)
         return Reading(kind, elements={"identity": 1 - p, name: p} if p else {}, p=p)
     if kind == "ColorJitter":
-        return Reading(kind, ranges={name: _pair(ends) for name in COLORS if (ends := getattr(step, name)) is not None})
+        return Reading(
+            kind, ranges={name: as_range(ends) for name in COLORS if (ends := getattr(step, name)) is not None}
+        )
     if kind not in ("RandomAffine", "RandomRotation"):
         return Reading(kind, fixed=NO_RANGE)
     if getattr(step, "center", None) is not None or getattr(step, "expand", False):
         return Reading(kind, unsupported="it turns about a center of its own, or enlarges the image")
-    ranges = {"rotation": _pair(step.degrees)}
+    ranges = {"rotation": as_range(step.degrees)}
     return Reading(kind, ranges=ranges if kind == "RandomRotation" else ranges | _affine(step))
 
 
@@ -101,9 +104,9 @@ def _affine(step: Any) -> dict[str, Range]:
     if step.translate is not None:
         found |= {f"shift_{axis}": (-float(most), float(most)) for axis, most in zip("xy", step.translate, strict=True)}
     if step.scale is not None:
-        found |= {"scale_x": _pair(step.scale), "scale_y": _pair(step.scale)}
+        found |= {"scale_x": as_range(step.scale), "scale_y": as_range(step.scale)}
     if step.shear is not None:
-        found |= drawn_shear(_pair(step.shear[:2]), _pair(step.shear[2:]) if len(step.shear) == 4 else None)
+        found |= drawn_shear(as_range(step.shear[:2]), as_range(step.shear[2:]) if len(step.shear) == 4 else None)
     return found
 
 
@@ -123,11 +126,6 @@ def _set(step: Any, ranges: dict[str, Range], flips: Flips) -> None:
     if "scale_x" in ranges:
         step.scale = [*min(ranges["scale_x"], ranges["scale_y"], key=lambda ends: ends[1])]
     if "shear" in ranges:
-        one_direction = len(step.shear) == 2 or _pair(step.shear[2:]) == (0.0, 0.0)
+        one_direction = len(step.shear) == 2 or as_range(step.shear[2:]) == (0.0, 0.0)
         half = two_shears(ranges["shear"][1])
         step.shear = [*ranges["shear"], 0.0, 0.0][: len(step.shear)] if one_direction else [-half, half, -half, half]
-
-
-def _pair(ends: Any) -> Range:
-    low, high = ends
-    return float(low), float(high)

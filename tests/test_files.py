@@ -151,6 +151,25 @@ def test_removing_a_folder_never_removes_what_a_link_points_to(tmp_path):
     assert (tmp_path / "precious" / "file").read_bytes() == b"kept"
 
 
+def test_a_folder_that_is_half_removed_is_not_in_its_place(tmp_path, monkeypatch):
+    def killed(path):
+        (path / "one").unlink()
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("one", "two"):
+        (folder / name).touch()
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            remove_folder(folder)
+    assert names(tmp_path) == [".folder-done"]
+    folder.mkdir()
+    remove_folder(folder)
+    assert names(tmp_path) == []
+
+
 @pytest.mark.parametrize("check", [require_writable, require_named_writable])
 def test_what_cannot_be_written_is_known_before(tmp_path, check):
     (tmp_path / "file").write_bytes(b"kept")

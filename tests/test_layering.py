@@ -74,6 +74,8 @@ WITHOUT_TORCH = {"errors", "_files", "_lock", "_text", "memory", "config", "reco
 NAMELESS = {"utils", "util", "misc", "common", "core", "manager", "helpers", "helper"}
 MAX_LINES = 350
 
+MAX_BODY = 40  # lines of a function without its docstring
+
 MAX_PARAMETERS = 6
 
 # Modules without a test file of their own name -> the test files that test them.
@@ -186,6 +188,13 @@ def own_imports_in_functions(path: Path) -> list[int]:
     ]
 
 
+def body_lengths(path: Path) -> dict[str, int]:
+    """The lines of each function of a file, without its signature and docstring."""
+    functions = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))
+    bodies = {node.name: node.body[1:] if ast.get_docstring(node) else node.body for node in functions}
+    return {name: body[-1].end_lineno - body[0].lineno + 1 for name, body in bodies.items() if body}
+
+
 def num_parameters(function: Callable) -> int:
     """The number of parameters of a function; the `**settings` of `fit` are fields of its record."""
     parameters = inspect.signature(function).parameters.values()
@@ -241,6 +250,11 @@ def test_own_imports_are_at_the_top(path):
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_file_is_short_enough_to_read(path):
     assert len(path.read_text().splitlines()) <= MAX_LINES
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_functions_are_short_enough_to_read(path):
+    assert {name: number for name, number in body_lengths(path).items() if number > MAX_BODY} == {}
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if path.stem != "__init__"], ids=name_of)
@@ -302,6 +316,14 @@ def test_packages_imported(package):
         "import torch.nn as nn, scipy\nfrom covary.linalg import Kron\nfrom . import linalg\ndef f():\n import rich"
     )
     assert packages_imported(path) == {"torch", "scipy", "covary", "rich"}
+
+
+def test_body_lengths(package):
+    path = package / "priors.py"
+    path.write_text(
+        'def f(\n    x,\n):\n    """The sum\n\n    of x."""\n    y = x\n\n    return y\ndef g():\n    """No body."""\n'
+    )
+    assert body_lengths(path) == {"f": 3}
 
 
 def test_own_imports_in_functions(package):

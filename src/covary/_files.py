@@ -75,18 +75,30 @@ def require_writable(path: Path) -> None:
 
 
 def require_named_writable(path: Path) -> None:
-    """The same of a path that the user named, for `write_named`."""
+    """Raise `OSError` that names a path of the user if `write_named` could not write it."""
     with naming(path):
         if _number_of(path) is None and not _is_special(path):
             require_writable(Path(os.path.realpath(path)))
 
 
-def remove_folder(path: Path) -> None:
-    """Remove a folder with all that is in it, if it exists; of a link only the link, a file in its place too."""
-    if path.is_symlink() or path.is_file():
-        path.unlink(missing_ok=True)
-    elif path.exists():
-        shutil.rmtree(path)
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with all that is in it, if it exists; of a link only the link, a file in its place too.
+
+    It is moved away in one step: what a kill leaves half removed is not in its place.
+    """
+    remove_rest(folder)
+    if folder.exists() or folder.is_symlink():
+        folder.replace(_away(folder))
+        remove_rest(folder)
+
+
+def remove_rest(folder: Path) -> None:
+    """Remove what a killed `remove_folder` left of a folder."""
+    rest = _away(folder)
+    if rest.is_symlink() or rest.is_file():
+        rest.unlink(missing_ok=True)
+    elif rest.exists():
+        shutil.rmtree(rest)
 
 
 def require_regular(path: Path) -> None:
@@ -107,6 +119,10 @@ def naming(path: Path) -> Iterator[None]:
         if error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _away(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}-done")
 
 
 def _make_folder(folder: Path) -> None:

@@ -31,14 +31,7 @@ def place() -> Place:
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """Join the process group that a launcher such as torchrun describes in the environment, if there is one.
-
-    Example:
-        >>> from covary.training import is_first, process_group
-        >>> with process_group():
-        ...     is_first()
-        True
-    """
+    """Join the process group that a launcher such as torchrun describes in the environment, if there is one."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or distributed.is_initialized():
         yield
         return
@@ -64,13 +57,7 @@ def require_alike(value: object, what: str) -> None:
 
 
 def is_first() -> bool:
-    """Whether this process writes files and prints.
-
-    Example:
-        >>> from covary.training import is_first
-        >>> is_first()
-        True
-    """
+    """Whether this process writes files and prints."""
     return place()[0] == 0
 
 

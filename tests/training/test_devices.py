@@ -138,7 +138,7 @@ def test_everything_else_follows_the_device_of_the_model(tmp_path):
         assert run.evaluate(train).num_data == 12
         posterior = run.posterior(train)
         assert posterior.predict(there[0]).device.type == "meta"
-        assert prune(model, there, 0.5).num_params <= sum(weight.numel() for weight in model.weights.values())
+        assert prune(model, there, threshold=0.5).num_params <= sum(weight.numel() for weight in model.weights.values())
         loaded = covary.load(run.save(tmp_path / "saved"), relaxed_pair)
     torch.testing.assert_close(loaded.network[0].paths["fc"].weight, network[0].paths["fc"].weight.held)
 

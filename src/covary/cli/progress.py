@@ -5,7 +5,8 @@ from rich.live import Live
 from rich.text import Text
 
 from ..config import FitConfig
-from ..training import Callback, is_first
+from ..distributed import is_first
+from ..training import Callback
 from ..training.callbacks import ProgressPrinter, ProgressTracker
 from . import output
 

@@ -214,8 +214,8 @@ def _from_file(path: Path | None) -> dict[str, Any]:
 
 def _perform(config: ExperimentConfig, flags: Mapping[str, Any]) -> None:
     from .. import report
+    from ..distributed import is_first, process_group
     from ..experiments import discover
-    from ..training import is_first, process_group
 
     out: Path = flags["out"]
     with process_group():
@@ -237,9 +237,9 @@ def _perform(config: ExperimentConfig, flags: Mapping[str, Any]) -> None:
 
 def _best(config: ExperimentConfig) -> ExperimentConfig:
     """The settings from the start whose short run has the higher evidence, which is printed."""
+    from ..distributed import is_first
     from ..experiments import prepared
     from ..experiments.starts import best_start
-    from ..training import is_first
 
     found = best_start(config, prepared(config))
     if is_first():

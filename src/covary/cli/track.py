@@ -31,7 +31,7 @@ def tracked(
     name: TrackerName | None, config: ExperimentConfig, out: Path
 ) -> Iterator[tuple[Callbacks, Callable[[RunRecord], None]]]:
     """The callbacks of each fit, by its name, and what logs the finished run; the tracker is closed at the end."""
-    from ..training import is_first
+    from ..distributed import is_first
     from .progress import progress_of
 
     if name is None or not is_first():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._files import remove_folder, write_text
+from .._files import remove_folder, remove_rest, write_text
 from .._lock import remove_leftovers
 from ..data import Dataset
 from ..errors import DataError, StructureError
@@ -44,7 +44,7 @@ def earlier_run(out: Path, resume: bool, overwrite: bool) -> Earlier:
     What a killed process left half removed is removed.
     """
     folder = out / CHECKPOINTS
-    remove_folder(_done(folder))
+    remove_rest(folder)
     remove_leftovers(folder)
     if overwrite:
         return Earlier()
@@ -77,18 +77,8 @@ def _require_free(out: Path) -> None:
 
 def begin(folder: Path, start: Begun) -> None:
     """Remove the checkpoints of an earlier run, and write what this one is started with."""
-    remove(folder)
+    remove_folder(folder)
     write_text(folder / SETTINGS, json.dumps(sealed({"settings": start.settings, DATA_SHA256: start.data})) + "\n")
-
-
-def remove(folder: Path) -> None:
-    """Remove the checkpoints of a run, if there are any."""
-    # moved away in one step: a kill in between must not leave half a set of checkpoints that looks like a run
-    done = _done(folder)
-    remove_folder(done)
-    if folder.exists() or folder.is_symlink():
-        folder.replace(done)
-        remove_folder(done)
 
 
 def checksum_of(dataset: Dataset) -> str:
@@ -134,7 +124,3 @@ def _read(path: Path) -> Begun:
         raise DataError(
             f"{path} cannot be read ({error}). Pass --overwrite to start anew, or name another folder."
         ) from error
-
-
-def _done(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}-done")

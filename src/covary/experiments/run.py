@@ -6,18 +6,19 @@ from pathlib import Path
 
 from torch import Tensor
 
+from .._files import remove_folder
 from .._types import Resampling
 from ..batches import as_batches
 from ..config import ExperimentConfig
 from ..data import Dataset
-from ..distributed import on_first, own_part, sole_writer
+from ..distributed import is_first, on_first, own_part, sole_writer
 from ..errors import StructureError
 from ..layer_summary import prune, relaxed_layers
 from ..layer_summary.prune import save_pruned
 from ..models import Model
 from ..priors import mean_precisions
 from ..records import Pictures, Pruning, RunRecord
-from ..training import Callback, Run, is_first, measure
+from ..training import Callback, Run, measure
 from ..training.ascent import evaluated_curvature, evaluated_network, evidence_record
 from ..training.schedule import EVALUATE, filled_in, seed_for
 from .baselines import run_baselines
@@ -31,7 +32,6 @@ from .begun import (
     earlier_run,
     has_checkpoints,
     plain,
-    remove,
 )
 from .build import Session, Task, check_baselines, learn, model, prepared, silent
 from .resources import require_memory
@@ -77,7 +77,7 @@ def discover(
             return _trained(config, task, Session(folder, resume, checkpoint_every, callbacks), start)
         except Exception:
             if is_first() and not has_checkpoints(folder):
-                remove(folder)  # a run that could not start leaves nothing to resume
+                remove_folder(folder)  # a run that could not start leaves nothing to resume
             raise
 
 
@@ -112,7 +112,7 @@ def _trained(config: ExperimentConfig, task: Task, session: Session, start: Begu
     record = replace(record, baselines=run_baselines(config, task, session, record.seconds))
     if is_first():
         replace(learned, record=record).save(out)
-        remove(session.folder)
+        remove_folder(session.folder)
     return record
 
 
@@ -130,8 +130,8 @@ def _pruned(threshold: float, learned: Run, config: ExperimentConfig, task: Task
     simple = prune(
         Model(evaluated_network(learned.network, fit), learned.likelihood, learned.prior),
         own_part(as_batches(task.dataset.train, fit.weights.batch_size)),
-        threshold,
         evaluated_curvature(fit),
+        threshold=threshold,
         seed=seed,
     )
     if is_first():

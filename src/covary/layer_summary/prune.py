@@ -67,9 +67,9 @@ class Pruned(NamedTuple):
 def prune(
     model: nn.Module | Model,
     data: Data,
-    threshold: float = THRESHOLD,
     curvature: Curvature | CurvatureName = "kron",
     *,
+    threshold: float = THRESHOLD,
     seed: int = 0,
 ) -> Pruned:
     r"""The model without its inactive paths, and what that changed; the network itself stays as it is.
@@ -83,8 +83,8 @@ def prune(
     Arguments:
         model: The trained model, or a network.
         data: The data of the evidence and of the change of outputs; under a process group this process's shard.
-        threshold: The relative number, between 0 and 1.
         curvature: The choice of curvature, or the name of its structure; any but "kernel".
+        threshold: The relative number, between 0 and 1.
         seed: The seed of the augmentation's noise and of random probes.
 
     Example:

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import torch
 
-from .._files import remove_folder, write_text
+from .._files import remove_folder, remove_rest, write_text
 from .._lock import remove_leftovers
 from .._types import Progress
 from ..errors import DataError, StructureError
@@ -127,9 +127,9 @@ def require_fresh(folder: Path, resume: bool, overwrite: bool) -> None:
     if resume and overwrite:
         raise StructureError("--resume continues a study and --overwrite replaces it. Pass one of them.")
     remove_leftovers(folder)
-    remove_folder(_done(folder))
+    remove_rest(folder)
     if overwrite:
-        _remove(folder)
+        remove_folder(folder)
         return
     complete = (folder.parent / STUDY).exists()
     if not resume and (folder.exists() or complete):
@@ -143,18 +143,6 @@ def require_fresh(folder: Path, resume: bool, overwrite: bool) -> None:
             f"Expected a study to resume, got a complete one without cells in {folder.parent}. Pass --overwrite to "
             "run it again, or name another folder."
         )
-
-
-def _remove(folder: Path) -> None:
-    """Remove the cells of a study that is replaced."""
-    # moved away in one step: a kill in between must not leave a few cells that look like an unfinished study
-    if folder.exists() or folder.is_symlink():
-        folder.replace(_done(folder))
-    remove_folder(_done(folder))
-
-
-def _done(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}-done")
 
 
 def _make(spec: CellSpec[Record], folder: Path | None) -> Record:

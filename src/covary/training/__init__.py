@@ -4,7 +4,6 @@
 those of an `EvidenceLearner`, which any other loop can use too. The mathematics is in `evidence` and `hypergrad`.
 """
 
-from ..distributed import is_first, process_group
 from .callbacks import Callback
 from .checkpoint import Checkpoints
 from .deploy import export_program
@@ -20,10 +19,8 @@ __all__ = [
     "Run",
     "export_program",
     "fit",
-    "is_first",
     "load",
     "measure",
-    "process_group",
     "verdict",
     "versions",
 ]

@@ -104,9 +104,7 @@ def train(
         with _told_to_end(checkpoints) as told:
             while state.epoch < config.epochs and state.problem is None:
                 _weight_steps(state, job, told)
-                record = _end_of_epoch(state, job)
-                for callback in job.callbacks:
-                    callback.on_epoch(record)
+                _end_epoch(state, job)
             _stop_if_told(state, job, told)
         if state.best is not None and (state.best.evidence is not None or state.problem is not None):
             restore(state, state.best.tensors)
@@ -148,8 +146,8 @@ def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:
     state.network.eval()
 
 
-def _end_of_epoch(state: FitState, job: Job) -> Epoch:
-    """What follows the steps of an epoch: evaluation, record, checkpoint."""
+def _end_epoch(state: FitState, job: Job) -> None:
+    """Do what follows the steps of an epoch: evaluation, record, checkpoint, callbacks."""
     config, hyper = job.config, state.hyper
     log_likelihood = state.log_likelihood / max(state.num_seen, 1)
     state.epoch, state.step, state.log_likelihood, state.num_seen = state.epoch + 1, 0, 0.0, 0
@@ -173,7 +171,8 @@ def _end_of_epoch(state: FitState, job: Job) -> Epoch:
     every = 1 if job.checkpoints is None else job.checkpoints.every
     if state.epoch % every == 0 or state.epoch == config.epochs or state.problem is not None:
         _save(state, job)
-    return record
+    for callback in job.callbacks:
+        callback.on_epoch(record)
 
 
 def _is_best(state: FitState, log_likelihood: float, evaluated: Evidence | None) -> bool:

@@ -11,7 +11,7 @@ from covary.records import read_run
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
 # of two options of one name the last counts
 FEWER = shlex.split(
-    "--num-train 1000 --network mlp:100 --num-samples 6 --epochs 16 "
+    "--num-train 800 --network mlp:50 --num-samples 4 --epochs 16 "
     "--set hyper.burn_in=2 --set evaluation.num_error_data=0"
 )
 

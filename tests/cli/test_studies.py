@@ -19,16 +19,22 @@ def test_every_study_has_a_figure():
     assert STUDIES.keys() == STUDY_FIGURES.keys()
 
 
-# Some versions of the data for all of them, where a study has the option: networks are trained on each alike.
-FEWER = {"table1": ("--versions", "scaled"), "figure5": ("--versions", "translated")}
+# Some versions or sizes of the data for all of them, where a study has the option: networks are trained on each alike.
+FEWER = {
+    "table1": ("--versions", "scaled"),
+    "table2": ("--num-train", "60"),
+    "figure5": ("--versions", "translated", "--num-train", "60"),
+    "correlated": ("--num-train", "60"),
+}
 
 
 @pytest.fixture
 def smaller(monkeypatch):
     """Fewer data sets of one study and networks of another, whose variants other tests train: all are trained alike."""
-    kept = ("CIFAR-10", *groups.ROTATED)
+    kept = ("CIFAR-10", "rotated CIFAR-10")
     monkeypatch.setattr(groups, "VERSIONS", {name: groups.VERSIONS[name] for name in kept})
-    strict = {name: paths for name, paths in cifar_layers.NETWORKS.items() if name != "S-CONV" and "weight" not in name}
+    monkeypatch.setattr(groups, "ROTATED", kept[1:])
+    strict = {name: paths for name, paths in cifar_layers.NETWORKS.items() if name != "S-CONV" and "ω" not in name}
     monkeypatch.setattr(cifar_layers, "NETWORKS", strict)
     monkeypatch.setattr(cifar_layers, "FREE", {})
 
@@ -38,8 +44,9 @@ def smaller(monkeypatch):
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_runs_at_the_smallest_scale(run, tmp_path, smaller, name):
     code, out, err = run("reproduce", name, "--scale", "smoke", *FEWER.get(name, ()))
-    folder = tmp_path / "runs" / f"{name}-smoke"
     assert (code, err) == (0, "")
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name in (f"{name}-smoke", f"{name}-60-smoke")
     figures = {f"{stem}.{kind}" for stem in STUDY_FIGURES[name] for kind in ("svg", "png")}
     assert {path.name for path in folder.iterdir()} - {"cells"} == {"study.json", *figures}
     study = json.loads((folder / "study.json").read_text())

@@ -1,7 +1,7 @@
-"""Fits of nine steps under torchrun, one per case, written to a file by the first process: OUT."""
+"""Fits of nine steps, one per case, in this process or as one of two."""
 
 import os
-import sys
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -54,12 +54,14 @@ def fitted_cases() -> dict[str, dict[str, torch.Tensor]]:
     return {name: fitted(*case) for name, case in CASES.items()} | {"learner": learned()}
 
 
-if __name__ == "__main__":
-    dist.init_process_group("gloo")
+def member(rank: int, folder: Path) -> None:
+    """Fit as one of two processes; the first writes what the fits have changed to the folder."""
+    torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     found = fitted_cases()
-    if dist.get_rank() == 0:
-        torch.save(found, sys.argv[1])
+    if rank == 0:
+        torch.save(found, folder / "two")
     dist.barrier()  # no process closes the group while another still uses it
     dist.destroy_process_group()
     os._exit(0)  # torch's own threads may abort a process that ends while they run

@@ -14,7 +14,7 @@ from covary.curvature import passes
 from covary.training import hyper, loop
 from training_models import RUNNING, averaged, everything, points
 
-EPOCHS = 20
+EPOCHS = 12
 
 
 def session(folder: Path, out: Path, log: Path) -> None:

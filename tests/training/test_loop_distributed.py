@@ -1,28 +1,34 @@
 """Fits in one process and in two: the same steps."""
 
+import multiprocessing
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-from training.distributed_worker import CASES, fitted_cases
+from training.distributed_worker import CASES, fitted_cases, member
 from training_models import averaged, in_float64
-
-WORKER = Path(__file__).parent / "distributed_worker.py"
 
 
 @pytest.fixture(scope="module")
 def groups(tmp_path_factory) -> list[dict[str, dict[str, torch.Tensor]]]:
-    """Of this process and of two under torchrun: case -> everything that a fit has changed."""
-    out = tmp_path_factory.mktemp("groups") / "two"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    subprocess.run([*launcher, str(WORKER), str(out)], env=environment, check=True, timeout=300)
+    """Of this process and of a group of two: case -> everything that a fit has changed."""
+    folder = tmp_path_factory.mktemp("groups")
+    # Forked from a server that has imported everything, processes begin at once.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["training.distributed_worker"])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        processes = [context.Process(target=member, args=(rank, folder)) for rank in range(2)]
+        for process in processes:
+            process.start()
     with in_float64():
-        return [fitted_cases(), torch.load(out, weights_only=True)]
+        one = fitted_cases()
+    for process in processes:
+        process.join(timeout=300)
+    assert [process.exitcode for process in processes] == [0, 0]
+    return [one, torch.load(folder / "two", weights_only=True)]
 
 
 @pytest.mark.parametrize("case", CASES)

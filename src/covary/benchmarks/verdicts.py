@@ -98,10 +98,6 @@ def _plane(seed: int) -> tuple[Tensor, Tensor]:
     return torch.stack([radii * angles.cos(), radii * angles.sin()], 1), far
 
 
-def _radius(seed: int) -> Data:
-    return _plane(seed)
-
-
 def _half_plane(seed: int) -> Data:
     x, _ = _plane(seed)
     return x, (x[:, 0] > 0).long()
@@ -155,7 +151,7 @@ def _half_turn() -> FiniteGroup:
 
 
 QUESTIONS = (
-    Question("points, label by radius", _radius, lambda: Rotation2d(0.3), {"rotation": "yes"}),
+    Question("points, label by radius", _plane, lambda: Rotation2d(0.3), {"rotation": "yes"}),
     Question("points, label by half-plane", _half_plane, lambda: Rotation2d(0.3), {"rotation": "no"}),
     Question(
         "points in space, label by the side along x",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, final
 
 import torch
@@ -91,7 +92,7 @@ def decompose(blocks: Mapping[str, Factors], *, vectors: bool = True) -> None:
         vectors: Whether eigenvectors are needed; eigenvalues alone take half the time.
     """
     with_vectors = {n: f for n, f in blocks.items() if (vectors or f.tracked) and f.pending(vectors=True)}
-    _fill(with_vectors, _matrix, eigh_all, Factors.keep)
+    _fill(with_vectors, attrgetter("matrix"), eigh_all, Factors.keep)
     # those filled above are not pending any more, but the eigenvalues of few rows have none of the rounding of their
     # whole matrix, which a weak prior turns into nats
     few = {n: f for n, f in with_vectors.items() if any(gram.rows is not None for gram in f.grams.values())}
@@ -114,10 +115,6 @@ def _fill(
     found = iter(solver(matrices, labels, estimated))
     for factors in blocks.values():
         keep(factors, [next(found) for _ in factors.grams])
-
-
-def _matrix(gram: Gram) -> Tensor:
-    return gram.matrix
 
 
 def _with_zeros(values: Float[Tensor, "*Qs m"], matrix: Float[Tensor, "*Q n n"]) -> Float[Tensor, "*Q n"]:

@@ -24,8 +24,8 @@ def cells(**changes: float) -> list[Cell]:
     ]
 
 
-def holding(found: list[Cell], data: str = "mnist", network: str = "mlp") -> dict[str, bool]:
-    return {claim.sentence: claim.holds for claim in _claims(found, data, network)}
+def holding(found: list[Cell], data: str = "mnist") -> dict[str, bool]:
+    return {claim.sentence: claim.holds for claim in _claims(found, data)}
 
 
 def test_a_row_has_the_papers_figures_beside_ours():

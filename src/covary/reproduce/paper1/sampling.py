@@ -58,7 +58,6 @@ _FIT = FitConfig(
         max_width_change=100.0,
         burn_in=2,
         every=1,
-        num_data=None,
         num_samples=None,
         num_sets=1,
         num_steps=1,

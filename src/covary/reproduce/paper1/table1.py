@@ -67,7 +67,7 @@ def _compared(name: str, data: str, network: str, request: Request, chosen: tupl
         versions=library_versions(),
         rows=[_row(version, method, cells, (data, network)) for version in chosen for method in METHODS],
         series={"cells": [asdict(cell) for cell in cells]},
-        claims=_claims(cells, data, network) + ([] if num_train else _printed(cells, data, network, processes)),
+        claims=_claims(cells, data) + ([] if num_train else _printed(cells, data, network, processes)),
         seconds=wall_time((cell.seconds for cell in cells), processes),
     )
 
@@ -96,7 +96,7 @@ def _versions(cells: Sequence[Cell]) -> dict[str, dict[str, Group]]:
     return {name: {method: group(cells, name, method) for method in METHODS} for name in names}
 
 
-def _claims(cells: Sequence[Cell], data: str, network: str) -> list[Claim]:
+def _claims(cells: Sequence[Cell], data: str) -> list[Claim]:
     """What the paper claims of every network, and of some."""
     found, claims = _versions(cells), []
     for version, methods in found.items():

@@ -70,7 +70,6 @@ _CPU = FitConfig(
         max_width_change=100.0,
         burn_in=60,
         probes="exact",
-        num_data=None,
         num_samples=None,
         num_sets=1,
         num_steps=1,

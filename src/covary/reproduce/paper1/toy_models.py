@@ -141,7 +141,7 @@ def train(panel: str, num_samples: int, precision: float, config: FitConfig) -> 
         num_samples: The number S of samples of a point.
         config: The settings; batch and curvature are the panel's.
     """
-    data, coordinates = rotated_arcs(seed=config.seed), polar_coordinates if panel == POLAR else _unchanged
+    data, coordinates = rotated_arcs(seed=config.seed), polar_coordinates if panel == POLAR else nn.Identity()
     likelihood: Likelihood = Categorical()
     network: nn.Module = mlp(2, NUM_HIDDEN, 2, generator=torch.Generator().manual_seed(config.seed)).float()
     if panel == STANDARD:
@@ -155,10 +155,6 @@ def train(panel: str, num_samples: int, precision: float, config: FitConfig) -> 
     widths = [math.degrees(epoch.widths["rotation"]) for epoch in run.record.history if epoch.widths]
     double = data._replace(x=data.x.double())
     return Trained(Model(network.double(), likelihood, prior.double()), double, coordinates, widths)
-
-
-def _unchanged(x: Tensor) -> Tensor:
-    return x
 
 
 @torch.no_grad()

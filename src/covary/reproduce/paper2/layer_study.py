@@ -34,7 +34,6 @@ PAPER = FitConfig(
         burn_in=10,
         every=5,
         probes="exact",
-        num_data=None,
         num_samples=None,
         num_sets=1,
         num_steps=1,

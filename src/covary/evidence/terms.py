@@ -78,7 +78,7 @@ def evidence_terms(
     if statistics.gradient is not None:
         gradient = _joint_gradient(statistics.gradient, model, constants)
         # before the log-determinant, whose eigenvalues come with the eigenvectors that this needs
-        step = curvature.solve(gradient, shifts)
+        (step,) = curvature.solve(gradient[None], shifts)
         quadratic = gradient @ step
         effective = curvature.effective_dimension(shifts).detach()
         along = quadratic.detach() - _prior_product(step.detach(), model, constants)  # sᵀHs = sᵀ(g - δs)

@@ -87,7 +87,7 @@ def test_sizes_and_modes_that_are_mixed_are_named(folder):
     odd = save(folder / "b & <c>" / "11.png", pixels(0, 6, 5))
     refuse(folder, str(odd), "is 5×6 gray but", "is 6×5 gray", "images of one size")
     save(odd, pixels(0, 5, 6, 3))
-    refuse(folder, str(odd), "is 6×5 color but", "all gray or all color")
+    refuse(folder, str(odd), "is 6×5 color but", "all gray or all color. Convert them.")
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "P", "1", "LA", "I;16"])

@@ -139,10 +139,12 @@ def _stacked(files: Sequence[Path], folder: Path, size: int | None) -> tuple[Flo
     changed = 0
     for file in files:
         image = read_image(file)
-        if len(image) != len(first) or (size is None and image.shape != first.shape):
+        other = image.shape[0] != first.shape[0]
+        if other or (size is None and image.shape != first.shape):
+            repair = "Convert them" if other else "Pass a size (--size 64) to bring them to one, or convert them"
             raise DataError(
                 f"{file} is {_described(image)} but {files[0]} is {_described(first)}: expected images of one size, "
-                "all gray or all color. Pass a size (--size 64) to bring them to one, or convert them."
+                f"all gray or all color. {repair}."
             )
         if alike and image.shape != first.shape:
             alike, changed = False, len(pixels) * (first.shape != square)

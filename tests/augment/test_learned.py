@@ -71,6 +71,7 @@ def test_a_width_grows_to_that_of_the_data(name):
 
 
 def test_a_width_shrinks_where_labels_depend_on_it():
+    """From each of five seeds of data, network and fit."""
     make, patterns, width = FAMILIES["brightness"]
     assert learned(make, patterns(), width, 0.5 * width, labels_depend=True) < 0.2 * width
 
@@ -177,7 +178,11 @@ def of_mean_zero(x):
     ids=["scale of points", "saturation", "contrast"],
 )
 def test_a_factor_is_learned_where_labels_ignore_it(augment, embed):
-    """±0.7 of the logarithm; the noise of the points adds to it, so that some end above."""
+    """±0.7 of the logarithm, from this seed; the noise of the points adds to it, so that some end above.
+
+    Of five seeds of data, network and fit, 3 end within the bounds for each; the others end above for scale (up to
+    1.11) and saturation (up to 1.03), below for contrast (0.11 and 0.31).
+    """
     x, y = clusters(radius=0.7)
     assert fitted(augment(), embed(x), y) == pytest.approx(0.7, rel=0.4)
 
@@ -241,12 +246,16 @@ def test_a_stretch_shrinks_where_labels_depend_on_it():
     ids=["jitter", "noise"],
 )
 def test_noise_goes_to_zero_where_labels_depend_on_every_value(augment, embed):
+    """Below 0.012 from each of five seeds of data, network and fit, for both."""
     x, y = clusters()
     assert fitted(augment(), embed(x), y) < 0.02
 
 
 def test_a_mirror_is_learned_where_it_keeps_the_labels_and_not_where_it_exchanges_them():
-    """Classes on the axes are kept by a mirror; on the diagonals it exchanges them."""
+    """Classes on the axes are kept by a mirror; on the diagonals it exchanges them.
+
+    Of five seeds of data, network and fit: 0.516 to 0.519, and 0.017 to 0.018.
+    """
     kept, exchanged = clusters(), clusters(turn=math.pi / 4)
     assert fitted(Mirror3d(("mirror_x",)), in_space(kept[0]), kept[1], 4) == pytest.approx(0.5, abs=0.15)
     assert fitted(Mirror3d(("mirror_x",), 0.2), in_space(exchanged[0]), exchanged[1], 4) < 0.05

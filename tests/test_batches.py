@@ -1,5 +1,7 @@
 """Data in every form, read as batches with identities."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, SubsetRandomSampler, TensorDataset
 
 import covary
+from covary._text import warn_once
 from covary.batches import as_batches
 from covary.errors import DataError
 
@@ -195,7 +198,10 @@ def test_floats_have_the_type_of_the_network():
 
 def test_images_of_unscaled_bytes_are_named_in_one_line():
     x = torch.arange(7 * 16.0).view(7, 1, 4, 4)
-    with pytest.warns(UserWarning, match="whole numbers from 0 to 222, like bytes of images.*Divide them by 255"):
+    warn_once.cache_clear()
+    with pytest.warns(
+        UserWarning, match="whole numbers and some are above 127, like bytes of images.*Divide them by 255"
+    ):
         list(as_batches((2 * x, Y)))
     list(as_batches(((2 * x).to(torch.uint8), Y)))
     list(as_batches((2 * x + 0.5, Y)))
@@ -231,3 +237,13 @@ def test_a_hugging_face_data_set():
         assert len(set(identity.tolist())) == 7
     with pytest.raises(DataError, match="one split"):
         as_batches(datasets.DatasetDict(train=table))
+
+
+def test_a_fit_says_once_that_images_are_not_scaled():
+    x = (255 * torch.rand(20, 1, 4, 4)).round()
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 2))
+    warn_once.cache_clear()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        covary.fit(network, (x, torch.arange(20) % 2), epochs=3, callbacks=())
+    assert sum("Divide them by 255" in str(warning.message) for warning in found) == 1

@@ -9,7 +9,7 @@ from torch import nn
 import covary
 from covary.errors import StructureError
 from covary.hypergrad.hyperparameters import model_hyperparameters, prior_hyperparameters
-from covary.models import as_model
+from covary.models import _likelihood, _prior, as_model
 from covary.priors import mean_precisions
 
 
@@ -97,3 +97,14 @@ def test_a_network_gives_what_its_model_gives():
     net, data = network(), (torch.randn(6, 4), torch.arange(6) % 3)
     bare, whole = (covary.log_evidence(m, data).log_evidence for m in (net, covary.Model(net)))
     assert bare == whole
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", covary.Gaussian, nn.CrossEntropyLoss()])
+def test_what_is_no_likelihood_is_refused(likelihood):
+    with pytest.raises(StructureError, match=r"Expected a likelihood, such as covary.Gaussian\(\), got"):
+        _likelihood(likelihood)
+
+
+def test_what_is_no_prior_is_refused():
+    with pytest.raises(StructureError, match=r"Expected a covary.Prior, got 1.0. Pass covary.Prior\(network"):
+        _prior(1.0)

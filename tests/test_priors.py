@@ -203,3 +203,14 @@ def test_weights_without_a_shape_are_refused():
         Prior(made)
     made(torch.zeros(1, 3))
     assert Prior(made).names == ("0.weight", "0.bias", "1.weight", "1.bias")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_weights_in_half_precision_are_refused_unless_frozen(dtype):
+    network = nn.Sequential(nn.Linear(2, 3).to(dtype), nn.Linear(3, 1))
+    with pytest.raises(
+        StructureError, match=r"float32 or float64, got '0.weight' in half precision.*network.float\(\)"
+    ):
+        Prior(network)
+    network[0].requires_grad_(False)
+    assert list(weights_of(network)) == ["1.weight", "1.bias"]

@@ -2,7 +2,9 @@
 
 import difflib
 import re
+import warnings
 from collections.abc import Iterable
+from functools import cache
 
 from .errors import StructureError
 
@@ -54,3 +56,9 @@ def clipped(value: object) -> str:
     except (ValueError, RecursionError):  # more digits than Python converts, or a value inside of itself
         shown = f"a {type(value).__name__} that is too large to show"
     return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
+
+
+@cache
+def warn_once(message: str) -> None:
+    """Show a warning the first time that it is given: a fit checks its model and reads its data many times."""
+    warnings.warn(message, stacklevel=3)

@@ -5,6 +5,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
+from .errors import ShapeError
+
 Network = nn.Module  # x: (N, ...) -> f: (N, C)
 Batch = tuple[Tensor, Tensor]  # inputs (N, ...), targets (N, ...)
 Weights = Mapping[str, Tensor]  # parameter name -> parameter, in the order of `named_parameters`
@@ -62,3 +64,13 @@ class Resampling(Protocol):
     def with_samples(self, num_samples: int, num_sets: int = 1) -> nn.Module:
         """The network that averages over `num_samples` samples, drawn in `num_sets` independent sets."""
         ...
+
+
+def require_tensor(outputs: object) -> Tensor:
+    """The outputs of a network; raise `ShapeError` unless they are one tensor."""
+    if isinstance(outputs, Tensor):
+        return outputs
+    raise ShapeError(
+        f"Expected a network that returns one tensor of outputs, got a {type(outputs).__name__}. Wrap it in a module "
+        "whose forward returns the logits or means alone, as network(x).logits or network(x)[0] does."
+    )

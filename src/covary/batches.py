@@ -3,7 +3,6 @@
 A batch is (x, y, index): inputs, targets, and the identity of each datum; noise is a function of the identity.
 """
 
-import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +23,8 @@ from torch.utils.data import (
 )
 
 from ._fields import Keys, as_inputs, as_targets, fields_of, hashed
-from ._types import SampleAveraging
+from ._text import warn_once
+from ._types import SampleAveraging, require_tensor
 from .errors import DataError, UnsupportedLayerError
 from .noise import Stream, permutation
 
@@ -158,7 +158,7 @@ def outputs_of(network: nn.Module, batch: IndexedBatch, seed: int) -> Tensor:
     """Outputs (N, C, ...) of a network for a batch; the noise of an averaged one is a function of (seed, identity)."""
     if isinstance(network, SampleAveraging):
         return network(batch.x, batch.identity, seed=seed)
-    return network(batch.x)
+    return require_tensor(network(batch.x))
 
 
 @torch.no_grad()
@@ -286,10 +286,9 @@ def _warn_of_range(x: Tensor) -> None:
         return
     low, high = float(x.min()), float(x.max())
     if low >= 0 and high > 127 and bool((x == x.round()).all()):
-        warnings.warn(
-            f"Inputs are whole numbers from {low:g} to {high:g}, like bytes of images: expected about 0 to 1. Divide "
-            "them by 255, or pass them as uint8.",
-            stacklevel=4,
+        warn_once(
+            "Inputs are whole numbers and some are above 127, like bytes of images: expected about 0 to 1. Divide them "
+            "by 255, or pass them as uint8."
         )
 
 

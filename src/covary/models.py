@@ -8,6 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 import torch
 from torch import nn
 
+from ._text import clipped
 from .errors import StructureError
 from .likelihoods import Categorical, Likelihood
 from .priors import Prior, mean_precisions
@@ -37,8 +38,8 @@ class Model:
 
     def __init__(self, network: nn.Module, likelihood: Likelihood | None = None, prior: Prior | None = None) -> None:
         object.__setattr__(self, "network", network)
-        object.__setattr__(self, "likelihood", Categorical() if likelihood is None else likelihood)
-        object.__setattr__(self, "prior", Prior(network) if prior is None else prior)
+        object.__setattr__(self, "likelihood", _likelihood(Categorical() if likelihood is None else likelihood))
+        object.__setattr__(self, "prior", _prior(Prior(network) if prior is None else prior))
 
     @property
     def weights(self) -> dict[str, nn.Parameter]:
@@ -133,3 +134,18 @@ def as_model(model: object) -> Model:
     if isinstance(model, nn.Module):
         return Model(model)
     raise StructureError(f"Expected a torch.nn.Module or a covary.Model, got {type(model).__name__}.")
+
+
+def _likelihood(given: object) -> Likelihood:
+    if isinstance(given, Likelihood) and isinstance(given, nn.Module):
+        return given
+    raise StructureError(
+        f"Expected a likelihood, such as covary.Gaussian(), got {clipped(given)}. Pass an instance out of "
+        "covary.Categorical, Bernoulli, Gaussian, HeteroscedasticGaussian and Poisson, or one of your own."
+    )
+
+
+def _prior(given: object) -> Prior:
+    if isinstance(given, Prior):
+        return given
+    raise StructureError(f"Expected a covary.Prior, got {clipped(given)}. Pass covary.Prior(network, precision=...).")

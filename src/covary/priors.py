@@ -41,6 +41,11 @@ def unmarked_of(network: nn.Module) -> dict[str, nn.Parameter]:
             f"Expected weights that have a shape, got '{lazy[0]}' of a lazy module that was not called yet. Call the "
             "network once with a batch, network(x), before you pass it on."
         )
+    if small := [n for n, p in network.named_parameters() if p.requires_grad and p.dtype.itemsize < 4]:
+        raise StructureError(
+            f"Expected weights in float32 or float64, got '{small[0]}' in half precision. Call network.float(); "
+            "weights.precision='bf16' trains in bfloat16."
+        )
     marked = {id(parameter) for module in network.modules() for parameter in _marked(module)}
     return {name: parameter for name, parameter in network.named_parameters() if id(parameter) not in marked}
 

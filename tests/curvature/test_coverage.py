@@ -8,8 +8,8 @@ from torch import nn
 
 import covary
 from cases import CASES, NUM_OUTPUTS, targets
+from covary._text import warn_once
 from covary.curvature import coverage, diag, full, kfac
-from covary.curvature.passes import warn_once
 from covary.errors import UnsupportedLayerError
 from covary.linalg import Diagonal
 from oracles.curvature import ggn, loss_of

@@ -1,10 +1,13 @@
 """A class per position, and targets that are ignored."""
 
+import warnings
+
 import pytest
 import torch
 from torch.autograd import gradcheck
 from torch.nn.functional import cross_entropy
 
+from covary._text import warn_once
 from covary.errors import DataError, ShapeError, StructureError
 from covary.likelihoods import Categorical, given
 from oracles import likelihoods as oracle
@@ -152,3 +155,16 @@ def twice(value, inputs, direction):
     (first,) = torch.autograd.grad(value, inputs, direction, create_graph=True)
     (second,) = torch.autograd.grad(first.square().sum(), inputs)
     return first, second
+
+
+@pytest.mark.parametrize("likelihood", [Categorical(), Categorical(num_classes=3)])
+def test_probabilities_in_place_of_logits_are_named(likelihood, generator):
+    logits, targets = torch.randn(4, 3, generator=generator), torch.tensor([0, 1, 2, 0])
+    warn_once.cache_clear()
+    with pytest.warns(UserWarning, match="like probabilities.*Return logits, without a softmax"):
+        likelihood.check(logits.softmax(1), targets)
+    warn_once.cache_clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for outputs in (logits, logits.log_softmax(1), torch.zeros(4, 3)):
+            likelihood.check(outputs, targets)

@@ -6,7 +6,7 @@ from covary._types import SampleAveraging, SampleWeighting
 from covary.augment import Affine2d, Rotation2d
 from covary.errors import DataError, ShapeError, StructureError
 from covary.networks import Averaged, mlp
-from covary.networks.averaged import _actions
+from covary.networks.averaged import _actions, _module
 from covary.priors import Prior, hyperparameters_of, weights_of
 
 
@@ -137,7 +137,7 @@ def test_an_output_action_has_an_inverse_and_keeps_the_shape(generator):
 
 def test_bad_input(generator):
     x = torch.rand(3, 1, 4, 4, generator=generator)
-    with pytest.raises(DataError, match="num_samples of 1 or more, got 0"):
+    with pytest.raises(DataError, match="num_samples to be a whole number of 1 or more, got 0"):
         Averaged(nn.Flatten(), QuarterTurns(), 0)
     with pytest.raises(ShapeError, match=r"index of shape \(3,\).*got \(2,\)"):
         Averaged(nn.Flatten(), QuarterTurns(), 4)(x, torch.arange(2))
@@ -148,3 +148,15 @@ def test_bad_input(generator):
     assert Averaged(nn.Identity(), QuarterTurns(), 4)(x).shape == (3, 1, 4, 4), "outputs at positions keep them"
     with pytest.raises(ShapeError, match=r"shape \(12, C\).*got \(6, 32\)"):
         Averaged(nn.Sequential(nn.Flatten(), nn.Unflatten(0, (6, 2)), nn.Flatten()), QuarterTurns(), 4)(x)
+
+
+@pytest.mark.parametrize("augment", [Affine2d, "affine", None])
+def test_an_augmentation_is_an_instance(augment):
+    with pytest.raises(StructureError, match=r"Expected an augmentation, such as covary.augment.Affine2d\(\), got"):
+        _module(augment)
+
+
+def test_outputs_are_one_tensor():
+    """Recurrent layers return pairs, the networks of Hugging Face dictionaries."""
+    with pytest.raises(ShapeError, match=r"returns one tensor of outputs, got a tuple.*network\(x\).logits"):
+        Averaged(nn.LSTM(2, 3), Rotation2d(), 4)(torch.zeros(5, 2))

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 import covary
 from cases import CASES, NUM_OUTPUTS, targets
+from covary._text import warn_once
 from covary.curvature import diag, full, kfac, tkfac
 from covary.curvature.capture import capture
-from covary.curvature.passes import warn_once
 from covary.curvature.registry import as_curvature
 from covary.errors import DataError, StructureError
 from covary.networks import Averaged

@@ -5,7 +5,8 @@ import io
 import pytest
 
 import covary
-from covary.training.callbacks import ProgressPrinter, ProgressTracker
+from covary.errors import StructureError
+from covary.training.callbacks import ProgressPrinter, ProgressTracker, as_callbacks
 from training_models import QUICK, averaged, points
 
 
@@ -112,3 +113,8 @@ def test_without_callbacks_progress_is_printed_and_with_none_it_is_not(capsys):
     assert "epoch 4 of 4" in capsys.readouterr().err
     covary.fit(averaged(), points(), QUICK, callbacks=())
     assert capsys.readouterr() == ("", "")
+
+
+def test_one_function_asks_for_a_list():
+    with pytest.raises(StructureError, match=r"Expected a list of callbacks, got .*Pass \[callback\]"):
+        as_callbacks(print)

@@ -98,3 +98,10 @@ def test_a_fit_and_a_learner_take_the_preset_of_a_regression():
     assert learner.config.replace(hyper={"probes": "auto"}, evaluation={"probes": "auto"}) == FitConfig.preset(
         "regression"
     )
+
+
+@pytest.mark.parametrize("config", [{"epochs": 2}, torch.zeros(3)])
+def test_what_is_no_config_is_refused(config):
+    """A dictionary, and targets that are passed apart from the inputs."""
+    with pytest.raises(StructureError, match=r"covary.FitConfig after the data, got a .*fit\(network, \(x, y\)\)"):
+        presets.settings_of(covary.Model(averaged()), config, {})

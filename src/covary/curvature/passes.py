@@ -4,15 +4,14 @@ As everywhere in torch, what a pass returns carries a graph unless it is compute
 """
 
 import math
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from .._text import warn_once
 from .._types import Probes, SampleAveraging
 from ..batches import Batches, IndexedBatch, outputs_of_first
 from ..distributed import all_sum, all_sum_number
@@ -177,12 +176,6 @@ def check_model(model: Model, batches: Batches) -> None:
     with torch.no_grad():  # here alone outputs have the axes that the network gives them: passes flatten positions
         model.likelihood.check(outputs_of_first(model.network, first), first.y[:1])
     check_jacobian_factors(model.network, first.x, weights)
-
-
-@cache
-def warn_once(message: str) -> None:
-    """Show a warning the first time that it is given: a fit checks its model many times."""
-    warnings.warn(message, stacklevel=3)
 
 
 def _add_gradient(total: dict[str, Tensor], model: Model, captured: Captured, batch: IndexedBatch) -> None:

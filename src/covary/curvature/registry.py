@@ -7,6 +7,7 @@ from typing import Literal, cast, get_args
 import torch
 from torch import Tensor
 
+from .._text import clipped
 from .._types import Probes
 from ..errors import StructureError
 from ..linalg import AbstractPSD, Block
@@ -108,7 +109,7 @@ def check_structure(structure: object) -> None:
     """Raise `StructureError` for anything but the name of a structure."""
     if structure not in get_args(CurvatureName):
         names = ", ".join(repr(name) for name in get_args(CurvatureName))
-        raise StructureError(f"Expected a curvature out of {names}, got {structure!r}. Choose one of these.")
+        raise StructureError(f"Expected a curvature out of {names}, got {clipped(structure)}. Choose one of these.")
 
 
 def check_probes(probes: object) -> None:

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from .._text import warn_once
 from ..errors import DataError, ShapeError, StructureError
 from .checks import check_outputs, check_target_shape, log_parameter
 
@@ -72,6 +73,7 @@ class Categorical(nn.Module):
                 f"Class {int(wrong[0])} is out of range: expected 0 to {num_classes - 1}, as the network has "
                 f"{num_classes} outputs. {self._repair(int(wrong[0]))}"
             )
+        self._warn_of_probabilities(outputs)
 
     def log_prob(self, outputs: Float[Tensor, "N C ..."], targets: Int[Tensor, "N ..."]) -> Float[Tensor, ""]:
         r"""Log-likelihood :math:`\sum_n \log p_{n y_n}`, summed over data."""
@@ -170,6 +172,14 @@ class Categorical(nn.Module):
             positions = (num_positions,)
         check_target_shape("Categorical", targets, [(num_data, *positions)])
         return self.num_classes
+
+    def _warn_of_probabilities(self, outputs: Tensor) -> None:
+        by_class = self.by_class(outputs)
+        if bool((by_class >= 0).all()) and bool(((by_class.sum(1) - 1).abs() < 1e-4).all()):
+            warn_once(
+                "Outputs are at least 0 and sum to 1, like probabilities: Categorical takes their softmax, as "
+                "torch.nn.functional.cross_entropy does. Return logits, without a softmax in the network."
+            )
 
     def _repair(self, wrong: int) -> str:
         if wrong == -100:

@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
+from .._text import clipped
+from .._types import require_tensor
 from ..augment import Augmentation, OutputAction, OutputWeightedAugmentation, WeightedAugmentation
 from ..errors import DataError, ShapeError, StructureError
 from ..noise import fold
@@ -52,14 +54,16 @@ class Averaged(nn.Module):
         output_action: OutputAction | Sequence[OutputAction] | None = None,
     ) -> None:
         super().__init__()
-        if num_samples < 1:
-            raise DataError(f"Expected num_samples of 1 or more, got {num_samples}. Pass for example 16.")
+        if not isinstance(num_samples, int) or num_samples < 1:
+            raise DataError(
+                f"Expected num_samples to be a whole number of 1 or more, got {num_samples}. Pass for example 16."
+            )
         if num_sets not in (1, 2) or num_samples % num_sets:
             raise DataError(
                 f"Expected num_sets of 1, or of 2 with an even number of samples, got {num_sets} with {num_samples} "
                 "samples. Pass for example num_samples=16, num_sets=2."
             )
-        self.network, self.augment, self.num_samples, self.num_sets = network, augment, num_samples, num_sets
+        self.network, self.augment, self.num_samples, self.num_sets = network, _module(augment), num_samples, num_sets
         self.output_actions = _actions(output_action)
 
     def forward(
@@ -86,7 +90,7 @@ class Averaged(nn.Module):
                 f"Expected samples of shape ({num_data}, {num_samples}, ...) from the augmentation, got "
                 f"{tuple(samples.shape)}. Keep the leading axes (N, S) of the noise in `transform`."
             )
-        outputs: Tensor = self.network(samples.flatten(0, 1))
+        outputs = require_tensor(self.network(samples.flatten(0, 1)))
         if outputs.ndim < 2 or outputs.shape[0] != num_data * num_samples:
             raise ShapeError(
                 f"Expected outputs of shape ({num_data * num_samples}, C), a row per sample, got "
@@ -146,6 +150,15 @@ class Averaged(nn.Module):
         """Number of samples and output actions, for `print`."""
         sets = f", num_sets={self.num_sets}" if self.num_sets > 1 else ""
         return f"num_samples={self.num_samples}{sets}" + "".join(f", {action}" for action in self.output_actions)
+
+
+def _module(augment: object) -> Augmentation:
+    if isinstance(augment, Augmentation) and isinstance(augment, nn.Module):
+        return augment
+    raise StructureError(
+        f"Expected an augmentation, such as covary.augment.Affine2d(), got {clipped(augment)}. Pass an instance of a "
+        "module with names, widths, sample_noise and transform."
+    )
 
 
 def _actions(given: object) -> tuple[OutputAction, ...]:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from .._text import clipped
 from ..config import FitConfig
+from ..errors import StructureError
 from ..records import Epoch
 from ..records.progress import Phase, Progress
 
@@ -50,8 +52,10 @@ class _Function(Callback):
         self.function(epoch)
 
 
-def as_callbacks(callbacks: Sequence[Callback | Callable[[Epoch], None]]) -> list[Callback]:
+def as_callbacks(callbacks: object) -> list[Callback]:
     """Callbacks, with plain functions of the epoch's record wrapped."""
+    if not isinstance(callbacks, Sequence):
+        raise StructureError(f"Expected a list of callbacks, got {clipped(callbacks)}. Pass [callback].")
     return [callback if isinstance(callback, Callback) else _Function(callback) for callback in callbacks]
 
 

@@ -33,10 +33,15 @@ def preset_of(model: Model) -> Preset:
     return "regression" if isinstance(model.likelihood, Gaussian | HeteroscedasticGaussian) else "mlp"
 
 
-def settings_of(model: Model, config: FitConfig | None, settings: Mapping[str, Any]) -> FitConfig:
+def settings_of(model: Model, config: object, settings: Mapping[str, Any]) -> FitConfig:
     """The settings of a fit, or an error that says where a setting of another name belongs."""
     if config is None:
         config = FitConfig.preset(preset_of(model), settings.get("epochs"))
+    if not isinstance(config, FitConfig):
+        raise StructureError(
+            f"Expected settings of type covary.FitConfig after the data, got a {type(config).__name__}. Pass data as "
+            "one value, fit(network, (x, y)), and settings as FitConfig.preset('mlp').replace(weights={'lr': 0.01})."
+        )
     known = config.as_dict()
     for name in settings:
         if name in ("likelihood", "prior"):

@@ -10,7 +10,7 @@ from covary import hypergrad
 from covary.curvature import OuterFactors, diag, full, kfac
 from covary.curvature.rules import registry
 from covary.curvature.self_check import check_jacobian_factors
-from covary.errors import DataError, UnsupportedLayerError
+from covary.errors import DataError, ShapeError, UnsupportedLayerError
 from covary.priors import weights_of
 from oracles.curvature import ggn, loss_of
 
@@ -58,6 +58,8 @@ PERMUTED = {
 }
 MIXED = {
     "mean": lambda: Around(after=lambda h: h + h.mean(0)),
+    "mean for some data": lambda: Around(after=lambda h: h + (h[:, :1] > 0.5) * h.mean(0)),
+    "noise for some data": lambda: Around(after=lambda h: h + (h[:, :1] > 0.5) * torch.randn_like(h)),
     "softmax over the batch": lambda: Around(after=lambda h: h.softmax(0)),
     "noise": lambda: Around(after=lambda h: h + 1e-3 * torch.randn_like(h)),
 }
@@ -184,3 +186,15 @@ def test_deep_networks_in_single_precision_pass():
         torch.manual_seed(seed)
         network = covary.networks.fixup_resnet(8, 4, num_channels=1).float()
         check_jacobian_factors(network, torch.randn(40, 1, 12, 12).float(), weights_of(network))
+
+
+@pytest.mark.parametrize("compute", [kfac, covary.fit])
+@pytest.mark.parametrize("outputs", [tuple, lambda h: {"logits": h}], ids=["tuple", "dictionary"])
+def test_outputs_that_are_no_tensor_are_refused(outputs, compute):
+    class Wrapped(Around):
+        def forward(self, x: Tensor):
+            return outputs(super().forward(x))
+
+    network, data = made(Wrapped)
+    with pytest.raises(ShapeError, match=r"returns one tensor of outputs, got a (tuple|dict).*network\(x\).logits"):
+        compute(network, data)

@@ -2,7 +2,7 @@ r"""The self-check of captured passes against autograd, on a few data, before a 
 
 For up to 32 random data of the first batch and one vector v per datum,
 
-- the output of a datum must be the same with the others and alone (two data);
+- the output of a datum must be the same when half of the others are missing (all of these data);
 - the products :math:`\hat J_n^\top v_n` of a datum and a weight must be autograd's gradient of
   :math:`v_n^\top \hat f_n` (four data, each weight);
 - their sum over all of these data must be autograd's gradient of :math:`\sum_n v_n^\top \hat f_n` (each weight);
@@ -26,7 +26,7 @@ from ..noise import Stream, normal, permutation
 from .capture import Captured, capture, row_slices
 from .rules.user import layer_of
 
-NUM_ALONE, NUM_SINGLE, NUM_TOGETHER = 2, 4, 32
+NUM_SINGLE, NUM_TOGETHER = 4, 32
 MAX_ENTRIES, MAX_ROWS = 2**26, 256  # of all products, and of the inner batch: fewer data keep the check cheap
 
 
@@ -42,9 +42,10 @@ def check_jacobian_factors(network: nn.Module, x: Tensor, weights: Mapping[str, 
     affordable = min(NUM_TOGETHER, MAX_ENTRIES // max(1, num_params), MAX_ROWS // num_samples)
     index = permutation(0, len(x), stream=Stream.SUBSET)[: max(NUM_SINGLE, affordable)].to(x.device)
     captured = capture(network, x[index], weights, index=index)
-    for position, datum in enumerate(index[:NUM_ALONE].split(1)):
-        alone = capture(network, x[datum], weights, index=datum).outputs
-        _require_independent(alone[0], captured.outputs[position])
+    for half in (slice(0, None, 2), slice(1, None, 2)):
+        if len(index[half]):
+            others = capture(network, x[index[half]], weights, index=index[half]).outputs
+            _require_independent(others, captured.outputs[half])
     _check_products(captured)
 
 
@@ -85,14 +86,16 @@ def _tolerance(dtype: torch.dtype) -> float:
     return min(max(1e-6, 1e4 * torch.finfo(dtype).eps), 0.05)
 
 
-def _require_independent(alone: Float[Tensor, " C"], together: Float[Tensor, " C"]) -> None:
-    error, size = (alone - together).norm(), alone.norm() + together.norm()
-    if error > _tolerance(alone.dtype) * size:
+def _require_independent(half: Float[Tensor, "n C"], together: Float[Tensor, "n C"]) -> None:
+    error, size = (half - together).norm(dim=1), half.norm(dim=1) + together.norm(dim=1)
+    # outputs that vanish by chance are rounding error of the others
+    changed = (error > _tolerance(half.dtype) * size) & (error > torch.finfo(half.dtype).eps ** (2 / 3) * size.max())
+    if bool(changed.any()):
         raise UnsupportedLayerError(
             f"Expected outputs of a datum that depend on this datum alone, but those of one datum change by "
-            f"{float(error / size):.0e} of their size when it is passed without the rest of the batch. The network "
-            "mixes data (as h + h.mean(0) does, or statistics of the batch) or draws random numbers: compute means "
-            "within each datum, and call network.eval() first."
+            f"{float((error / size)[changed].max()):.0e} of their size when it is passed without half of the others. "
+            "The network mixes data (as h + h.mean(0) does, or statistics of the batch) or draws random numbers: "
+            "compute means within each datum, and call network.eval() first."
         )
 
 

@@ -23,6 +23,12 @@ model = covary.Model(network, covary.Gaussian(sigma_noise=1.0))
 # %%
 # ``Gaussian(sigma_noise=1.0)`` starts with a noise of 1 and learns it by the evidence; ``learn_sigma_noise=False``
 # fixes it. No validation set is needed to separate noise from signal.
+#
+# **Targets should have a mean near 0 and a standard deviation near 1**, as these have: a network begins near 0, and
+# prices of 450 ± 160 would take it too long to reach. For such targets wrap the network,
+# ``covary.networks.Rescaled(network, y.mean(0), y.std(0))``, and start with a noise in their units,
+# ``Gaussian(sigma_noise=float(y.std()))``; then noise and predictions have their units, too. Inputs should be
+# standardized as well. ``covary discover --task regression`` does all of this by itself.
 
 config = covary.FitConfig(epochs=200).replace(curvature="full", hyper={"probes": "exact", "likelihood_lr": 0.1})
 run = covary.fit(model, (x, y), config, callbacks=())

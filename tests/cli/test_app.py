@@ -137,6 +137,20 @@ def test_a_misspelled_word_is_named(run, arguments, word):
     assert_one_line_and_code_2(run(*arguments), word)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "cure"),
+    [
+        (("discover", "photos"), "(photos). Write --data photos."),
+        (("discover", "--set", "hyper.lr", "0.1"), "(0.1). Write hyper.lr=0.1."),
+        (("report", "a", "b"), "(b)"),
+    ],
+)
+def test_an_argument_without_its_option_says_what_to_write(run, arguments, cure):
+    outcome = run(*arguments)
+    assert_one_line_and_code_2(outcome, cure)
+    assert outcome.err.endswith(f"{cure}\n")
+
+
 def test_an_error_of_ours_in_any_command_is_one_line(run, monkeypatch):
     error = NotPositiveDefiniteError("Precision of block 'w' is\nnot positive.")
     monkeypatch.setitem(WORKLOADS, "fake", failing(error))

@@ -68,6 +68,7 @@ def test_bad_input_is_one_line(run, discovered):
     discovered("a", "--augment", "none")
     assert_one_line_and_code_2(run("export", "a", "--to", "kornia"), "no augmentation that could be exported")
     assert_one_line_and_code_2(run("export", "a", "--to", "imgaug"), "imgaug", "kornia")
+    assert_one_line_and_code_2(run("export", "a", "--to", "korna"), "'--to': 'korna' is not", "Did you mean 'kornia'?")
     assert_one_line_and_code_2(run("export", "a"), "--to")
     assert_one_line_and_code_2(run("export", "nothing", "--to", "kornia"), "nothing", "cannot be read")
 

@@ -73,8 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except (typer.Abort, KeyboardInterrupt):
         _stop("stopped.", 130)
     except typer.TyperException as error:
-        said = error.format_message() or "Expected a command; `covary --help` lists them."
-        _stop(said + _choice_meant(said) + _setting_meant(said, getattr(error, "ctx", None)), error.exit_code)
+        said = (error.format_message() or "Expected a command; `covary --help` lists them.").replace(
+            "Value error, ", ""
+        )
+        given, context = sys.argv[1:] if arguments is None else list(arguments), getattr(error, "ctx", None)
+        cure = _choice_meant(said) + _setting_meant(said, context) + _option_meant(said, context, given)
+        _stop(said + cure, error.exit_code)
     except Interrupted as error:
         state = str(error).removesuffix("Resume to continue.")  # how in Python; commands have an option
         _stop(f"{state}Run the same command with --resume to continue.", 128 + error.signal_number)
@@ -101,6 +105,18 @@ def _setting_meant(message: str, context: Any) -> str:
     same = [name for name in known if name.rpartition(".")[2] == found[1].replace("-", "_")]
     ways = " or ".join(f"--set {name.removeprefix('fit.')}=…" for name in same)
     return f"{'' if message.endswith('.') else '.'} It is a setting: {ways}." if same else ""
+
+
+def _option_meant(message: str, context: Any, given: Sequence[str]) -> str:
+    """What to write in place of an argument without its option, after the message."""
+    found = re.match(r"Got unexpected extra argument\(?s?\)? \(([^\s)]+)", message)
+    if found is None or context is None or found[1] not in given:
+        return ""
+    place = given.index(found[1])
+    if place > 1 and given[place - 2] == "--set" and "=" not in given[place - 1]:
+        return f". Write {given[place - 1]}={found[1]}."
+    trains = any(parameter.name == "settings" for parameter in context.command.params)
+    return f". Write --data {found[1]}." if trains and "--data" not in given else ""
 
 
 def _ignore_matplotlibrc() -> None:

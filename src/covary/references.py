@@ -32,9 +32,10 @@ def function_of(
         raise failure(f"{reference}: module {module} has no '{attribute}'. Check the spelling.") from error
     except (Exception, SystemExit) as error:  # a module's import may raise any exception
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise failure(
-            f"{reference} cannot be imported ({reason}). Install its package, or add its folder to PYTHONPATH."
-        ) from error
+        advice = "Install its package, or add its folder to PYTHONPATH."
+        if module.endswith(".py"):
+            advice = f"Write {module.removesuffix('.py').removeprefix('./').replace('/', '.')}:{attribute}."
+        raise failure(f"{reference} cannot be imported ({reason}). {advice}") from error
     if not callable(function):
         raise failure(f"{reference} is a {type(function).__name__}: expected {expected}.")
     try:

@@ -85,9 +85,15 @@ def test_parts_that_do_not_fit(tmp_path):
 
 def test_sizes_and_modes_that_are_mixed_are_named(folder):
     odd = save(folder / "b & <c>" / "11.png", pixels(0, 6, 5))
-    refuse(folder, str(odd), "is 5×6 gray but", "is 6×5 gray", "images of one size")
+    refuse(folder, str(odd), "is 5×6 gray but", "is 6×5 gray", "images of one size", "--size 64")
+    for shape in ((5, 6, 3), (6, 5, 3)):
+        save(odd, pixels(0, *shape))
+        refuse(folder, str(odd), f"is {shape[1]}×{shape[0]} color but", "Convert them all to gray, or all to color.")
+        with pytest.raises(DataError, match=r"all gray or all color. Convert them all to gray, or all to color.$"):
+            load_folder(folder, size=4)
     save(odd, pixels(0, 5, 6, 3))
-    refuse(folder, str(odd), "is 6×5 color but", "all gray or all color. Convert them.")
+    with pytest.raises(DataError, match=r"all gray or all color. Convert them all to gray, or all to color.$"):
+        load_folder(folder)
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "P", "1", "LA", "I;16"])
@@ -123,7 +129,7 @@ def test_other_formats_are_refused_whatever_their_name(folder):
 
 def test_other_files_are_not_passed_over(folder):
     (folder / "a" / "notes.txt").write_text("text")
-    refuse(folder, "notes.txt is not an image", ".png, .jpg, .jpeg")
+    refuse(folder, "notes.txt is not an image", ".png, .jpg, .jpeg", "Remove it.")
     (folder / "a" / "notes.txt").unlink()
     (folder / "a" / "more.png").mkdir()
     refuse(folder, "more.png is not an image")

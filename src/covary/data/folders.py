@@ -139,13 +139,8 @@ def _stacked(files: Sequence[Path], folder: Path, size: int | None) -> tuple[Flo
     changed = 0
     for file in files:
         image = read_image(file)
-        other = image.shape[0] != first.shape[0]
-        if other or (size is None and image.shape != first.shape):
-            repair = "Convert them" if other else "Pass a size (--size 64) to bring them to one, or convert them"
-            raise DataError(
-                f"{file} is {_described(image)} but {files[0]} is {_described(first)}: expected images of one size, "
-                f"all gray or all color. {repair}."
-            )
+        if len(image) != len(first) or (size is None and image.shape != first.shape):
+            raise _unlike(image, file, first, files[0], can_size=size is None)
         if alike and image.shape != first.shape:
             alike, changed = False, len(pixels) * (first.shape != square)
             pixels = [squared(earlier, square[-1], files[0]) for earlier in pixels]
@@ -176,10 +171,27 @@ def _images_in(folder: Path) -> list[Path]:
     files = _entries(folder)
     for file in files:
         if not file.is_file() or file.suffix.lower() not in _ENDINGS:
-            raise DataError(f"{file} is not an image: expected files that end in {', '.join(_ENDINGS)} in {folder}.")
+            raise DataError(
+                f"{file} is not an image: expected files that end in {', '.join(_ENDINGS)} in {folder}. Remove it."
+            )
     if not files:
         raise DataError(f"{folder} is empty: expected at least one image of the class '{folder.name}'. Add some.")
     return files
+
+
+def _unlike(
+    image: UInt8[Tensor, "..."], file: Path, first: UInt8[Tensor, "..."], first_file: Path, can_size: bool
+) -> DataError:
+    """The error for an image that has another size or another number of channels than the first."""
+    advice = []
+    if len(image) != len(first):
+        advice.append("Convert them all to gray, or all to color.")
+    if can_size and image.shape[1:] != first.shape[1:]:
+        advice.append("Pass a size (--size 64) to bring them to one size.")
+    return DataError(
+        f"{file} is {_described(image)} but {first_file} is {_described(first)}: expected images of one size, all gray "
+        f"or all color. {' '.join(advice)}"
+    )
 
 
 def _described(image: UInt8[Tensor, "C H W"]) -> str:

@@ -17,6 +17,7 @@ def test_the_verdict_is_printed_and_part_of_record_and_report(run, quick, tmp_pa
     assert "<h3>Verdicts</h3>" not in (tmp_path / "a" / "report.html").read_text()
 
     assert_one_line_and_code_2(run("verdict", "a", "--symmetry", "nothing"), "got 'nothing'")
+    assert_one_line_and_code_2(run("verdict", "a", "--symmetry", "flip"), "got 'flip'", "train with --augment flips.")
     assert_one_line_and_code_2(run("verdict", "nowhere"), "without run.json")
     arrays = dict(np.load(images))
     np.savez(tmp_path / "other.npz", **arrays | {"x_train": arrays["x_train"][::-1]})

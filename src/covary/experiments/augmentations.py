@@ -61,6 +61,14 @@ def build(description: str, widths: Mapping[str, float] | None = None, dtype: st
     return whole
 
 
+def augmentations_with(symmetry: str) -> list[str]:
+    """The augmentations that learn a symmetry of this name, such as "affine:rotation" or "flips"; [] for no name."""
+    families = [name for name in _ALL if name != "correlated"]
+    named = [f"{name}:{symmetry}" for name in families if symmetry in _ALL[name]().names]
+    groups = {name: FiniteGroup(group).names for name, group in FINITE.items()}
+    return named + [name for name, elements in groups.items() if symmetry in (*elements, name.removesuffix("s"))][:1]
+
+
 def layout_of(description: str) -> Layout:
     """What an augmentation transforms: "images", "signals", "points", "volumes", or either of these two ("space").
 
@@ -105,9 +113,10 @@ def _part(name: str, widths: Mapping[str, float] | None) -> Augmentation:
         named = {name: float(widths[name]) for name in group.names if name in widths}
         return FiniteGroup(("identity", *named), named)
     if kind not in _ALL:
-        known = (*_ALL, *FINITE, "none")
+        having = " or ".join(augmentations_with(kind))
+        advice = f" Did you mean {having}?" if having else meant(kind, (*_ALL, *FINITE, "none"))
         raise StructureError(
-            f"No augmentation is called '{name}': expected one of {', '.join(NAMES)}, or none.{meant(kind, known)}"
+            f"No augmentation is called '{name}': expected one of {', '.join(NAMES)}, or none.{advice}"
         )
     names = tuple(part.strip() for part in chosen.split(",")) if chosen else _ALL[kind]().names
     if kind == "mirror":

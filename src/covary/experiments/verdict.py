@@ -11,6 +11,7 @@ from ..data.transforms import flips_and_shifts
 from ..errors import StructureError
 from ..records import RunRecord, read_run, write_run
 from ..training import Run, verdict
+from .augmentations import augmentations_with
 from .restore import Replacements, restored
 
 
@@ -38,6 +39,7 @@ def saved_verdict(
         record = read_run(folder)
         if record.config.get("augment") == "none":
             raise StructureError(f"The run in '{place}' learned no augmentation: it has no symmetry to decide on.")
+        _check_names(record, names or ())
         config, task, model = restored(record, folder, given, same_data=True)
         train = task.dataset.train
         data = Augmented(train, flips_and_shifts) if config.train_augment == "flips+shifts" else train
@@ -47,3 +49,14 @@ def saved_verdict(
         updated = replace(record, verdicts=sorted([*kept, *found], key=lambda each: order.index(each.name)))
         write_run(updated, place / "run.json")
     return updated
+
+
+def _check_names(record: RunRecord, names: Sequence[str]) -> None:
+    """Raise `StructureError` for the name of a symmetry that another augmentation has."""
+    learned = [symmetry.name for symmetry in record.symmetries]
+    for name in names:
+        if name not in learned and (having := augmentations_with(name)):
+            raise StructureError(
+                f"Expected symmetries among {', '.join(learned)}, got '{name}', which this run did not learn. To "
+                f"decide on it, train with --augment {having[0]}."
+            )

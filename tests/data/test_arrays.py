@@ -147,6 +147,7 @@ def test_invalid_images(tmp_path, content, message):
         (np.array([0.0, 1, 2, 1]), "expected integers of shape"),
         (LABELS[:, None], "expected integers of shape"),
         (np.array([0, 1, 3, 1]), "no training image of class 2"),
+        (np.array([1, 2, 3, 1]), "labels from 1 to 3: expected them from 0. Subtract 1.$"),
         (np.array([0, 1, -1, 1]), "label -1"),
         (np.array([0, 1, 2**64 - 1, 1], np.uint64), "label -1"),
     ],

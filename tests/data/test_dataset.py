@@ -88,6 +88,7 @@ def test_class_names_default_to_digits():
     [
         ([0, 1, 3], [0], None, "no training image of class 2"),
         ([1, 2, 3], [0], None, "no training image of class 0"),
+        ([1, 2, 3], [2], None, "labels from 1 to 3: expected them from 0. Subtract 1"),
         ([0, 1, 10**15], [0], None, "no training image of class 2"),  # must not be counted up to
         ([0, -1, 1], [0], None, "label -1: expected labels from 0 to 1"),
         ([-1, -2, -1], [0], None, "label -2"),

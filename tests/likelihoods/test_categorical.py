@@ -103,6 +103,8 @@ BAD = [
     (Categorical(num_classes=3), IMAGES, LABELS[:, 0], ShapeError, r"shape \(2, 4, 4\) .*got \(2, 4\)"),
     (Categorical(num_classes=3), IMAGES.flatten(1), LABELS[:, 0], ShapeError, r"shape \(2, 16\) .*got \(2, 4\)"),
     (Categorical(num_classes=3), IMAGES, LABELS + 3, DataError, "Class 3 is out of range: expected 0 to 2"),
+    (Categorical(), IMAGES[..., 0, 0], torch.tensor([1, 3]), DataError, "counted from 0: subtract 1.$"),
+    (Categorical(), IMAGES[..., 0, 0], torch.tensor([0, 3]), DataError, "Renumber the targets"),
     (Categorical(num_classes=3), IMAGES, LABELS - 100, DataError, r"Pass Categorical\(ignore_index=-100\) to ignore"),
     (Categorical(num_classes=3, ignore_index=-1), IMAGES, LABELS - 2, DataError, "Class -2 is out of range"),
 ]

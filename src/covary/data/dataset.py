@@ -235,6 +235,8 @@ def _check_classes(y_train: Tensor, y_test: Tensor, num_classes: int, origin: st
     present = y_train.unique()
     if len(present) < num_classes:
         missing = next((c for c, label in enumerate(present.tolist()) if c != label), len(present))
+        if missing == 0 and len(present) == num_classes - 1 and not (y_test == 0).any():
+            raise DataError(f"{origin} has labels from 1 to {num_classes - 1}: expected them from 0. Subtract 1.")
         raise DataError(
             f"{origin} has no training image of class {missing}: expected at least one for each label from 0 to "
             f"{num_classes - 1}. Add some, or number the classes without gaps."

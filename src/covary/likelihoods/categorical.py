@@ -71,7 +71,7 @@ class Categorical(nn.Module):
         if len(wrong):
             raise DataError(
                 f"Class {int(wrong[0])} is out of range: expected 0 to {num_classes - 1}, as the network has "
-                f"{num_classes} outputs. {self._repair(int(wrong[0]))}"
+                f"{num_classes} outputs. {self._repair(int(wrong[0]), targets, num_classes)}"
             )
         self._warn_of_probabilities(outputs)
 
@@ -181,7 +181,9 @@ class Categorical(nn.Module):
                 "torch.nn.functional.cross_entropy does. Return logits, without a softmax in the network."
             )
 
-    def _repair(self, wrong: int) -> str:
+    def _repair(self, wrong: int, targets: Tensor, num_classes: int) -> str:
         if wrong == -100:
             return "Pass Categorical(ignore_index=-100) to ignore it."
+        if (int(targets.min()), int(targets.max())) == (1, num_classes):
+            return "Classes are counted from 0: subtract 1."
         return "Renumber the targets, or give the network more outputs."

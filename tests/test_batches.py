@@ -54,6 +54,7 @@ class Streamed(IterableDataset):
 FORMS = {
     "tensors": (X, Y),
     "arrays": (X.numpy(), Y.numpy().astype(np.int32)),
+    "labels in a list": (X, Y.tolist()),
     "dictionary": {"image": X.numpy(), "label": Y, "name": list("abcdefg")},
     "tensor data set": TensorDataset(X, Y),
     "data set of dictionaries": Rows(),
@@ -105,6 +106,7 @@ def test_every_datum_is_equally_likely_in_a_subset():
     ("data", "message"),
     [
         ((X, Y[:3]), "equally many"),
+        ((X, list("abcdefg")), r"Labels are text \('a', 'b', …\). Number them"),
         (iter([(X, Y)]), "more than once"),
         (X, r"arrays or tensors \(x, y\)"),
         (X.numpy(), r"arrays or tensors \(x, y\)"),

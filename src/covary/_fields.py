@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int, Shaped
 from torch import Tensor
 
+from ._text import clipped
 from .errors import DataError
 
 Keys = tuple[str, ...]  # the names of inputs, targets and, where there is one, the identity of each datum
@@ -44,6 +45,7 @@ def fields_of(batch: Any, keys: Keys | None = None) -> Fields:
             f"Expected batches (x, y), (x, y, index) or a dictionary, got {got}. Pass the input and the target of each "
             "datum."
         )
+    _require_no_text(parts[1])
     x, y, *index = (as_tensor(part, name) for part, name in zip(parts, named, strict=True))
     if len({len(part) for part in (x, y, *index)}) > 1:
         sizes = " and ".join(str(len(part)) for part in (x, y, *index))
@@ -97,6 +99,17 @@ def hashed(x: Tensor) -> Int[Tensor, " N"]:
     rows = x.detach().cpu().contiguous().reshape(len(x), -1).numpy()
     words = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows]
     return torch.tensor([int.from_bytes(word, "little", signed=True) for word in words], device=x.device)
+
+
+def _require_no_text(labels: Any) -> None:
+    """Raise `DataError` for labels that are text, with how to number them."""
+    is_listed = isinstance(labels, Sequence) or (isinstance(labels, np.ndarray) and labels.ndim == 1)
+    if is_listed and len(labels) and isinstance(labels[0], str | bytes):
+        names = list(dict.fromkeys(str(label) for label in labels[:1000]))
+        shown = ", ".join(clipped(name) for name in names[:2]) + (", …" if len(names) > 2 else "")
+        raise DataError(
+            f"Labels are text ({shown}). Number them: names, y = numpy.unique(labels, return_inverse=True)."
+        )
 
 
 def _usual_keys(batch: Mapping[str, Any]) -> Keys:

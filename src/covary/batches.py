@@ -119,10 +119,10 @@ def as_batches(data: Data, batch_size: int | None = None, keys: Keys | None = No
     position of the datum, or a hash of its input for a `DataLoader` that reads in another order than the data set's.
 
     Arguments:
-        data: Tensors or NumPy arrays (x, y) or (x, y, index), or a dictionary of them; a torch `Dataset` of tuples or
-            dictionaries; a Hugging Face data set; a `covary.data.Dataset`, for its training part; a `DataLoader`, of
-            which one that shuffles is replaced by its data set, read by position in this process; batches as they are;
-            or another iterable of batches that can be read more than once.
+        data: Tensors or NumPy arrays (x, y) or (x, y, index), y also a list, or a dictionary of them; a torch `Dataset`
+            of tuples or dictionaries; a Hugging Face data set; a `covary.data.Dataset`, for its training part; a
+            `DataLoader`, of which one that shuffles is replaced by its data set, read by position in this process;
+            batches as they are; or another iterable of batches that can be read more than once.
         batch_size: The number of data in a batch, for data that can be read one by one; 1,000 by default. That of a
             `DataLoader` is its own.
         keys: The names of inputs, targets and, optionally, the identity, for dictionaries; by default the usual ones,
@@ -207,8 +207,14 @@ def _is_arrays(data: object) -> bool:
     parts = list(data.values()) if isinstance(data, Mapping) else data
     if not isinstance(parts, tuple | list) or (not isinstance(data, Mapping) and len(parts) not in (2, 3)):
         return False
-    arrays = (isinstance(part, Tensor | np.ndarray) for part in parts)
-    return any(arrays) if isinstance(data, Mapping) else isinstance(data, tuple) and all(arrays)
+    arrays = [isinstance(part, Tensor | np.ndarray) for part in parts]
+    if isinstance(data, Mapping):
+        return any(arrays)
+    return (
+        isinstance(data, tuple)
+        and arrays[0]
+        and all(isinstance(part, Tensor | np.ndarray | list | tuple) for part in parts)
+    )
 
 
 def _of_arrays(data: Any, batch_size: int, keys: Keys | None) -> Batches:

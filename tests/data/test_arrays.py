@@ -148,6 +148,7 @@ def test_invalid_images(tmp_path, content, message):
         (LABELS[:, None], "expected integers of shape"),
         (np.array([0, 1, 3, 1]), "no training image of class 2"),
         (np.array([1, 2, 3, 1]), "labels from 1 to 3: expected them from 0. Subtract 1.$"),
+        (np.array(["a", "b", "a", "b"]), r"y_train of .* type <U1: .* names, y = numpy.unique\(labels, return_inverse"),
         (np.array([0, 1, -1, 1]), "label -1"),
         (np.array([0, 1, 2**64 - 1, 1], np.uint64), "label -1"),
     ],

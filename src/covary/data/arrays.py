@@ -24,6 +24,10 @@ from .layouts import IMAGES, Reading, read_dataset, read_pair
 _TRAINING, _TEST = ("x_train", "y_train"), ("x_test", "y_test")
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _LONGEST_HEADER = 16_384  # bytes; NumPy accepts 10,000 characters
+_TEXT = (
+    "{} has values of type {}: expected plain integers or floats. Number labels that are text: names, y = "
+    "numpy.unique(labels, return_inverse=True)."
+)
 _BYTES_PER_VALUE = 4  # a value becomes a float32 on the way to the network
 # UnicodeDecodeError: the name of a member; RuntimeError: one that is encrypted, or has a compression that this Python
 # does not support, a NotImplementedError
@@ -94,6 +98,8 @@ def first_array(path: Path, names: Sequence[str]) -> str:
 
 def tensor_from(values: Shaped[np.ndarray, "..."], origin: str) -> Tensor:
     """Tensor with the values of an array, in the byte order of this machine."""
+    if values.dtype.kind in "US":
+        raise DataError(_TEXT.format(origin, values.dtype))
     if values.dtype.kind not in "iuf":
         raise DataError(f"{origin} has values of type {values.dtype}: expected plain integers or floats.")
     native = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
@@ -139,6 +145,8 @@ def _read_header(stream: Any, origin: str) -> _Header:
     except ValueError as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{origin} is not a plain NumPy array ({reason}). Save it with numpy.savez.") from error
+    if header.dtype.kind in "US":
+        raise DataError(_TEXT.format(origin, header.dtype))
     if header.dtype.hasobject or header.dtype.kind not in "iuf":
         raise DataError(
             f"{origin} has values of type {header.dtype}: expected plain integers or floats, never pickled objects."

@@ -88,6 +88,22 @@ def test_a_complete_run_is_returned_when_resumed(tmp_path):
         run_discover(replace(settings, num_samples=3), tmp_path / "a", resume=True)
 
 
+def test_data_by_another_spelling_of_their_path_are_the_same_data(tmp_path, monkeypatch):
+    settings = config(tmp_path)
+    stopped = config(tmp_path, baselines=("plain",))
+    first = run_discover(settings, tmp_path / "a")
+    with monkeypatch.context() as patched:
+        stop_after(patched, 1)
+        with pytest.raises(Stop):
+            run_discover(stopped, tmp_path / "b")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "moved.npz").write_bytes((tmp_path / "bars.npz").read_bytes())
+    for spelled in ("bars.npz", "./bars.npz", f"{tmp_path}/./bars.npz"):
+        again = run_discover(replace(settings, data=spelled), tmp_path / "a", resume=True)
+        assert again.history == first.history
+    assert run_discover(replace(stopped, data="moved.npz"), tmp_path / "b", resume=True).complete
+
+
 def other_data(folder) -> None:
     """Change one pixel of the training images."""
     arrays = dict(np.load(folder / "bars.npz"))

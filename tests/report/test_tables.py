@@ -10,6 +10,7 @@ from covary.records import Metrics, RunRecord
 from covary.records.tables import run_text
 from covary.records.words import plain_name
 from covary.report.tables import (
+    comparability,
     comparison_table,
     evidence_table,
     layers_table,
@@ -134,6 +135,24 @@ def test_comparison_warns_before_it_ranks():
     )
     assert text.startswith(said)
     assert "cannot be compared" not in printed(comparison_table([full_run(), full_run()]))
+
+
+def test_data_are_compared_by_their_checksum_where_all_runs_have_one():
+    def difference(*configs: dict) -> str:
+        found = comparability(
+            [dataclasses.replace(full_run(), config=full_run().config | config) for config in configs]
+        )
+        return " ".join(found)
+
+    photos, slash = {"data": "photos", "num_train": None}, {"data": "photos/", "num_train": 12}
+    assert difference(photos | {"data_sha256": "aa"}, slash | {"data_sha256": "aa"}) == ""
+    assert difference(photos, photos | {"data": "photos/"}) == ""
+    assert "by the setting num_train" in difference(photos, slash | {"data_sha256": "aa"})
+    assert "by their SHA-256 ('aa', 'bb')" in difference(photos | {"data_sha256": "aa"}, photos | {"data_sha256": "bb"})
+    other = photos | {"data": "other", "data_sha256": "bb"}
+    assert "by the setting data ('other', 'photos')" in difference(photos | {"data_sha256": "aa"}, other)
+    exact = photos | {"data_sha256": "bb", "dtype": "float64"}
+    assert difference(photos | {"data_sha256": "aa"}, exact) == "", "the same data in other numbers"
 
 
 def test_a_comparison_fits_eighty_columns_with_whole_numbers():

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -99,12 +100,13 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 def compare(written: Begun, start: Begun, out: Path) -> None:
     """Raise `StructureError` that names the setting, or the data, by which a run differs from the one in the folder."""
     before = flat_settings(written.settings)
+    free = ("data_dir", "device", *("data",) * (written.data is not None and written.data == start.data))
     for name, value in flat_settings(start.settings).items():
         if name not in before:
             raise StructureError(
                 f"'{out}' has a run of an earlier covary, which knew no {name}. Start anew in another folder."
             )
-        if name not in ("data_dir", "device") and before[name] != value:
+        if name not in free and _spelled(name, before[name]) != _spelled(name, value):
             raise StructureError(
                 f"'{out}' has a run with {name} = {before[name]!r:.60}, got {value!r:.60}. Resume with the same "
                 "settings, pass --overwrite to replace it, or name another folder."
@@ -114,6 +116,11 @@ def compare(written: Begun, start: Begun, out: Path) -> None:
             f"'{out}' has a run with the same settings on other data: their SHA-256 was {written.data!s:.12}…, got "
             f"{start.data:.12}…. Resume with those data, pass --overwrite to replace it, or name another folder."
         )
+
+
+def _spelled(name: str, value: Any) -> Any:
+    """The value of a setting, of one that names data as a path of one spelling."""
+    return os.path.normpath(value) if name == "data" and isinstance(value, str) else value
 
 
 def _read(path: Path) -> Begun:

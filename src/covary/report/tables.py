@@ -1,6 +1,7 @@
 """Tables of runs for the terminal, whose text is never read as markup, and the comparison of several runs."""
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -196,19 +197,40 @@ def _differences(runs: Sequence[RunRecord]) -> list[str]:
         "use different probes": {e.probes if e.corrected_by is None else WHOLE_MATRIX for e in known},
         "are in different parametrizations": {str(run.config.get("parametrization", "Cartesian")) for run in runs},
     }
-    # the seed draws the images of `num_train`, the transforms of `symmetrize`, and the quadrants of a task
-    made = ("symmetrize", "task")
-    drawn = any(run.config.get("num_train") or any(run.config.get(s, "none") != "none" for s in made) for run in runs)
-    for setting in (*DATA_SETTINGS, "seed") if drawn else DATA_SETTINGS:
-        differing[f"have different data, by the setting {setting}"] = {
-            repr(run.config.get(setting) or "none") for run in runs
-        }
+    differing |= _data_differences(runs)
     return [
         f"The runs {difference} ({', '.join(f'{value:.60}' for value in sorted(found))}): their evidences cannot be "
         "compared and are not ranked."
         for difference, found in differing.items()
         if len(found) > 1
     ]
+
+
+def _data_differences(runs: Sequence[RunRecord]) -> dict[str, set[str]]:
+    """The values by which data differ: none where the SHA-256 of the data are equal, however they are named."""
+    sums = {repr(run.config.get("data_sha256")) for run in runs}
+    if len(sums) == 1 and sums != {"None"}:
+        return {}
+    # the seed draws the images of `num_train`, the transforms of `symmetrize`, and the quadrants of a task
+    made = ("symmetrize", "task")
+    drawn = any(run.config.get("num_train") or any(run.config.get(s, "none") != "none" for s in made) for run in runs)
+    settings = (*DATA_SETTINGS, "seed") if drawn else DATA_SETTINGS
+    found = {f"have different data, by the setting {name}": {_shown(run, name) for run in runs} for name in settings}
+    alike = all(len(values) == 1 for values in found.values())
+    # other numbers of the same images have other sums
+    if (
+        alike
+        and "None" not in sums
+        and all(len({_shown(run, name) for run in runs}) == 1 for name in ("dtype", "size"))
+    ):
+        return {"have different data, by their SHA-256": sums}
+    return found
+
+
+def _shown(run: RunRecord, setting: str) -> str:
+    """The value of a setting, of one that names data as a path of one spelling."""
+    value = run.config.get(setting)
+    return repr((os.path.normpath(value) if setting == "data" and isinstance(value, str) else value) or "none")
 
 
 def comparison_table(runs: Sequence[RunRecord]) -> RenderableType:

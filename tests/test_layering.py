@@ -87,6 +87,7 @@ TESTED_BY = {
     "training/bounds.py": "training/test_hyper.py training/test_steps.py",
     "training/metrics.py": "likelihoods/test_tasks.py",
     "training/hyper_state.py": "training/test_hyper.py training/test_learner.py",
+    "training/inputs.py": "training/test_run.py",
     "training/record.py": "training/test_loop.py",
     "training/storage.py": "training/test_run.py",
     "networks/offloaded.py": "training/test_devices.py",

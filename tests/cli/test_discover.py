@@ -401,6 +401,12 @@ def check_predictions(run, x, y):
     assert_one_line_and_code_2(
         run("predict", "plane", "--data", "short.csv"), "the columns width, depth", "width, price"
     )
+    np.savez("wide.npz", x=np.zeros((2, 5)))
+    Path("photos").mkdir()
+    Image.fromarray(np.zeros((6, 6), np.uint8)).save("photos/1.png")
+    for data, got in (("wide.npz", "got 5."), ("photos", "got data of shape (1, 1, 6, 6)")):
+        wrong = run("predict", "plane", "--data", data)
+        assert_one_line_and_code_2(wrong, "Expected rows of 2 columns (width, depth), as in training", got)
     Path("other.csv").write_text(Path("plane.csv").read_text() + "\n1,2,3")
     other = run("predict", "plane", "--data", "new.csv", "--train-data", "other.csv")
     assert_one_line_and_code_2(other, "SHA-256 differs", "--train-data")

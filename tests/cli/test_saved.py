@@ -335,6 +335,7 @@ def test_an_unfinished_run_is_to_be_resumed(run, tmp_path, command):
         (("--out", "classes.xls"), ["'classes.xls'", ".csv or .json"]),
         (("--data", "mnist-mini"), ["shape (N, 1, 6, 6)", ", 1, 28, 28)", "Pass images"]),
         (("--data", "nowhere"), ["nowhere"]),
+        (("--data", "new.csv"), ["predicts images of 6×6 pixels, got the table 'new.csv'", "folder of images"]),
         (("--num-samples", "0"), ["--num-samples"]),
         (("--num-samples", str(10**12)), ["augmentation samples", "GiB", "--num-samples"]),
         (("--num-samples", str(10**30)), ["augmentation samples", "GiB", "--num-samples"]),

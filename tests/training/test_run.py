@@ -315,9 +315,51 @@ def test_inputs_of_another_shape_are_refused():
     run = fitted(standardized(), images())
     with pytest.raises(ShapeError, match=r"shape \(N, 1, 8, 8\) as in training, got \(12, 1, 4, 16\)"):
         run.predict(x.reshape(12, 1, 4, 16))
-    unknown = fitted(own_network())
-    with pytest.raises(ShapeError, match=r"cannot process inputs of shape \(12, 1, 8, 8\) and type torch.float64"):
-        unknown.predict(x)
+    with pytest.raises(ShapeError, match=r"as in training, got \(12, 1, 4, 16\)"):
+        run.evaluate((x.reshape(12, 1, 4, 16), torch.zeros(12, dtype=torch.int64)))
+    with pytest.raises(ShapeError, match=r"got \(1, 8, 8\). Add the batch axis: x\[None\].$"):
+        run.predict(x[0])
+
+
+def test_images_of_another_size_are_refused_if_the_network_cannot_process_them():
+    x, y = images()
+    run, wrong = fitted(covary.networks.mlp(64, 3, 2), images()), torch.rand(12, 1, 9, 9)
+    for call in (run.predict, run.predict_proba, lambda given: run.evaluate((given, y))):
+        with pytest.raises(ShapeError, match=r"of shape \(N, 1, 8, 8\) as in training, got \(12, 1, 9, 9\)"):
+            call(wrong)
+    with pytest.raises(ShapeError, match=r"cannot process inputs of shape \(12, 1, 8, 8\) and type torch.int64"):
+        run.predict(x.long())
+    assert run.predict(x.flatten(1)).shape == (12,), "the same numbers, flattened before"
+    pooled = nn.Sequential(nn.Conv2d(1, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    assert fitted(pooled, images()).predict(wrong).shape == (12,), "a network for any size"
+    color = covary.networks.Standardized(nn.Sequential(nn.Conv2d(3, 2, 8), nn.Flatten()), torch.zeros(3), torch.ones(3))
+    run = fitted(color, (x.expand(12, 3, 8, 8), y))
+    with pytest.raises(ShapeError, match=r"of shape \(N, 3, 8, 8\) as in training, got \(12, 1, 8, 8\)"):
+        run.predict(x)  # which would be broadcast against the means
+
+
+def table():
+    x = torch.rand(12, 3)
+    network = covary.networks.Standardized(covary.networks.mlp(3, 4, 1), x.mean(0), x.std(0), 0)
+    names = {"feature_names": ("area", "rooms", "age"), "target_names": ("price",)}
+    data = covary.data.Dataset(x, x.sum(1, keepdim=True), x[:0], x[:0, :1], "houses", (), **names)
+    return fitted(network, data, covary.Gaussian(1.0))
+
+
+def test_rows_with_other_columns_are_refused_before_they_are_broadcast(tmp_path):
+    run = covary.load(table().save(tmp_path))
+    named = r"Expected rows of 3 columns \(area, rooms, age\), as in training, got"
+    for call in (run.predict, run.predict_proba, lambda x: run.evaluate((x, torch.rand(len(x), 1)))):
+        for wrong, got in ((torch.rand(5, 1), "1"), (torch.rand(5, 5), "5"), (torch.rand(5, 1, 6, 6), "data of shape")):
+            with pytest.raises(ShapeError, match=f"{named} {got}"):
+                call(wrong)
+    with pytest.raises(ShapeError, match=rf"{named} a single one. Add the batch axis: x\[None\].$"):
+        run.predict(torch.rand(3))
+    with pytest.raises(ShapeError, match=rf"{named} data of shape \(\)"):
+        run.predict(torch.tensor(1.0))
+    assert run.predict(torch.rand(3)[None]).shape == (1, 1)
+    with pytest.raises(ShapeError, match=r"Expected rows of 2 columns, as in training, got 1.$"):
+        fitted(own_network()).predict(torch.rand(5, 1))
 
 
 def test_bytes_and_arrays_are_predicted_as_what_they_stand_for():

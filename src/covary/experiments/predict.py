@@ -17,9 +17,10 @@ from ..networks.named import outline
 from ..records import RunRecord, read_run
 from ..references import function_of
 from ..training import Run, load
+from ..training.inputs import trained_shape
 from ..training.record import TEST_BATCH
 from ..training.storage import has_own_network
-from .predict_targets import require_finite, target_predictions
+from .predict_targets import require_finite, require_no_table, target_predictions
 from .resources import require_sample_memory
 from .restore import NOTHING, Replacements
 
@@ -52,9 +53,11 @@ def predictions(
         raise StructureError(
             f"--{given.option} is for a regression, and the run in '{folder}' has classes. Leave it out."
         )
+    require_no_table(data, folder, trained_shape(record))
     side = _side(record) if Path(data).is_dir() else None  # files may have any size, arrays are taken as they are
     images = load_images(data, given.data_dir, record.config.get("size") or side)
-    run = saved_run(folder, tuple(images.x.shape[1:]), given.network, given.trust_code)
+    shape = trained_shape(record) or tuple(images.x.shape[1:])
+    run = saved_run(folder, shape, given.network, given.trust_code)
     if not isinstance(run.likelihood, Categorical):
         kind = type(run.likelihood).__name__
         raise StructureError(f"Expected a classification run, got the likelihood {kind}. Use run.predict in Python.")
@@ -72,9 +75,9 @@ def predictions(
 
 
 def _side(record: RunRecord) -> int | None:
-    """The side of the run's images, as far as its record shows: where they are square, and it has pictures of them."""
-    shape = record.samples.shape[-2:] if record.samples is not None else []
-    return shape[0] if len(set(shape)) == 1 else None
+    """The side of the run's images, as far as its record shows, and where they are square."""
+    shape = trained_shape(record)
+    return shape[1] if len(shape) == 3 and shape[1] == shape[2] else None
 
 
 def saved_run(folder: Path, image_shape: tuple[int, ...], network: str | None = None, trust_code: bool = False) -> Run:

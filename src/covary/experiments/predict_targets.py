@@ -16,6 +16,7 @@ from ..models import Model
 from ..posterior import GaussianPrediction, Laplace
 from ..records import RunRecord
 from ..training.ascent import evaluated_curvature
+from ..training.inputs import require_inputs, trained_shape
 from ..training.record import TEST_BATCH
 from ..training.schedule import TEST, filled_in, seed_for
 from .build import reading_of
@@ -39,8 +40,10 @@ def target_predictions(
         given: What to use in place of what the record names.
         num_samples: Augmentation samples per datum; None for as many as in training.
     """
+    require_no_table(data, folder, trained_shape(run))
     config, task, model = restored(run, folder, given, same_data=True)
     inputs = _inputs(data, config, task.dataset, given.data_dir)
+    require_inputs(inputs.x, task.dataset.x_train.shape[1:], task.dataset.feature_names)
     require_sample_memory(model.network, inputs.x[:TEST_BATCH].shape, num_samples)
     found = _predicted(model, task.dataset, inputs.x, config, num_samples)
     require_finite(found.mean + found.variance, inputs.names, folder)
@@ -54,6 +57,21 @@ def target_predictions(
             row |= {f"{name}_mean": value, f"{name}_std": spread}
         rows.append(row)
     return rows
+
+
+def require_no_table(data: str, folder: Path, shape: Sequence[int]) -> None:
+    """Raise `DataError` for a table where a run predicts images.
+
+    Arguments:
+        data: What to predict.
+        folder: The folder of the run.
+        shape: The shape of a datum of its training data.
+    """
+    if len(shape) == 3 and Path(data).suffix.lower() == ".csv":
+        raise DataError(
+            f"The run in '{folder}' predicts images of {shape[2]}×{shape[1]} pixels, got the table '{data}'. Pass a "
+            "folder of images, or an .npz."
+        )
 
 
 def require_finite(predicted: Tensor, names: Sequence[str], folder: Path) -> None:

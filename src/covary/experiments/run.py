@@ -102,6 +102,7 @@ def _trained(config: ExperimentConfig, task: Task, session: Session, start: Begu
         config=learned.record.config | config.as_dict() | own,
         true_widths=task.true_widths,
         class_names=list(task.dataset.class_names),
+        feature_names=list(task.dataset.feature_names),
         samples=_named(learned.record.samples, task.dataset),
         notes=[*learned.record.notes, *task.dataset.notes, *_standardization(task)],
     )

@@ -30,6 +30,8 @@ OPTIONAL = (
     "timings",
     "verdicts",
     "target_std",
+    "input_shape",
+    "feature_names",
 )  # fields of a run that a file may lack
 LARGEST = sys.float_info.max
 LEAST = {

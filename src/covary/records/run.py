@@ -297,6 +297,8 @@ class RunRecord:
         model: How network, likelihood and prior are made, as plain data that `covary.load` reads.
         likelihood: The positive hyperparameters of the likelihood by name, such as "sigma_noise".
         target_std: The standard deviation of each real target of a Gaussian likelihood, over the training data.
+        input_shape: The shape of a datum of the training data, without the batch axis.
+        feature_names: The names of the columns of a table, if they are known.
         roles: Entries of each parameter, by role ("integrated", "point", "hyperparameter", "frozen") and name.
         files: The SHA-256 of each other file of the run, by name.
         verdicts: Whether the data have each symmetry, where that was asked for.
@@ -331,6 +333,8 @@ class RunRecord:
     model: dict[str, Any] = field(default_factory=dict)
     likelihood: dict[str, float] = field(default_factory=dict)
     target_std: list[float] = field(default_factory=list)
+    input_shape: list[int] = field(default_factory=list)
+    feature_names: list[str] = field(default_factory=list)
     roles: dict[str, dict[str, int]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)

@@ -101,6 +101,7 @@ def described(
         model=model_recipe(state.model) | {"evaluation_modules": list(state.evaluation_modules)},
         likelihood=_likelihood(state.likelihood),
         target_std=deviations,
+        input_shape=list(first.x.shape[1:]),
         roles=_roles(state.model),
     )
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,7 +16,7 @@ from ..config import FitConfig
 from ..curvature.registry import Curvature, CurvatureName
 from ..data.dataset import Augmented, Dataset
 from ..distributed import sole_writer
-from ..errors import DataError, ShapeError, StructureError
+from ..errors import DataError, StructureError
 from ..layer_summary.prune import PRUNED, load_pruned
 from ..likelihoods import Bernoulli, Categorical
 from ..models import Model, ModelParts, as_model
@@ -28,15 +27,14 @@ from ..records.checksums import checksums
 from ..records.tables import run_text
 from .callbacks import Callback
 from .checkpoint import Checkpoints
+from .inputs import Array, explained, is_exact, require_inputs, trained_shape
 from .loop import train as train_model
 from .modes import set_training
 from .presets import settings_of
-from .record import TEST_BATCH, measure
+from .record import TEST_BATCH, held_out_batches, measure
 from .schedule import TEST, seed_for
 from .storage import MODEL, load_model, save_model
 from .widths import augmentation_of
-
-Array = Tensor | np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -108,17 +106,9 @@ class Run(ModelParts):
         self._check_inputs(x)
         network, seed = self._sampled(num_samples), seed_for(self._seed, TEST)
         batches = as_batches((x, torch.arange(len(x), device="cpu")), TEST_BATCH).matching(network)
-        try:
+        with explained(x, trained_shape(self.record)):
             found = torch.cat([self.likelihood.mean(outputs_of(network, batch, seed)) for batch in batches])
             return found.to(x.device) if isinstance(x, Tensor) else found.cpu()
-        except torch.cuda.OutOfMemoryError:
-            raise
-        except RuntimeError as error:
-            reason = " ".join(str(error).split())
-            raise ShapeError(
-                f"The network cannot process inputs of shape {tuple(x.shape)} and type {x.dtype} ({reason}). Pass "
-                "inputs of the shape and type that it was trained on."
-            ) from error
 
     def evaluate(self, data: Data, num_samples: int | None = None) -> Metrics:
         """Accuracy, negative log-likelihood and calibration error on data.
@@ -127,7 +117,13 @@ class Run(ModelParts):
             data: Arrays or tensors (x, y), a data set, or an iterable of batches, as for `as_batches`.
             num_samples: Augmentation samples per datum; None for as many as in training.
         """
-        return measure(self._sampled(num_samples), self.likelihood, data, self._seed)
+        network = self._sampled(num_samples)
+        first = next(iter(held_out_batches(network, data))).x
+        self._check_inputs(first)
+        if tuple(first.shape[1:]) == trained_shape(self.record):
+            return measure(network, self.likelihood, data, self._seed)
+        with explained(first, trained_shape(self.record)):
+            return measure(network, self.likelihood, data, self._seed)
 
     def posterior(self, data: Data, curvature: Curvature | CurvatureName = "kron") -> Laplace:
         """The Laplace posterior of the weights.
@@ -193,13 +189,8 @@ class Run(ModelParts):
 
     def _check_inputs(self, x: Array) -> None:
         """Raise an error if the record shows that the network was trained on data of another shape."""
-        samples = self.record.samples  # of images alone, with an augmentation
-        if samples is not None and list(x.shape[1:]) != samples.shape[2:]:
-            expected = ", ".join(map(str, samples.shape[2:]))
-            raise ShapeError(
-                f"Expected images of shape (N, {expected}) as in training, got {tuple(x.shape)}. Pass images of that "
-                "size and number of channels."
-            )
+        shape, exact = trained_shape(self.record), is_exact(self.record, self.network)
+        require_inputs(x, shape, self.record.feature_names, exact)
 
     def _sampled(self, num_samples: int | None) -> nn.Module:
         if num_samples is None or not isinstance(self.network, Resampling):
@@ -252,7 +243,9 @@ def fit(
     config = settings_of(model, config, settings)
     with sole_writer(None if checkpoints is None else checkpoints.path):
         record = train_model(model, train, config, test=test, checkpoints=checkpoints, callbacks=callbacks)
-    return Run(model, replace(record, class_names=list(train.class_names)) if isinstance(train, Dataset) else record)
+    if isinstance(train, Dataset):
+        record = replace(record, class_names=list(train.class_names), feature_names=list(train.feature_names))
+    return Run(model, record)
 
 
 def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module] | None = None) -> Run:

@@ -1,0 +1,71 @@
+"""The shape of a run's inputs, and errors for inputs of another shape."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..errors import CovaryError, ShapeError
+from ..records import RunRecord
+
+Array = Tensor | np.ndarray[Any, np.dtype[Any]]
+
+
+def trained_shape(record: RunRecord) -> tuple[int, ...]:
+    """The shape of a datum of the training data; () where the record does not show it."""
+    pictures = [] if record.samples is None else record.samples.shape[2:]
+    return tuple(record.input_shape or pictures)
+
+
+def require_inputs(x: Array, trained: Sequence[int], names: Sequence[str] = (), exact: bool = True) -> None:
+    """Raise `ShapeError` for data of another shape than the training data, also of one that would be broadcast.
+
+    Arguments:
+        x: The data.
+        trained: The shape of a datum of the training data; an empty one is not known, and not compared.
+        names: The names of the columns of a table.
+        exact: Whether sizes beside the number of channels have to be those of the training data.
+    """
+    shape, got = tuple(trained), tuple(x.shape)
+    alone, same_channels = got == shape, len(shape) != 3 or len(got) != 4 or got[1] == shape[0]
+    if shape and (alone or not (got[1:] == shape if exact else same_channels)):
+        raise ShapeError(_expected(got, shape, names, alone))
+
+
+def _expected(got: tuple[int, ...], shape: tuple[int, ...], names: Sequence[str], alone: bool) -> str:
+    """The message for data of shape `got`; `alone` says that they are one datum."""
+    if len(shape) == 1:
+        named = f" ({', '.join(names[:20])}{', …' if len(names) > 20 else ''})" if names else ""
+        found = str(got[1]) if len(got) == 2 else f"data of shape {got}"
+        text = f"Expected rows of {shape[0]} column{'s' * (shape[0] > 1)}{named}, as in training, got "
+        return text + ("a single one. Add the batch axis: x[None]." if alone else f"{found}.")
+    what, sizes = "images" if len(shape) == 3 else "data", ", ".join(map(str, shape))
+    advice = "Add the batch axis: x[None]." if alone else "Pass data of that shape."
+    if len(shape) == 3 and not alone:
+        advice = "Pass images of that size and number of channels."
+    return f"Expected {what} of shape (N, {sizes}) as in training, got {got}. {advice}"
+
+
+def is_exact(record: RunRecord, network: nn.Module) -> bool:
+    """Whether the inputs of a run have one shape: rows of a table, and what an augmentation transforms."""
+    tokens = any(isinstance(module, nn.Embedding) for module in network.modules())
+    return record.samples is not None or (len(record.input_shape) == 1 and not tokens)
+
+
+@contextmanager
+def explained(x: Array, trained: Sequence[int]) -> Iterator[None]:
+    """Raise `ShapeError` in place of an error of torch for inputs that a network cannot process."""
+    try:
+        yield
+    except (torch.cuda.OutOfMemoryError, CovaryError):
+        raise
+    except (RuntimeError, IndexError) as error:
+        require_inputs(x, trained)
+        reason = " ".join(str(error).split())
+        raise ShapeError(
+            f"The network cannot process inputs of shape {tuple(x.shape)} and type {x.dtype} ({reason}). Pass inputs "
+            "of the shape and type that it was trained on."
+        ) from error

@@ -86,6 +86,22 @@ def test_a_network_of_the_users_own_is_passed_as_it_is_or_as_its_constructor(tmp
         covary.load(tmp_path, nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 2)))
 
 
+def network_for(image_shape, num_outputs):
+    return nn.Sequential(nn.Flatten(), nn.Linear(image_shape[1] * image_shape[2], num_outputs))
+
+
+def test_a_function_of_shape_and_outputs_is_called_with_those_of_the_run(tmp_path):
+    run = fitted(network_for((1, 8, 8), 2), images())
+    run.save(tmp_path)
+    assert_equal(covary.load(tmp_path, network_for), run)
+    assert_equal(covary.load(tmp_path, lambda: network_for((1, 8, 8), 2)), run)
+    write_run(replace(read_run(tmp_path), input_shape=[]), tmp_path / "run.json")
+    with pytest.raises(StructureError, match="without the shape of the inputs. Pass a function that needs no"):
+        covary.load(tmp_path, network_for)
+    with pytest.raises(StructureError, match=r"a function of \(image_shape, num_outputs\) or .* got a .* \(width\)"):
+        covary.load(tmp_path, lambda width: width)
+
+
 def test_the_wrappers_around_a_network_of_the_users_own_are_made_again(tmp_path):
     run = fitted(covary.Averaged(own_network(), covary.augment.Rotation2d(0.3), 3))
     run.save(tmp_path)

@@ -17,7 +17,7 @@ from ..networks.named import outline
 from ..records import RunRecord, read_run
 from ..references import function_of
 from ..training import Run, load
-from ..training.inputs import trained_shape
+from ..training.inputs import num_outputs, trained_shape
 from ..training.record import TEST_BATCH
 from ..training.storage import has_own_network
 from .predict_targets import require_finite, require_no_table, target_predictions
@@ -111,7 +111,7 @@ def _maker(reference: str, record: RunRecord, shape: tuple[int, ...]) -> Callabl
     if empty is not None:  # a network of ours, by name
         num_bytes = _BYTES_PER_WEIGHT * sum(weight.numel() for weight in empty.parameters())
         require_memory(f"The network '{reference:.60}'", num_bytes)
-        return partial(build, reference, shape, _num_outputs(record), 0)
+        return partial(build, reference, shape, num_outputs(record), 0)
     expected = "a function of (image_shape, num_outputs), or one without arguments, that makes a network"
     ways: list[tuple[str, ...]] = [(), ("image_shape", "num_outputs")]
     for arguments in reversed(ways) if record.class_names else ways:
@@ -121,17 +121,9 @@ def _maker(reference: str, record: RunRecord, shape: tuple[int, ...]) -> Callabl
             failure = error
             continue
         if arguments or isinstance(function, nn.Module):
-            return partial(build, reference, shape, _num_outputs(record), 0)
+            return partial(build, reference, shape, num_outputs(record), 0)
         return cast(Callable[[], nn.Module], function)
     raise failure
-
-
-def _num_outputs(record: RunRecord) -> int:
-    """The number of classes; without their names the size of the last weight, which loading then verifies."""
-    shapes = [row.shape for row in record.coverage if row.shape]
-    if not record.class_names and not shapes:
-        raise StructureError("The record is without the number of classes. Pass a function that needs no arguments.")
-    return len(record.class_names) or shapes[-1][0]
 
 
 def _probabilities(run: Run, x: Tensor, num_samples: int | None) -> Tensor:

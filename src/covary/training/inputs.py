@@ -1,6 +1,7 @@
-"""The shape of a run's inputs, and errors for inputs of another shape."""
+"""The shape of a run's inputs: a network made for it, and errors for inputs of another shape."""
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..errors import CovaryError, ShapeError
+from ..errors import CovaryError, ShapeError, StructureError
 from ..records import RunRecord
 
 Array = Tensor | np.ndarray[Any, np.dtype[Any]]
@@ -18,6 +19,40 @@ def trained_shape(record: RunRecord) -> tuple[int, ...]:
     """The shape of a datum of the training data; () where the record does not show it."""
     pictures = [] if record.samples is None else record.samples.shape[2:]
     return tuple(record.input_shape or pictures)
+
+
+def num_outputs(record: RunRecord) -> int:
+    """The number of classes; without their names the size of the last weight, which loading then verifies."""
+    shapes = [row.shape for row in record.coverage if row.shape]
+    if not record.class_names and not shapes:
+        raise StructureError("The record is without the number of classes. Pass a function that needs no arguments.")
+    return len(record.class_names) or shapes[-1][0]
+
+
+def made_for(make: Callable[..., nn.Module], record: RunRecord) -> nn.Module:
+    """The user's network by a function without arguments, or of (image_shape, num_outputs) as commands call it."""
+    try:
+        signature = inspect.signature(make)
+    except ValueError:  # not every function written in C has one
+        return make()
+    if _takes(signature):
+        return make()
+    if not _takes(signature, "image_shape", "num_outputs"):
+        raise StructureError(
+            "Expected a network, or a function of (image_shape, num_outputs) or without arguments that makes it, got a "
+            f"function of {signature}."
+        )
+    if not trained_shape(record):
+        raise StructureError("The record is without the shape of the inputs. Pass a function that needs no arguments.")
+    return make(trained_shape(record), num_outputs(record))
+
+
+def _takes(signature: inspect.Signature, *arguments: str) -> bool:
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        return False
+    return True
 
 
 def require_inputs(x: Array, trained: Sequence[int], names: Sequence[str] = (), exact: bool = True) -> None:

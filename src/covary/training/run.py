@@ -27,7 +27,7 @@ from ..records.checksums import checksums
 from ..records.tables import run_text
 from .callbacks import Callback
 from .checkpoint import Checkpoints
-from .inputs import Array, explained, is_exact, require_inputs, trained_shape
+from .inputs import Array, explained, is_exact, made_for, require_inputs, trained_shape
 from .loop import train as train_model
 from .modes import set_training
 from .presets import settings_of
@@ -248,7 +248,7 @@ def fit(
     return Run(model, record)
 
 
-def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module] | None = None) -> Run:
+def load(folder: str | Path, network: nn.Module | Model | Callable[..., nn.Module] | None = None) -> Run:
     """Return the run that `run.save` or a command wrote, bit for bit; a damaged file is refused.
 
     Networks of `covary.networks` are rebuilt from the record, also inside `Averaged` or `Standardized`. A network of
@@ -257,8 +257,9 @@ def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module
     Arguments:
         folder: The folder of the run, or its `run.json`; or its file `pruned.safetensors`, for the pruned network.
         network: The network that was fitted, with or without the wrappers around it, or a function that makes it, for a
-            network of your own; a `Model` for a likelihood of your own. Names and shapes have to be those of the run;
-            the numbers are replaced, in place.
+            network of your own; a `Model` for a likelihood of your own. A function without arguments, or of
+            (image_shape, num_outputs), which are those of the run. Names and shapes have to be those of the run; the
+            numbers are replaced, in place.
 
     Example:
         >>> import tempfile
@@ -277,7 +278,7 @@ def load(folder: str | Path, network: nn.Module | Model | Callable[[], nn.Module
     record = read_run(place)
     if not record.model:
         raise StructureError(f"The record in '{place}' is without a model: it was not saved by a run. Save it again.")
-    given = network() if network is not None and not isinstance(network, nn.Module | Model) else network
+    given = made_for(network, record) if callable(network) and not isinstance(network, nn.Module) else network
     model = load_model(record, place, given)
     if path.name == PRUNED:
         simple = load_pruned(model.network, place)

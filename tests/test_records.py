@@ -228,3 +228,12 @@ def test_a_study_with_a_number_that_is_not_finite_is_refused(tmp_path):
     with pytest.raises(DataError, match="JSON compliant"):
         write_study(study(rows=[{"width": float("nan")}]), tmp_path / "study.json")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_evidence_is_printed_in_a_line_of_its_terms_per_datum_too():
+    """Earlier it was the representation of a dataclass."""
+    evidence = Evidence(-1040.0, -9.0, 4.0, -1045.0, 20, "kron", "exact")
+    assert str(evidence) == (
+        "log evidence -1,045.0 nats of 20 data (log-likelihood -1,040.0, log-prior -9.0, log-volume 4.0), "
+        "-52.2500 per datum"
+    )

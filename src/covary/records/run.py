@@ -84,8 +84,8 @@ class Evidence:
 
     Example:
         >>> from covary.records import Evidence
-        >>> Evidence(-40.0, -9.0, 4.0, -45.0, 20, "kron", "exact").log_evidence
-        -45.0
+        >>> print(Evidence(-40.0, -9.0, 4.0, -45.0, 20, "kron", "exact"))
+        log evidence -45.0 nats of 20 data (log-likelihood -40.0, log-prior -9.0, log-volume 4.0), -2.2500 per datum
     """
 
     log_likelihood: float
@@ -99,6 +99,14 @@ class Evidence:
     corrected_by: str | None = None
     standard_error: float | None = None
     mode_distance: float | None = None
+
+    def __str__(self) -> str:
+        """The sum and its terms in nats, and the sum per datum."""
+        terms = f"log-likelihood {self.log_likelihood:,.1f}, log-prior {self.log_prior:,.1f}"
+        return (
+            f"log evidence {self.log_evidence:,.1f} nats of {self.num_data:,} data ({terms}, "
+            f"log-volume {self.log_volume:,.1f}), {self.log_evidence / max(self.num_data, 1):.4f} per datum"
+        )
 
 
 @dataclass(frozen=True)

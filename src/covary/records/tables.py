@@ -14,7 +14,8 @@ def run_text(run: RunRecord) -> str:
     """What was learned as plain text, for `print`: problem, tables of transforms and layers, evidence, metrics."""
     problem = [] if run.problem is None else [run.problem]
     tables = [(run.symmetries, symmetry_rows), (run.verdicts, verdict_rows), (run.layers, layer_rows)]
-    numbers = [line for line in (no_errors_text(run), _evidence(run), noise_text(run), _test(run)) if line]
+    evidence = "" if run.evidence is None else str(run.evidence)
+    numbers = [line for line in (no_errors_text(run), evidence, noise_text(run), _test(run)) if line]
     if not any((run.symmetries, run.layers, numbers)):
         numbers = [f"{plural(len(run.history), 'epoch')}, without an evidence, transforms or test data"]
     numbers += [line for line in (_roles(run),) if line]
@@ -105,17 +106,6 @@ def _true(run: RunRecord, name: str) -> list[str]:
     if not run.true_widths:
         return []
     return [f"{run.true_widths[name]:.3g}" if name in run.true_widths else ABSENT]
-
-
-def _evidence(run: RunRecord) -> str:
-    found = run.evidence
-    if found is None:
-        return ""
-    terms = (
-        f"log-likelihood {found.log_likelihood:,.1f}, log-prior {found.log_prior:,.1f}, "
-        f"log-volume {found.log_volume:,.1f}"
-    )
-    return f"log evidence {found.log_evidence:,.1f} nats of {found.num_data:,} data ({terms})"
 
 
 def noise_text(run: RunRecord) -> str:

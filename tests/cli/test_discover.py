@@ -303,8 +303,10 @@ def test_a_pipe_with_settings_is_refused_at_once(run, quick, tmp_path):
 
 def test_a_run_that_diverged_ends_with_one_line_and_code_1(run, quick, tmp_path, undrawn):
     diverging = ("--set", "weights.lr=1e5", "--set", "weights.lr_min=1e5", "--set", "weights.max_grad_norm=none")
-    code, _, err = run("discover", *quick, *diverging, "--out", "diverged")
+    code, out, err = run("discover", *quick, *diverging, "--out", "diverged")
     assert code == 1
+    assert (out + err).count("Training has diverged") + (out + err).count("The network has collapsed") == 1
+    assert "Raise epochs" not in err
     (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
     assert line.startswith(("error: Training has diverged", "error: The network has collapsed"))
     assert read_run(Path("diverged")).problem == line.removeprefix("error: ")

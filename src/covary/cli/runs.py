@@ -4,7 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -262,7 +262,7 @@ def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
         (run.symmetries, tables.symmetries_table(run)),
         (no_errors_text(run), Text(no_errors_text(run))),
         (run.layers, tables.layers_table(run)),
-        (True, Text(summary(run))),
+        (True, Text(summary(replace(run, problem=None)))),  # the last line is the problem
         (run.evidence, tables.evidence_table(run)),
         (noise_text(run), Text(noise_text(run))),
         (run.test, tables.metrics_table(run)),

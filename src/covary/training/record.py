@@ -80,6 +80,8 @@ def described(
     with timed(state.timings, "test"):
         tested, problems = _tested(state, test, config.seed)
     deviations = target_deviations(batches) if isinstance(state.likelihood, Gaussian) else []
+    problem = problem_of_run(state, batches, config)
+    notes = [] if problem is not None else _notes(state, config, deviations)  # what they advise does not help
     return RunRecord(
         title=title_of(name, state.hyper.num_data, tuple(first.x.shape[1:]), state.network),
         config=config.as_dict() | {"parametrization": parametrization_of(state.network)},
@@ -96,8 +98,8 @@ def described(
         true_widths={},
         seconds=clock(),
         timings=dict(state.timings),
-        notes=[*_notes(state, config, deviations), *problems],
-        problem=problem_of_run(state, batches, config),
+        notes=[*notes, *problems],
+        problem=problem,
         model=model_recipe(state.model) | {"evaluation_modules": list(state.evaluation_modules)},
         likelihood=_likelihood(state.likelihood),
         target_std=deviations,

@@ -41,5 +41,6 @@ def test_the_verdict_is_printed_and_part_of_record_and_report(run, quick, tmp_pa
     code, out, err = run("verdict", "a", "--symmetry", name)
     assert code == 0, err
     assert "undertrained" in out
+    assert f"{plain_name(name)}: undecided (undertrained). " in out[0].lower() + out[1:].lower().replace("\n", " ")
     assert f"warning: The network is undertrained, so that {plain_name(name)} cannot be decided yet" in err
     assert "undecided (undertrained)" in (tmp_path / "a" / "report.html").read_text()

@@ -84,7 +84,7 @@ def test_without_a_terminal_there_are_a_few_lines_and_the_summary(watched):
     assert tested
     assert all("evaluated log evidence " in line for line in tested)
     assert lines[-2].startswith("The run is complete: 60 epochs")
-    assert lines[-1].startswith("The labels ignore rotation by up to ±87°")
+    assert lines[-1].startswith("By the verdicts, the labels ignore rotation by up to ±87°")
     assert len(lines) < 16
 
 

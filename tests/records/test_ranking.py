@@ -2,7 +2,7 @@
 
 from covary.records import Baseline, Metrics, RunRecord
 from covary.records.ranking import best_tested
-from covary.records.words import summary
+from covary.records.summary import summary
 
 
 def run(ours: float, others: dict[str, float], num_data: int = 1000) -> RunRecord:

@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from covary.records import RunRecord, Symmetry
-from covary.records.settling import with_states
+from covary.records import Symmetry
 from covary.records.words import (
     amount,
     ending,
@@ -17,9 +16,8 @@ from covary.records.words import (
     path_precision,
     short,
     strength,
-    summary,
 )
-from report.runs import SPARSE, bare_run, full_run, layer_path, layers_run, symmetry
+from report.runs import full_run, layers_run, symmetry
 
 
 @pytest.mark.parametrize(
@@ -109,105 +107,6 @@ def test_strength_without_pixels():
     assert found == ["negligible", "slight", "clear"]
 
 
-def learned(**widths: float) -> str:
-    found = [symmetry(name, width) for name, width in widths.items()]
-    return summary(dataclasses.replace(full_run(), symmetries=found, layers=[], baselines=[]))
-
-
-def test_summary():
-    assert learned(shift_x=0.0, rotation=math.radians(87), shear=0.01) == (
-        "The labels ignore rotation by up to ±87°; every other width is negligible."
-    )
-    assert learned(rotation=0.2, shear=0.0).endswith("; the one other width is negligible.")
-    assert learned(rotation=0.2) == "The labels ignore rotation by up to ±11°."
-    assert learned(rotation=0.06) == "The labels slightly ignore rotation by up to ±3.4°."
-    assert learned(shift_x=0.3, rotation=1.0, scale_y=math.log(2)) == (
-        "The labels ignore rotation by up to ±57°, vertical scale (up to 2 × taller or shorter) and horizontal shift "
-        "by up to 4.2 pixels left or right."
-    )
-    assert learned(rotation=0.0, shear=0.01) == (
-        "The labels ignore none of the transforms: every learned width is negligible."
-    )
-    assert summary(bare_run()) == "This run has no transforms whose width could be learned."
-
-
-def test_the_summary_calls_a_bound_a_bound():
-    """An interval that begins at 0 does not say that the labels ignore anything of the transform."""
-    rotation = dataclasses.replace(symmetry("rotation", 1.0), interval=[0.8, 1.2])
-    shift = dataclasses.replace(symmetry("shift_x", 0.1), interval=[0.0, 0.16])
-    run = dataclasses.replace(full_run(), layers=[], baselines=[])
-    said = [
-        summary(dataclasses.replace(run, symmetries=found))
-        for found in ([rotation, shift], [rotation, shift, symmetry("shear", 0.01)], [shift])
-    ]
-    bound = "may ignore horizontal shift (at most 2.2 pixels)"
-    assert said == [
-        f"The labels ignore rotation by up to ±57°, and {bound}.",
-        f"The labels ignore rotation by up to ±57°, and {bound}; the one other width is negligible.",
-        f"The labels {bound}.",
-    ]
-
-
-def in_states(**states: str) -> str:
-    widths = {"rotation": math.radians(87), "shift_x": 0.3, "shear": 0.01, "scale_x": 0.01}
-    found = [dataclasses.replace(symmetry(name, widths[name]), state=state) for name, state in states.items()]
-    return summary(dataclasses.replace(full_run(), symmetries=found, layers=[], baselines=[]))
-
-
-def test_the_summary_speaks_of_settled_widths_alone():
-    settled, moving = "settled", "still moving"
-    assert in_states(rotation=moving, shear=settled, shift_x=settled, scale_x=settled) == (
-        "The labels ignore horizontal shift by up to 4.2 pixels left or right; every other settled width "
-        "is negligible. Still moving: rotation (now ±87°). Train for more epochs to learn it."
-    )
-    assert in_states(rotation=moving, shift_x=moving, shear=settled) == (
-        "Every settled width is negligible. Still moving: rotation (now ±87°) and horizontal shift (now up to 4.2 "
-        "pixels left or right). Train for more epochs to learn them."
-    )
-    assert in_states(rotation=moving) == "Still moving: rotation (now ±87°). Train for more epochs to learn it."
-    assert in_states(rotation="fixed", shear=settled).endswith("is negligible. Fixed: rotation by up to ±87°.")
-    assert in_states(rotation="not learned yet", shift_x="not learned yet") == (
-        "No width was learned: they are as they started."
-    )
-
-
-def of_layers(*layers: tuple[str, float]) -> str:
-    """The summary of layers by their learned path and its share."""
-    made = [
-        dataclasses.replace(
-            full_run().layers[0],
-            learned=name,
-            paths=[layer_path(name, share, 10), layer_path("other", 1 - share, 10, inactive=share > 0.99)],
-        )
-        for name, share in layers
-    ]
-    return summary(dataclasses.replace(full_run(), symmetries=[], layers=made, baselines=[]))
-
-
-def test_summary_of_layers():
-    conv, mostly, dense = ("conv", 1.0), ("conv", 0.8), ("f-fc", 1.0)
-    assert of_layers(conv, conv, conv) == "Every layer became convolutional."
-    assert of_layers(conv, conv, dense) == (
-        "Layers 1 to 2 became convolutional, layer 3 became fully connected (factored)."
-    )
-    assert of_layers(mostly, dense) == (
-        "Layer 1 became mostly convolutional, layer 2 became fully connected (factored)."
-    )
-    assert of_layers(("wobble", 1.0)) == "Every layer became wobble."
-    assert (
-        summary(dataclasses.replace(SPARSE["plain layers"](), baselines=[]))
-        == "Each layer has a single path, so there was nothing to choose."
-    )
-
-
-def test_summary_of_both_is_two_sentences_and_one_about_the_baselines():
-    text = summary(full_run())
-    assert text.startswith("The labels ignore rotation")
-    both, tested = text.split(" On the test data ")
-    assert both.endswith("layer 3 became mostly convolutional, layer 4 became mostly fully connected (factored).")
-    assert "the best baseline" in tested
-
-
 def test_layer_names_leave_out_what_all_share():
     def named(*names: str) -> list[str]:
         layers = [dataclasses.replace(full_run().layers[0], name=name) for name in names]
@@ -226,11 +125,6 @@ def test_precisions_are_short():
     assert path_precision({"weight": 1e-12}) == "1e-12"
 
 
-@pytest.mark.parametrize("name", SPARSE)
-def test_summary_ends_like_a_sentence(name):
-    assert summary(SPARSE[name]()).endswith(".")
-
-
 def test_short():
     assert short("rotation", 8) == "rotation"
     assert short("rotations", 8) == "rotatio…"
@@ -241,17 +135,3 @@ def test_ending():
     assert ending("conv.weight", 11) == "conv.weight"
     assert ending("blocks.0.paths.conv.weight", 12) == "…conv.weight"
     assert len(ending("blocks.0.paths.conv.weight", 12)) == 12
-
-
-def test_widths_that_no_hyper_step_moved_are_not_called_learned():
-    run = full_run()
-    still = [dataclasses.replace(epoch, evidence=None, widths=run.history[0].widths) for epoch in run.history]
-    states = with_states(run.symmetries, still, (1, 28, 28))
-    assert summary(dataclasses.replace(run, history=still, symmetries=states)).startswith("No width was learned")
-    assert summary(run).startswith("The labels ignore")
-
-
-def test_a_problem_is_said_first():
-    run = RunRecord("digits", problem="The network has collapsed.")
-    assert summary(run).startswith("The network has collapsed. ")
-    assert not summary(RunRecord("digits")).startswith("The network")

@@ -127,6 +127,7 @@ def test_each_verdict_has_its_nats_and_their_error():
     text = "".join(outline("full").text.split())
     assert "rotationyes+412.3±35.1+412.3±35.1+6.2±4.4" in text
     assert "shearundecided-1.2±2.0+1.2±2.0+800.5±60.3" in text
+    assert "Rotation: yes. With rotation by up to ±87°, the labels are 412 ± 35 nats more" in outline("full").text
     assert "Verdicts" not in outline("bare").text
 
 

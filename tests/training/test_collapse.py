@@ -9,7 +9,7 @@ from torch import nn
 import covary
 from covary.config import FitConfig, WeightConfig
 from covary.records import read_run
-from covary.records.words import summary
+from covary.records.summary import summary
 from training_models import QUICK, RUNNING, kill, points, relu_network
 
 SHORT = FitConfig(epochs=30, weights=WeightConfig(lr=0.03, batch_size=20)).replace(

@@ -12,7 +12,7 @@ import covary
 from covary.errors import DataError, StructureError
 from covary.records import read_run
 from covary.records.settling import with_states
-from covary.records.words import summary
+from covary.records.summary import summary
 from covary.reproduce.paper1.toy_models import rotated_arcs
 from covary.training import loop
 from covary.training.record import title_of

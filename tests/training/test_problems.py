@@ -10,7 +10,7 @@ from torch import nn
 import covary
 from covary.errors import NumericalError
 from covary.records import read_run
-from covary.records.words import summary
+from covary.records.summary import summary
 from covary.training.constant import has_diverged
 from covary.training.learner import EvidenceLearner
 from training_models import PLAIN, QUICK, RUNNING, averaged, kill, points, relu_network

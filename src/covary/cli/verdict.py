@@ -7,6 +7,7 @@ import typer
 
 from .._files import require_writable
 from ..errors import CovaryError
+from ..records.summary import verdict_sentences
 from ..records.words import plain_name
 from .output import Json, echo_json, progress
 from .saved import DataDir, OwnNetwork, Run, TrainingData, TrustCode, require_finished, run_folder
@@ -64,4 +65,6 @@ def verdict(
         echo_json([asdict(each) for each in record.verdicts])
         return
     show(verdicts_table(record))
+    for sentence in verdict_sentences(record):
+        echo(sentence)
     echo(f"The verdicts are in {folder / 'run.json'}.")

@@ -16,7 +16,7 @@ from .._text import plural
 from ..errors import CovaryError
 from ..records import RunRecord, read_run
 from ..records.progress import LOG, Event, LogReader, Phase, Progress
-from ..records.words import summary
+from ..records.summary import summary
 from . import output
 from .terminal import echo, echo_line
 

@@ -10,8 +10,9 @@ from .._files import write_text
 from .._text import plural
 from ..likelihoods import Categorical
 from ..records import RunRecord
+from ..records.summary import summary
 from ..records.tables import run_text
-from ..records.words import short, summary
+from ..records.words import short
 from ..training import Run
 from ..training.storage import has_own_network
 

@@ -9,8 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import Layer, RunRecord, Symmetry
-from .ranking import best_tested
+from . import RunRecord, Symmetry
 
 THRESHOLD = (
     "A width counts as negligible when it moves the points of an image by less than half a pixel on average, and as "
@@ -189,25 +188,6 @@ def strength(symmetry: Symmetry, image_shape: Sequence[int] | None = None) -> st
     return "negligible" if moved < NEGLIGIBLE else "slight" if moved < SLIGHT else "clear"
 
 
-def summary(run: RunRecord) -> str:
-    """What was learned, in a plain sentence about the transforms, about the layers, or about each; a problem first.
-
-    Where there are baselines, a sentence says last who predicts the test data best.
-
-    Example:
-        >>> from covary.records import RunRecord
-        >>> from covary.report import summary
-        >>> summary(RunRecord("a plain network"))
-        'This run has no transforms whose width could be learned.'
-    """
-    parts = [] if run.problem is None else [run.problem]
-    tested = [best_tested(run)] if best_tested(run) else []
-    if not run.symmetries and not run.layers:
-        return " ".join([*parts, "This run has no transforms whose width could be learned.", *tested])
-    parts += [_ignored(run)] if run.symmetries else []
-    return " ".join([*parts, *([_became(run)] if run.layers else []), *tested])
-
-
 def layer_names(run: RunRecord) -> list[str]:
     """The layers' names without what all of them begin with; where numbers remain, "layer 1" and so on, in order."""
     parts = [layer.name.split(".") for layer in run.layers]
@@ -226,73 +206,6 @@ def path_precision(precisions: dict[str, float]) -> str:
     return low if low == high else f"{low}–{high}"
 
 
-def _became(run: RunRecord) -> str:
-    """The learned types of the layers, one after another."""
-    if all(len(layer.paths) == 1 for layer in run.layers):
-        return "Each layer has a single path, so there was nothing to choose."
-    spans: list[tuple[str, list[int]]] = []
-    for number, layer in enumerate(run.layers, start=1):
-        if spans and spans[-1][0] == _type(layer):
-            spans[-1][1].append(number)
-        else:
-            spans.append((_type(layer), [number]))
-    if len(spans) == 1:
-        return f"Every layer became {spans[0][0]}."
-    said = [f"{_numbered(numbers)} became {name}" for name, numbers in spans]
-    return f"{', '.join(said)[0].upper()}{', '.join(said)[1:]}."
-
-
-def _type(layer: Layer) -> str:
-    """What a layer has become; mostly, where another path is still on."""
-    name = TYPES.get(layer.learned, short(layer.learned, 40))
-    alone = all(path.inactive for path in layer.paths if path.name != layer.learned)
-    return name if alone else f"mostly {name}"
-
-
-def _numbered(numbers: Sequence[int]) -> str:
-    return f"layer {numbers[0]}" if len(numbers) == 1 else f"layers {numbers[0]} to {numbers[-1]}"
-
-
-def _ignored(run: RunRecord) -> str:
-    """The transforms that the labels ignore, as far as their widths have settled, and those that have not."""
-    shape = run.samples.shape if run.samples is not None else None
-    by_state: dict[str, list[Symmetry]] = {}
-    for symmetry in sorted(run.symmetries, key=lambda symmetry: -pixels(symmetry, shape)):
-        by_state.setdefault(symmetry.state, []).append(symmetry)
-    if list(by_state) == ["not learned yet"]:
-        return "No width was learned: they are as they started."
-    settled, moving = by_state.pop("settled", []), by_state.pop("still moving", [])
-    said = [_settled(settled, shape, alone=not moving)] if settled else []
-    if moving:
-        now = _joined([f"{short(plain_name(s.name), 40)} (now {_meant(s, shape)})" for s in moving])
-        said.append(f"Still moving: {now}. Train for more epochs to learn {'it' if len(moving) == 1 else 'them'}.")
-    for state, others in by_state.items():
-        said.append(f"{state.capitalize()}: {_joined([_phrase(symmetry, shape) for symmetry in others])}.")
-    return " ".join(said)
-
-
-def _settled(symmetries: Sequence[Symmetry], shape: Sequence[int] | None, *, alone: bool) -> str:
-    """What the settled widths say, in the order they are given; alone if no other width is learned.
-
-    A width whose interval begins at 0 is a bound: the labels need not ignore anything of it.
-    """
-    found: dict[str, list[str]] = {"clear": [], "slight": [], "negligible": [], "bound": []}
-    for symmetry in symmetries:
-        how, bound = strength(symmetry, shape), symmetry.interval is not None and symmetry.interval[0] == 0
-        if bound and how != "negligible":
-            found["bound"].append(f"{short(plain_name(symmetry.name), 40)} ({interval(symmetry, shape)})")
-        else:
-            found[how].append(_phrase(symmetry, shape))
-    num_left, kind = len(found["negligible"]), "" if alone else "settled "
-    if num_left == len(symmetries):
-        none = "The labels ignore none of the transforms: every learned width is negligible."
-        return none if alone else "Every settled width is negligible."
-    verbs = {"clear": "ignore", "slight": "slightly ignore", "bound": "may ignore"}
-    parts = [f"{verb} {_joined(found[how])}" for how, verb in verbs.items() if found[how]]
-    rest = {0: "", 1: f"; the one other {kind}width is negligible"}
-    return f"The labels {', and '.join(parts)}{rest.get(num_left, f'; every other {kind}width is negligible')}."
-
-
 def pixels(symmetry: Symmetry, image_shape: Sequence[int] | None) -> float:
     """How far the points of an image move on average, in pixels; a tenth of any other unit counts as one."""
     height, width = image_shape[-2:] if image_shape is not None else NOMINAL
@@ -307,24 +220,6 @@ def pixels(symmetry: Symmetry, image_shape: Sequence[int] | None) -> float:
     if symmetry.unit in ("radians", "log-scale"):
         return symmetry.width * FROM_CENTER * (height + width) / 4
     return symmetry.width / 0.1
-
-
-def _phrase(symmetry: Symmetry, shape: Sequence[int] | None) -> str:
-    name, said = short(plain_name(symmetry.name), 40), _meant(symmetry, shape)
-    if symmetry.unit in ("log-scale", "log-factor"):
-        return f"{name} ({said})"
-    if symmetry.unit == "probability":
-        return f"{name} (in {said})"
-    by = "" if symmetry.unit in SIDES or symmetry.unit == "standard deviation" else "up to "
-    return f"{name} by {by}{said}"
-
-
-def _meant(symmetry: Symmetry, shape: Sequence[int] | None) -> str:
-    return meaning(symmetry.name, symmetry.width, symmetry.unit, shape)
-
-
-def _joined(phrases: Sequence[str]) -> str:
-    return " and ".join([", ".join(phrases[:-1]), phrases[-1]] if len(phrases) > 1 else phrases)
 
 
 def _digits(value: float) -> str:

@@ -4,7 +4,7 @@ A figure is a function from a record's plain numbers to a matplotlib figure; it 
 so it can be drawn again at any time. A page is one HTML file that contains its figures as SVG and fetches nothing.
 """
 
-from ..records.words import summary
+from ..records.summary import summary
 from .curves import evidence_figure, precisions_figure, trajectories_figure
 from .figures import (
     architecture_figure,

@@ -14,6 +14,7 @@ from .._files import write_text
 from .._text import plural
 from ..records import Baseline, Metrics, RunRecord
 from ..records.checksums import sealed_page
+from ..records.summary import summary, verdict_sentences
 from ..records.tables import noise_text, role_rows, verdict_rows
 from ..records.words import (
     OFF,
@@ -25,7 +26,6 @@ from ..records.words import (
     path_precision,
     plain_name,
     strength,
-    summary,
 )
 from .curves import burn_in, evidence_figure, precisions_figure, trajectories_figure
 from .figures import architecture_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
@@ -111,6 +111,7 @@ def page(run: RunRecord) -> str:
         noise=noise_text(run).splitlines(),
         roles=role_rows(run)[1],
         verdicts=verdict_rows(run)[1],
+        compared=verdict_sentences(run),
         layers=list(zip(layer_names(run), run.layers, strict=True)),
     )
 

@@ -427,7 +427,8 @@ def test_a_regression_on_a_table(run, tmp_path, undrawn):
     assert code == 0, err
     assert "rmse" in out
     assert "accuracy" not in out
-    assert "noise of the targets: standard deviation" in out
+    assert out.startswith("Noise of the targets: standard deviation"), "what was learned"
+    assert "Root mean squared error on the test data" in out.split("This run has no transforms")[0].replace("\n", " ")
     record = read_run(Path("plane"))
     assert record.problem is None
     assert record.test.num_data == 30

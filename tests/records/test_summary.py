@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from covary.records import RunRecord, Symmetry, Verdict
+from covary.records import Metrics, RunRecord, Symmetry, Verdict
 from covary.records.settling import with_states
 from covary.records.summary import summary, verdict_sentences
 from report.runs import SPARSE, bare_run, full_run, layer_path, symmetry
@@ -107,6 +107,17 @@ def test_a_verdict_says_what_was_asked():
         "without it.",
         "Rotate 90: no. With the complete symmetry, the labels are 6.3 ± 1.5 nats less probable than without it.",
     ]
+
+
+def test_a_regression_begins_with_noise_and_error():
+    """Earlier with the sentence that no width could be learned."""
+    test = Metrics(None, 1.5, None, 9, 1, rmse=0.182)
+    run = RunRecord("houses", likelihood={"sigma_noise": 0.167}, target_std=[1.49], test=test)
+    assert summary(run) == (
+        "Noise of the targets: standard deviation 0.167 (1.49 without the network). Root mean squared error on the "
+        "test data: 0.182. This run has no transforms whose width could be learned."
+    )
+    assert summary(dataclasses.replace(run, test=None, likelihood={})).startswith("This run has no transforms")
 
 
 def in_states(**states: str) -> str:

@@ -264,7 +264,7 @@ def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
         (run.layers, tables.layers_table(run)),
         (True, Text(summary(replace(run, problem=None)))),  # the last line is the problem
         (run.evidence, tables.evidence_table(run)),
-        (noise_text(run), Text(noise_text(run))),
+        ((run.symmetries or run.layers) and noise_text(run), Text(noise_text(run))),
         (run.test, tables.metrics_table(run)),
         (run.pruned, tables.pruning_table(run)),
         (run.roles.get("point"), tables.roles_table(run)),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from . import Layer, RunRecord, Symmetry, Verdict
 from .ranking import best_tested
+from .tables import noise_text
 from .words import SIDES, TYPES, interval, meaning, pixels, plain_name, short, strength
 
 FLIPS = ("flip_x", "flip_y")
@@ -13,7 +14,8 @@ def summary(run: RunRecord) -> str:
     """What was learned, in plain sentences about the transforms, about the layers, or about each; a problem first.
 
     A transform with a verdict is described by that, and a width without an error bar claims no more than one that may
-    be 0. Where there are baselines, a sentence says last who predicts the test data best.
+    be 0. Where there are neither transforms nor layers, the noise and the error on the test data are first. Where there
+    are baselines, a sentence says last who predicts the test data best.
 
     Example:
         >>> from covary.records import RunRecord
@@ -23,7 +25,7 @@ def summary(run: RunRecord) -> str:
     """
     parts = [] if run.problem is None else [run.problem]
     if not run.symmetries and not run.layers:
-        parts += ["This run has no transforms whose width could be learned."]
+        parts += [*_regression(run), "This run has no transforms whose width could be learned."]
     parts += [_decided(run), _ignored(run), _became(run) if run.layers else "", best_tested(run)]
     return " ".join(part for part in parts if part)
 
@@ -47,6 +49,14 @@ def _compared(verdict: Verdict, symmetry: Symmetry, shape: Sequence[int] | None)
         what = _phrase(symmetry, shape) if by_learned else "the complete symmetry"
         compared = f"With {what}, the labels are {amount} without it."
     return f"{_capitalized(short(plain_name(symmetry.name), 40))}: {verdict.words}. {compared}"
+
+
+def _regression(run: RunRecord) -> list[str]:
+    """The noise, and the error on the test data, of a run that has them."""
+    noise = [f"{_capitalized(line)}." for line in noise_text(run).splitlines()]
+    if run.test is None or run.test.rmse is None:
+        return noise
+    return [*noise, f"Root mean squared error on the test data: {run.test.rmse:.4g}."]
 
 
 def _decided(run: RunRecord) -> str:

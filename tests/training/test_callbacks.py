@@ -108,6 +108,21 @@ def test_the_time_left_falls_between_steps(monkeypatch):
     assert tracker.now().left == 0.0
 
 
+def test_no_time_is_left_before_hyper_steps_were_timed(monkeypatch):
+    """Earlier the estimate of the burn-in, whose epochs are fast, was shown: a twentieth of what followed."""
+    now = [0.0]
+    monkeypatch.setattr("covary.training.callbacks.time.monotonic", lambda: now[0])
+    tracker = ProgressTracker()
+    tracker.on_fit_start(covary.FitConfig().replace(epochs=6, hyper={"burn_in": 2}))
+    for epochs in (0.5, 1.0, 1.5, 2.0, 2.5):
+        now[0] = epochs
+        tracker.on_step(epochs)
+        assert tracker.now().left is None
+    now[0] = 22.0  # 20 s for the first epoch with hyper steps
+    tracker.on_step(3.0)
+    assert tracker.now().left == 60.0
+
+
 def test_without_callbacks_progress_is_printed_and_with_none_it_is_not(capsys):
     covary.fit(averaged(), points(), QUICK)
     assert "epoch 4 of 4" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from ..records import Epoch
 from ..records.progress import Phase, Progress
 
 NUM_LINES = 10  # of progress, about, where it is a log
+TIMED_EPOCHS = 0.9  # after the burn-in, before there is an estimate of the time left: weight steps alone are fast
 QUIET_SECONDS = 5.0  # after which a log also has a line before an evaluation
 
 
@@ -73,7 +74,9 @@ class ProgressTracker(Callback):
         """Start the clock."""
         self.progress = Progress(self.title, config.epochs)
         self.started = self.moved = time.monotonic()
-        self.first = -1.0
+        burn_in = config.hyper.burn_in or 0
+        self.burn_in = burn_in if burn_in < config.epochs else 0
+        self.paced: tuple[float, float] | None = None  # epochs and time from which the pace is measured
 
     def on_phase(self, phase: Phase) -> None:
         """Note the phase."""
@@ -82,10 +85,10 @@ class ProgressTracker(Callback):
 
     def on_step(self, epochs: float | int) -> None:
         """Note how far the epoch has come."""
-        if self.first < 0:  # a resumed fit starts later
-            self.first = float(epochs)
         self.progress.epochs, self.progress.epoch = epochs, min(int(epochs) + 1, self.progress.num_epochs)
         self.moved = time.monotonic()
+        if self.paced is None or epochs <= self.burn_in:  # a resumed fit starts later
+            self.paced = float(epochs), self.moved
         self.show()
 
     def on_epoch(self, epoch: Epoch) -> None:
@@ -98,11 +101,13 @@ class ProgressTracker(Callback):
         """Show the state, if it is shown whenever it changes."""
 
     def now(self) -> Progress:
-        """The state at this moment, with the time elapsed and left."""
+        """The state at this moment, with the time elapsed, and left as soon as an epoch with hyper steps was timed."""
         found, now = self.progress, time.monotonic()
-        done, found.elapsed = found.epochs - max(self.first, 0.0), now - self.started
-        if done > 0:  # at the pace up to the last step, less the time since
-            rest = (self.moved - self.started) * (found.num_epochs - found.epochs) / done
+        found.elapsed = now - self.started
+        first, since = (found.epochs, now) if self.paced is None else self.paced
+        done = found.epochs - first
+        if done >= TIMED_EPOCHS:  # at the pace up to the last step, less the time since
+            rest = (self.moved - since) * (found.num_epochs - found.epochs) / done
             found.left = max(rest - (now - self.moved), 0.0)
         return found
 

@@ -66,10 +66,6 @@ def test_interval(name, unit, ends, shape, expected):
     assert interval(Symmetry(name, 0.2, unit, "", error=0.1, interval=ends), shape) == expected
 
 
-def test_a_width_without_an_interval_says_why():
-    assert interval(Symmetry("rotation", 0.2, "radians", "", no_error="at its limit")) == "none: at its limit"
-
-
 def test_amount_is_what_a_bar_shows():
     assert amount(math.pi / 2, "radians") == pytest.approx(90)
     assert amount(math.log(1.5), "log-scale") == pytest.approx(50)

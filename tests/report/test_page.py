@@ -131,6 +131,21 @@ def test_each_verdict_has_its_nats_and_their_error():
     assert "Verdicts" not in outline("bare").text
 
 
+def test_the_reason_why_widths_have_no_error_bar_is_given_once():
+    """Earlier in the cell of each row, which made rows 200 pixels tall on a phone."""
+    reason = "the weights have not converged"
+    withheld = [dataclasses.replace(each, interval=None, no_error=reason) for each in full_run().symmetries]
+    text = Outline(page(dataclasses.replace(full_run(), symmetries=withheld))).text
+    assert text.count(reason) == 1
+    assert f"No error bars: {reason}." in text
+    assert "90 % interval" not in text
+    some = [full_run().symmetries[2], *withheld[3:]]
+    text = Outline(page(dataclasses.replace(full_run(), symmetries=some))).text
+    assert text.count(reason) == 1
+    assert f"No error bar of horizontal scale, vertical scale, shear: {reason}." in text
+    assert "90 % interval" in text
+
+
 def test_a_run_without_transforms_does_not_speak_of_widths():
     text = outline("layers").text
     assert outline("layers").identifiers("figure") == ["figure-architecture", "figure-precisions", "figure-evidence"]

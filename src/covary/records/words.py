@@ -121,12 +121,12 @@ def _scaled(width: float | int, more: str, less: str, along: str) -> str:
 
 
 def interval(symmetry: Symmetry, image_shape: Sequence[int] | None = None) -> str:
-    """The 90 % interval of a width in the words of `meaning`, such as "81° to 90°"; else why it has none.
+    """The 90 % interval of a width in the words of `meaning`, such as "81° to 90°"; empty where it has none.
 
-    One that begins at 0 is a bound, "at most 4°". Empty for a record without an interval and without a reason.
+    One that begins at 0 is a bound, "at most 4°".
     """
     if symmetry.interval is None:
-        return "" if symmetry.no_error is None else f"none: {symmetry.no_error}"
+        return ""
     unit, ends = symmetry.unit, symmetry.interval
     if unit in SIDES and image_shape is not None and (axis := SIDES[unit][0]) is not None:
         low, high = (_digits(end * image_shape[axis] / 2) for end in ends)

@@ -15,7 +15,7 @@ from .._text import plural
 from ..records import Baseline, Metrics, RunRecord
 from ..records.checksums import sealed_page
 from ..records.summary import summary, verdict_sentences
-from ..records.tables import noise_text, role_rows, verdict_rows
+from ..records.tables import no_errors_text, noise_text, role_rows, verdict_rows
 from ..records.words import (
     OFF,
     SETTLED,
@@ -102,6 +102,7 @@ def page(run: RunRecord) -> str:
         off=OFF,
         strengths=[strength(symmetry, run.samples.shape if run.samples else None) for symmetry in run.symmetries],
         intervals=[interval(symmetry, run.samples.shape if run.samples else None) for symmetry in run.symmetries],
+        no_errors=no_errors_text(run).splitlines(),
         figures=_figures(run),
         settings=flat_settings(run.config),
         terms=_terms(run),

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from covary.report import evidence_figure, precisions_figure, trajectories_figure
-from covary.report.curves import burn_in
+from covary.report import evidence_figure, page, precisions_figure, trajectories_figure
+from covary.report.curves import burn_in, held_fixed
 from report.drawn import texts
 from report.runs import SPARSE, WIDTHS, full_run
 
@@ -38,6 +38,21 @@ def test_burn_in_is_shaded_only_where_there_was_one():
     assert all(len(patches) == 1 for patches in shaded[0])
     assert all(len(patches) == 0 for patches in shaded[1])
     assert shaded[0][0][0].get_bbox().intervalx.tolist() == [0.5, 10.5]
+
+
+def test_epochs_at_the_end_in_which_widths_are_held_fixed_are_shaded():
+    """Earlier a width that was still moving was drawn as a line that is flat at its end, with nothing said."""
+    history = full_run().history
+    held = [*history[:48], *(dataclasses.replace(epoch, widths=history[47].widths) for epoch in history[48:])]
+    run = dataclasses.replace(full_run(), history=held)
+    assert (held_fixed(run), held_fixed(full_run())) == (12, 0)
+    assert held_fixed(dataclasses.replace(run, history=held[48:])) == 0, "never learned"
+    for panel in trajectories_figure(run).axes:
+        assert panel.patches[1].get_bbox().intervalx.tolist() == [48.5, 60.5]
+    assert "held fixed" in texts(trajectories_figure(run))
+    assert "held fixed" not in texts(trajectories_figure(full_run()))
+    assert "At the end (shaded) widths are held fixed." in page(run)
+    assert "held fixed" not in page(full_run())
 
 
 def test_evidence_is_per_datum_and_its_terms_add_up():

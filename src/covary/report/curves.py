@@ -1,6 +1,7 @@
 """Figures of the course of a run over its epochs: widths, evidence, precisions."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -20,7 +21,7 @@ TERMS = {
     "log_volume": "log-volume: posterior volume",
 }
 MOST_GROUPS = 24
-BURN_IN = "#f1ece2"
+BURN_IN, HELD = "#f1ece2", "#e6edf2"
 
 
 def burn_in(run: RunRecord) -> int:
@@ -29,8 +30,14 @@ def burn_in(run: RunRecord) -> int:
     return min(steps) - run.history[0].epoch if steps else 0
 
 
+def held_fixed(run: RunRecord) -> int:
+    """The number of recorded epochs at the end in which no width changed; 0 if none changed before either."""
+    changed = [number for number, (a, b) in enumerate(pairwise(run.history), start=1) if a.widths != b.widths]
+    return len(run.history) - 1 - changed[-1] if changed else 0
+
+
 def trajectories_figure(run: RunRecord) -> Figure:
-    """Widths over epochs, one panel per unit; true amounts are dotted, the burn-in is shaded.
+    """Widths over epochs, one panel per unit; true amounts are dotted, burn-in and widths held fixed are shaded.
 
     Example:
         >>> from covary.records import Epoch, RunRecord, Symmetry
@@ -44,7 +51,7 @@ def trajectories_figure(run: RunRecord) -> Figure:
     groups = by_kind(run.symmetries)
     colors = {symmetry.name: COLORS[i % len(COLORS)] for i, symmetry in enumerate(run.symmetries)}
     with style():
-        num_rows = -(-(len(colors) + 2) // 2)
+        num_rows = -(-(len(colors) + 3) // 2)
         figure = Figure(figsize=(WIDTH, 1.45 * len(groups) + 0.22 * num_rows + 0.3), layout="constrained")
         axes = figure.subplots(len(groups), sharex=True, squeeze=False)[:, 0]
         for panel, (measure, group) in zip(axes, groups.items(), strict=True):
@@ -58,6 +65,10 @@ def trajectories_figure(run: RunRecord) -> Figure:
             panel.set_title(short(measure, 34))
             panel.set_ylim(bottom=0)
         _epochs(axes, run)
+        if held := held_fixed(run):
+            for panel in axes:
+                end = run.history[-1].epoch + 0.5
+                panel.axvspan(end - held, end, color=HELD, zorder=0, linewidth=0)
         handles = [Line2D([], [], color=color) for color in colors.values()]
         labels = [short(plain_name(name), 18) for name in colors]
         figure.legend(*_with_marks(handles, labels, run), loc="outside lower left", ncols=2, handlelength=1.4)
@@ -65,12 +76,14 @@ def trajectories_figure(run: RunRecord) -> Figure:
 
 
 def _with_marks(handles: list[Line2D], labels: list[str], run: RunRecord) -> tuple[list[Line2D | Patch], list[str]]:
-    """The legend's lines, then the entries for true amounts and burn-in if they are drawn."""
+    """The legend's lines, then the entries for true amounts and shaded epochs if they are drawn."""
     marks: list[tuple[Line2D | Patch, str]] = []
     if any(symmetry.name in run.true_widths for symmetry in run.symmetries):
         marks.append((Line2D([], [], color=MUTED, linestyle=":"), "true amount"))
     if burn_in(run):
         marks.append((Patch(color=BURN_IN), "burn-in"))
+    if held_fixed(run):
+        marks.append((Patch(color=HELD), "held fixed"))
     return [*handles, *(mark for mark, _ in marks)], [*labels, *(label for _, label in marks)]
 
 

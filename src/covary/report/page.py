@@ -27,7 +27,7 @@ from ..records.words import (
     plain_name,
     strength,
 )
-from .curves import burn_in, evidence_figure, precisions_figure, trajectories_figure
+from .curves import burn_in, evidence_figure, held_fixed, precisions_figure, trajectories_figure
 from .figures import architecture_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
 from .svg import svg
 
@@ -132,6 +132,7 @@ def _figures(run: RunRecord) -> dict[str, Drawing]:
     if run.history and run.symmetries:
         first = "epoch (shaded) trains" if burn_in(run) == 1 else f"{burn_in(run)} epochs (shaded) train"
         shaded = f" The first {first} the weights only." if burn_in(run) else ""
+        shaded += " At the end (shaded) widths are held fixed." if held_fixed(run) else ""
         drawn.append(_drawing("trajectories", trajectories_figure(run), "Widths after each epoch." + shaded))
     if run.history and run.history[-1].precisions:
         caption = "Prior precision of each group of weights: a line from the first epoch, a dot at the last."

@@ -28,6 +28,10 @@ def test_the_verdict_is_printed_and_part_of_record_and_report(run, quick, tmp_pa
     assert code == 0, err
     (found,) = json.loads(out)
     assert found["name"] == name
+    first, *_, last = (line for line in err.splitlines() if line.startswith("verdict: "))
+    assert first == "verdict: learned, 0 % done, 0:00 elapsed"
+    assert last.startswith(f"verdict: full {name}, 83 % done, ")
+    assert last.endswith(" left")
     assert found["answer"] in ("yes", "no", "undecided")
     assert found["reason"] in (None, "undertrained", "no better than a constant")
     assert [each.answer for each in read_run(tmp_path / "a").verdicts] == [found["answer"]]

@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import takewhile
@@ -17,10 +18,12 @@ from rich.text import Text
 
 from .._files import require_named_writable, write_named
 from ..errors import CovaryError
-from .terminal import PlainConsole, echo
+from ..records.progress import clock
+from .terminal import PlainConsole, echo, echo_line
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 KINDS = (".svg", ".png", ".pdf")
+NUM_LINES = 10  # of progress, about, where there is no terminal
 # One for all bars: with two consoles, the bar of a fit and that of its study would overwrite each other.
 CONSOLE = PlainConsole(stderr=True)
 
@@ -56,12 +59,34 @@ def drawn(figure: Any, ending: str) -> bytes:
 
 
 @contextmanager
-def progress(title: str) -> Iterator[Callable[[str, float], None]]:
-    """A progress bar with the time left, on a terminal; nothing elsewhere."""
+def progress(title: str, *, lines: bool = False) -> Iterator[Callable[[str, float], None]]:
+    """A progress bar with the time left, on a terminal; elsewhere nothing, or about ten lines.
+
+    Arguments:
+        title: What is done.
+        lines: Whether lines are printed where there is no terminal, for what prints no progress of its own fits.
+    """
+    if lines and not CONSOLE.is_terminal:
+        yield _Lines(title)
+        return
     columns = BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TimeRemainingColumn()
     with ProgressBar(*columns, console=CONSOLE, transient=True, disable=not CONSOLE.is_terminal) as bar:
         task = bar.add_task(title, total=1.0)
         yield lambda message, done: bar.update(task, description=message, completed=done)
+
+
+class _Lines:
+    """Progress as lines on standard error: one in each tenth of the work."""
+
+    def __init__(self, title: str) -> None:
+        self.title, self.started, self.printed = title, time.monotonic(), -1
+
+    def __call__(self, message: str, done: float) -> None:
+        if int(done * NUM_LINES) == self.printed:
+            return
+        self.printed, elapsed = int(done * NUM_LINES), time.monotonic() - self.started
+        left = f", {clock(elapsed / done - elapsed)} left" if done > 0 else ""
+        echo_line(f"{self.title}: {message}, {100 * done:.0f} % done, {clock(elapsed)} elapsed{left}")
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> None:

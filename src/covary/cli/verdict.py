@@ -51,7 +51,7 @@ def verdict(
         raise CovaryError(f"Expected the folder of a run, got '{run}' without run.json.")
     require_writable(folder / "run.json")  # before the work
     given = Replacements(data, data_dir, network, trust_code)
-    with progress("verdict") as told:
+    with progress("verdict", lines=True) as told:
         record = saved_verdict(run, given, symmetry, epochs=epochs, num_repeats=repeats, progress=told)
     if (folder / "report.html").is_file():
         write_page(record, folder / "report.html")

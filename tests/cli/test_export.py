@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import torch
 import covary
 from cli.outcomes import assert_one_line_and_code_2
 from covary.experiments import exported_text
-from covary.records import read_run, write_run
+from covary.records import RunRecord, Symmetry, Verdict, read_run, write_run
 from covary.records.checksums import checksums
 
 
@@ -52,7 +52,7 @@ def test_text_is_printed_or_written(run, discovered, tmp_path):
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        ("not learned yet", "not learned by this run, so as they were at its start"),
+        ("not learned yet", "not learned by this run, so as it was at its start"),
         ("still moving", "still moving when training ended"),
         ("settled", None),
     ],
@@ -62,6 +62,72 @@ def test_text_says_which_ranges_have_not_settled(target, state, words, saved_wid
     lines = exported_text(folder, target).splitlines()
     assert lines[0].startswith("# Ranges")
     assert lines[1].startswith(f"# {name}: {words}") == (words is not None)
+
+
+def doubted(folder: Path, verdicts: Sequence[Verdict] = (), **changes: Symmetry) -> Path:
+    """The run, with fields of its only width changed."""
+    record = read_run(folder)
+    symmetries = [replace(symmetry, **changes) for symmetry in record.symmetries]
+    write_run(replace(record, symmetries=symmetries, verdicts=list(verdicts)), folder / "run.json")
+    return folder
+
+
+def test_each_range_has_its_interval_and_its_verdict_as_a_comment(saved_widths):
+    """Earlier ranges that the run itself doubted were written without a word."""
+    folder, _ = saved_widths("settled")
+    assert exported_text(doubted(folder), "kornia").splitlines()[1].startswith("# rotation: no error bar")
+    assert exported_text(doubted(folder, interval=[0.15, 0.25]), "timm").splitlines()[1] == (
+        "# rotation: 90 % interval 8.6° to 14°."
+    )
+    no = Verdict("rotation", "no", -6.3, 1.5, 0.2, -6.3, 8.3, 1.5, 1.1)
+    lines = exported_text(doubted(folder, [no], interval=[0.0, 0.25]), "ultralytics").splitlines()
+    assert lines[1] == "# rotation: 90 % interval at most 14°; verdict no, −6.3 ± 1.5 nats."
+
+
+SETTLED = {"state": "settled", "interval": [0.7, 0.9], "width": 0.8}
+
+
+@pytest.mark.parametrize(
+    ("changes", "answer", "doubt"),
+    [
+        ({}, None, None),
+        ({}, "yes", None),
+        ({}, "no", "verdict no"),
+        ({}, "undecided", "verdict undecided"),
+        ({"state": "still moving"}, None, "still moving"),
+        ({"interval": [0.0, 0.9]}, None, "may be 0"),
+        ({"interval": None}, None, "no error bar"),
+        ({"interval": None, "state": "fixed"}, None, None),
+        ({"width": 0.001}, None, "negligible"),
+    ],
+)
+def test_what_is_not_sure_can_be_left_out(changes, answer, doubt, saved_widths, run):
+    folder, _ = saved_widths("settled")
+    verdicts = [] if answer is None else [Verdict("rotation", answer, 6.3, 1.5, 0.2, 6.3, 8.3, 1.5, 1.1)]
+    doubted(folder, verdicts, **(SETTLED | changes))
+    found = run("export", str(folder), "--to", "kornia", "--sure")
+    if doubt is None:
+        assert found.code == 0
+        assert "RandomAffine" in found.out
+    else:
+        assert_one_line_and_code_2(found, f"No transform of the run is sure: rotation ({doubt})", "--sure")
+
+
+def test_what_is_left_out_is_named(tmp_path):
+    augment = covary.augment.Affine2d(("rotation", "shift_x"), initial_width=0.8)
+    network = covary.Averaged(covary.networks.mlp(16, 3, 2), augment, 2)
+    sure = Symmetry("rotation", 0.8, "radians", "±46°", interval=[0.7, 0.9])
+    small = Symmetry("shift_x", 0.01, "half-widths", "up to 0.1 pixels left or right")
+    covary.Run(covary.Model(network), RunRecord("digits", symmetries=[sure, small])).save(tmp_path / "run")
+    lines = exported_text(tmp_path / "run", "albumentations", sure=True).splitlines()
+    assert lines[1:3] == ["# rotation: 90 % interval 40° to 52°.", "# Left out: shift_x (negligible)."]
+    assert "shift_x" not in "".join([lines[0], *lines[3:]])
+    assert "shift_x" in exported_text(tmp_path / "run", "albumentations").splitlines()[0]
+
+
+def test_sure_is_for_text(run, discovered):
+    discovered("a")
+    assert_one_line_and_code_2(run("export", "a", "--to", "torch", "--sure"), "--sure is for ranges as text")
 
 
 def test_bad_input_is_one_line(run, discovered):

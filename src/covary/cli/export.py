@@ -31,11 +31,16 @@ def export(
         str | None, typer.Option(help="package.module:function, for a run with a network of your own.")
     ] = None,
     trust_code: TrustCode = False,
+    sure: Annotated[
+        bool, typer.Option("--sure", help="Leave out ranges that are negligible, unsettled or may be 0.")
+    ] = False,
 ) -> None:
     """Write what was learned in the form that another program reads.
 
     kornia, torchvision (v2) and albumentations: the ranges as Python code. ultralytics: YAML. nnunet: a trainer with
-    mirror axes. timm: arguments. Comments say what the target cannot express. onnx and torch: the averaged network with
+    mirror axes. timm: arguments. Comments say how well each range is known, and what the target cannot express;
+    `--sure` leaves out what is negligible, has not settled, has no 90 % interval above 0, or has a verdict other than
+    yes. onnx and torch: the averaged network with
     fixed augmentation samples, as an ONNX file that onnxruntime has checked, or a program of torch.export. hub: a
     folder with safetensors, config.json and a model card, to upload to the Hugging Face Hub.
 
@@ -47,13 +52,15 @@ def export(
     if to not in DEFAULTS:
         if out is not None:
             require_named_writable(out)
-        text = exported_text(run, to)
+        text = exported_text(run, to, sure=sure)
         if out is None:
             echo(text, nl=False)
         else:
             write_named(out, text.encode())
             echo(f"The ranges for {to} are in {out}.")
         return
+    if sure:
+        raise CovaryError(f"--sure is for ranges as text: {to} has the network, with all of its augmentation.")
     if to == "hub" and num_samples is not None:
         raise CovaryError("--num-samples is for onnx and torch: a run in a folder for the hub has those of training.")
     place = out or run_folder(run) / DEFAULTS[to]

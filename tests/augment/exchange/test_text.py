@@ -192,3 +192,13 @@ def test_bad_input():
         to_text(Affine2d(), "imgaug")
     with pytest.raises(StructureError, match="Expected transforms of images"):
         to_text(LearnedGenerators(1, dim=3), "kornia")
+
+
+def test_transforms_that_are_not_named_are_left_out():
+    augment = Composed(FiniteGroup(("identity", "flip_x"), 0.4), Affine2d(("rotation", "shift_x"), initial_width=0.2))
+    text = to_text(augment, "albumentations", names=["rotation"])
+    assert text.startswith("# Ranges learned by covary: rotation 0.2 radians.\n")
+    assert "Flip" not in text
+    text = to_text(augment, "albumentations", names=["flip_x"])
+    assert "Affine" not in text
+    assert "HorizontalFlip(p=0.4)" in text

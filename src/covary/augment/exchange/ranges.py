@@ -5,7 +5,7 @@ log-factor of scales and colors. Other libraries have degrees, whole sides, and 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from ...errors import StructureError
@@ -39,6 +39,15 @@ class Ranges:
     mirrors: dict[str, float] = field(default_factory=dict)
     padding: str = "zeros"
     notes: tuple[str, ...] = ()
+
+    def only(self, names: Collection[str]) -> "Ranges":
+        """The ranges of these transforms alone; an element of a finite group that is left out has the probability 0."""
+        widths, elements, mirrors = (
+            {name: value for name, value in part.items() if name in names}
+            for part in (self.widths, self.elements, self.mirrors)
+        )
+        elements = {"identity": 1 - sum(elements.values())} | elements if elements else {}
+        return replace(self, widths=widths, elements=elements, mirrors=mirrors)
 
 
 def ranges_of(augment: Augmentation) -> Ranges:

@@ -1,7 +1,7 @@
 """Learned ranges as text to paste: code of kornia, torchvision and albumentations, settings of other programs."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 from ..._text import require_choice
@@ -41,7 +41,7 @@ _ROUNDED = "times: drawn evenly and rounded, so that −1, 0, 1 and 2 quarter tu
 _BORDERS = {"zeros": 0, "border": 1, "reflection": 2}  # of OpenCV: constant, replicate, reflect
 
 
-def to_text(augment: Augmentation, target: TextTarget | str) -> str:
+def to_text(augment: Augmentation, target: TextTarget | str, *, names: Collection[str] | None = None) -> str:
     """Text that sets another library to the ranges of an augmentation, with a comment on what it cannot express.
 
     Where a target has one number for several widths, it is the smallest: no image is transformed by more than was
@@ -51,6 +51,7 @@ def to_text(augment: Augmentation, target: TextTarget | str) -> str:
         augment: The augmentation, such as `run.augment`.
         target: "kornia", "torchvision" (v2) or "albumentations" for Python code, "ultralytics" for YAML, "nnunet" for a
             trainer with mirror axes, "timm" for arguments of its training script.
+        names: The transforms to write; all by default.
 
     Example:
         >>> from covary.augment import Affine2d, to_text
@@ -65,6 +66,8 @@ def to_text(augment: Augmentation, target: TextTarget | str) -> str:
     """
     require_choice("a target", target, TEXTS)
     ranges = ranges_of(augment)
+    if names is not None:
+        ranges = ranges.only(names)
     lines, notes = TEXTS[target](ranges)
     said = [f"Ranges learned by covary: {_summary(ranges)}.", *ranges.notes, *notes]
     return "\n".join([*(f"# {note}" for note in said), *lines]) + "\n"

@@ -209,6 +209,19 @@ def test_images_of_unscaled_bytes_are_named_in_one_line():
     list(as_batches((2 * x + 0.5, Y)))
 
 
+def test_a_fit_of_unscaled_bytes_warns_once_and_at_the_line_that_calls_it():
+    """Earlier a dozen times, each at another line of covary."""
+    x = torch.arange(7 * 16.0).view(7, 1, 4, 4)
+    network = covary.Averaged(covary.networks.mlp(16, 2, 7), covary.augment.Affine2d(("rotation",)), num_samples=2)
+    config = covary.FitConfig().replace(epochs=2, evaluation={"num_error_data": 0})
+    warn_once.cache_clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        covary.fit(network, (2 * x, Y), config, callbacks=())
+    assert {warning.filename for warning in caught} == {__file__}
+    assert sum("whole numbers" in str(warning.message) for warning in caught) == 1
+
+
 def test_evidence_and_curvature_take_the_same_data():
     network = torch.nn.Linear(2, 7, dtype=torch.float32)
     model, expected = covary.Model(network), covary.log_evidence(network, (X.float(), Y)).log_evidence

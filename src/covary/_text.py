@@ -2,11 +2,10 @@
 
 import difflib
 import re
-import warnings
 from collections.abc import Iterable
 from functools import cache
 
-from .errors import StructureError
+from .errors import StructureError, warn
 
 # C0, DEL and C1: what a terminal obeys; surrogates: bytes of file names that are no text; bidirectional overrides,
 # which show text in another order than it has.
@@ -61,4 +60,4 @@ def clipped(value: object) -> str:
 @cache
 def warn_once(message: str) -> None:
     """Show a warning the first time that it is given: a fit checks its model and reads its data many times."""
-    warnings.warn(message, stacklevel=3)
+    warn(message)

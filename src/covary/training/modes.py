@@ -4,12 +4,12 @@ BatchNorm in evaluation mode keeps its running statistics, dropout is off. Weigh
 training mode; hyper steps and evaluations run in evaluation mode.
 """
 
-import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from torch import nn
 
+from ..errors import warn
 from ..priors import weights_of
 
 STATISTICS = (nn.modules.batchnorm._NormBase,)  # BatchNorm and InstanceNorm: they may keep running statistics
@@ -46,18 +46,16 @@ def warn_of_modes(network: nn.Module) -> None:
     trained = [m for m in network.modules() if any(id(p) in weights for p in m.parameters(recurse=False))]
     if modules and not any(module.training for module in [*trained, *modules.values()]):
         name, module = next(iter(modules.items()))
-        warnings.warn(
+        warn(
             f"The network is in evaluation mode, and '{name}' ({type(module).__name__}) stays in it during training. "
             "Call network.train() before fit if it should not.",
-            stacklevel=2,
         )
     for name, module in modules.items():
         own = list(module.parameters(recurse=False))
         if isinstance(module, STATISTICS) and module.training and own and not any(p.requires_grad for p in own):
-            warnings.warn(
+            warn(
                 f"The parameters of '{name}' ({type(module).__name__}) are frozen, but it is in training mode: its "
                 "running statistics will change. Call eval() on it before fit to keep them.",
-                stacklevel=2,
             )
             return
 

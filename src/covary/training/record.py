@@ -2,7 +2,6 @@
 
 import math
 import platform
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
@@ -19,6 +18,7 @@ from ..config import FitConfig
 from ..curvature import coverage
 from ..data import Dataset
 from ..distributed import own_part
+from ..errors import warn
 from ..evidence import parametrization_of
 from ..layer_summary import summarize_layers
 from ..likelihoods import Gaussian, Likelihood
@@ -175,7 +175,7 @@ def _tested(state: FitState, data: Data | None, seed: int) -> tuple[Metrics | No
         reason = f"{type(error).__name__}: {error}"
     plain = "".join(letter if letter.isprintable() else " " for letter in reason)
     note = f"The test data could not be evaluated ({' '.join(plain.split()):.300}). The network is trained."
-    warnings.warn(note, stacklevel=4)
+    warn(note)
     return None, [note]
 
 
@@ -207,7 +207,7 @@ def _notes(state: FitState, config: FitConfig, deviations: list[float]) -> list[
     if state.learns_likelihood:
         notes += noise_notes(noises(_likelihood(state.likelihood)), deviations)
     for note in notes:
-        warnings.warn(note, stacklevel=3)
+        warn(note)
     return notes
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import covary
-from covary.errors import NumericalError
+from covary.errors import DataError, NumericalError
 from covary.records import read_run
 from covary.records.summary import summary
 from covary.training.constant import has_diverged
@@ -40,6 +40,22 @@ def test_a_learning_rate_that_diverges_is_a_problem_of_the_run(config, epochs, t
     assert summary(run.record).startswith(run.record.problem)
     run.save(tmp_path)
     assert read_run(tmp_path).problem == run.record.problem
+
+
+def test_a_softmax_at_the_end_is_said_once(recwarn):
+    network = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Softmax(1))
+    covary.fit(network, points(), QUICK, callbacks=())
+    assert sum("Remove the Softmax" in str(warning.message) for warning in recwarn) == 1
+    recwarn.clear()
+    covary.fit(network[0], points(), QUICK, callbacks=())
+    assert not any("Softmax" in str(warning.message) for warning in recwarn)
+
+
+def test_data_of_one_class_are_refused_before_the_first_step():
+    """Earlier the network had collapsed after some epochs."""
+    x, y = points()
+    with pytest.raises(DataError, match=r"The targets are of one class alone \(1\): expected two or more"):
+        covary.fit(averaged(), (x, torch.ones_like(y)), QUICK, callbacks=())
 
 
 def test_a_network_that_learns_has_no_problem(recwarn):

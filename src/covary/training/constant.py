@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..batches import Batches, outputs_of_first
-from ..likelihoods import Likelihood
+from ..errors import DataError
+from ..likelihoods import Categorical, Likelihood
 from ..models import Model
 
 LEAST_GAIN = 0.1  # nats per datum by which a network must predict better than a constant
@@ -51,7 +52,17 @@ def constant_of(model: Model, batches: Batches) -> Callable[[], float]:
     targets = torch.cat([batch.y for batch in batches])
     shape = outputs.shape[1:]
     model.likelihood.check(outputs.expand(len(targets), *shape), targets)  # before the first step
+    if isinstance(model.likelihood, Categorical):
+        _check_classes(targets, model.likelihood.ignore_index)
     return lambda: constant_log_likelihood(model.likelihood, targets, tuple(shape))
+
+
+def _check_classes(targets: Tensor, ignored: int | None) -> None:
+    """Raise `DataError` for targets of one class: a constant predicts them, and every transform leaves them."""
+    found = targets.unique()
+    found = found if ignored is None else found[found != ignored]
+    if len(found) == 1:
+        raise DataError(f"The targets are of one class alone ({int(found[0])}): expected two or more. Add another.")
 
 
 def target_deviations(batches: Batches) -> list[float]:

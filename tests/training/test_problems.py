@@ -42,15 +42,6 @@ def test_a_learning_rate_that_diverges_is_a_problem_of_the_run(config, epochs, t
     assert read_run(tmp_path).problem == run.record.problem
 
 
-def test_a_softmax_at_the_end_is_said_once(recwarn):
-    network = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Softmax(1))
-    covary.fit(network, points(), QUICK, callbacks=())
-    assert sum("Remove the Softmax" in str(warning.message) for warning in recwarn) == 1
-    recwarn.clear()
-    covary.fit(network[0], points(), QUICK, callbacks=())
-    assert not any("Softmax" in str(warning.message) for warning in recwarn)
-
-
 def test_data_of_one_class_are_refused_before_the_first_step():
     """Earlier the network had collapsed after some epochs."""
     x, y = points()

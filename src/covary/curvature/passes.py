@@ -15,7 +15,6 @@ from .._text import warn_once
 from .._types import Probes, SampleAveraging
 from ..batches import Batches, IndexedBatch, outputs_of_first
 from ..distributed import all_sum, all_sum_number
-from ..errors import warn
 from ..likelihoods import Likelihood, RankDeficient, given
 from ..linalg import AbstractPSD, Block, Diagonal
 from ..models import Model

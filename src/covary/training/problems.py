@@ -10,16 +10,14 @@ from torch import Tensor
 
 from ..batches import Batches, IndexedBatch, outputs_of
 from ..config import FitConfig
-from ..errors import NumericalError, warn
+from ..errors import NumericalError
 from ..hypergrad.hyperparameters import gradients
-from ..likelihoods import Categorical
 from ..records import Evidence
 from .constant import beats_constant, has_collapsed, has_diverged, is_constant
 from .schedule import EVALUATE, dead_epochs, seed_for
 from .state import FitState
 
 FEW_DATA = 400  # below which the evidence is not compared with that of a constant prediction
-SUM_ERROR = 1e-3  # of probabilities, also in half precision
 TERMS = ("log_likelihood", "log_prior", "log_volume")
 
 
@@ -98,20 +96,8 @@ def problem_of_run(state: FitState, batches: Batches, config: FitConfig) -> str 
 
 @torch.no_grad()
 def log_likelihood_of(state: FitState, batch: IndexedBatch, config: FitConfig) -> float:
-    """The mean log-likelihood per datum of a batch, the network as it is; warn if its outputs look like a Softmax's."""
-    outputs = _outputs(state, batch, config)
-    if isinstance(state.likelihood, Categorical) and _are_probabilities(state.likelihood.by_class(outputs)):
-        warn(
-            "The outputs of the network are nonnegative and sum to 1, like those of a Softmax: expected logits, of "
-            "which Categorical takes the softmax. Remove the Softmax at the end of the network."
-        )
-    return float(state.likelihood.log_prob(outputs, batch.y)) / len(batch.x)
-
-
-def _are_probabilities(outputs: Tensor) -> bool:
-    """Whether outputs (N, C, ...) are probabilities of classes in all data."""
-    sums = outputs.sum(1)
-    return bool((outputs >= 0).all()) and torch.allclose(sums, torch.ones_like(sums), atol=SUM_ERROR)
+    """The mean log-likelihood per datum of a batch, the network as it is."""
+    return float(state.likelihood.log_prob(_outputs(state, batch, config), batch.y)) / len(batch.x)
 
 
 @torch.no_grad()

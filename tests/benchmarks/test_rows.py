@@ -27,7 +27,7 @@ def _small_workloads(monkeypatch):
     monkeypatch.setattr(curvature_file, "build_workload", small)
     monkeypatch.setattr(evidence_file, "build_workload", small)
     monkeypatch.setattr(evidence_file, "_has_photographs", lambda: True)
-    monkeypatch.setattr(evidence_file, "_matmul_peak", partial(evidence_file._matmul_peak, 100))
+    monkeypatch.setattr(evidence_file, "_matmul_peak", lambda: 1e11)
     monkeypatch.setattr(scaling_file, "CENTER", {"N": 6, "S": 2, "C": 10, "hidden": 3})
     monkeypatch.setattr(scaling_file, "AXES", {"N": (4, 6), "C": (2, 12)})
     monkeypatch.setattr(scaling_file, "EPOCH_SIZES", ())

@@ -20,7 +20,10 @@ def saved(tmp_path_factory):
 def test_text_is_that_of_the_augmentation(saved):
     augment = covary.load(saved).augment
     for run in (saved, saved / "run.json"):
-        assert exported_text(run, "kornia") == covary.augment.to_text(augment, "kornia")
+        lines = exported_text(run, "kornia").splitlines(keepends=True)
+        code = "".join(line for line in lines if not line.startswith("# rotation"))
+        assert code == covary.augment.to_text(augment, "kornia")
+        assert len(lines) == len(code.splitlines()) + 1  # and a line on what the run knows of the width
 
 
 def test_a_damaged_augmentation_is_refused(saved, tmp_path):

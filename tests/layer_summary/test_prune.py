@@ -131,11 +131,12 @@ def test_a_path_with_a_live_tensor_that_the_prior_leaves_out_stays(leave_out, pa
 
 
 def test_nothing_goes_where_the_data_decide_nothing():
-    """With one class the likelihood is 1 whatever the weights: every γ is 0, and no share is small."""
+    """Without a label that counts the likelihood is 1 whatever the weights: every γ is 0, and no share is small."""
     paths = {name: Conv(1, 2, generator=generator(seed)) for seed, name in enumerate(("one", "other"))}
-    network = nn.Sequential(Relaxed(paths, PolyphasePool(4)), nn.Flatten(), nn.Linear(2, 1))
+    network = nn.Sequential(Relaxed(paths, PolyphasePool(4)), nn.Flatten(), nn.Linear(2, 2))
     x, y = noise()
-    found = prune(network, (x, torch.zeros_like(y)))
+    model = covary.Model(network, covary.Categorical(ignore_index=-100))
+    found = prune(model, (x, torch.full_like(y, -100)))
     assert found.removed == ()
 
 

@@ -116,7 +116,7 @@ class Kron(AbstractPSD):
         r"""Solutions :math:`(H + \delta)^{-1} v`."""
         check_vectors(vectors, self.size, describe(self.name))
         with torch.no_grad():
-            weights = self._shifted(shift).reciprocal()
+            weights = self._paired(shift).reciprocal()
         inverse = partial(self._rotated, weights=weights)
         # the products of an estimate have the negative eigenvalues that its inverse does without
         return refined(self, vectors, self._scalar(shift), inverse, exact=not self.estimated)
@@ -125,7 +125,7 @@ class Kron(AbstractPSD):
     def sample(self, noise: Float[Tensor, "*batch P"], shift: Shifts = 0.0) -> Float[Tensor, "*batch P"]:
         r"""Samples :math:`(H + \delta)^{-1/2} \epsilon`, with the symmetric root; without graph."""
         check_vectors(noise, self.size, describe(self.name))
-        return self._rotated(noise, self._shifted(shift).rsqrt())
+        return self._rotated(noise, self._paired(shift).rsqrt())
 
     def effective_dimension(self, shift: Shifts) -> Float[Tensor, ""]:
         r"""The effective number of dimensions :math:`\sum_{qji} \lambda_{qji} / (\lambda_{qji} + \delta)`."""
@@ -254,6 +254,11 @@ class Kron(AbstractPSD):
         r"""The eigenvalues :math:`\lambda_{qji} + \delta`, each above zero."""
         number = self._scalar(shift)
         return require_positive(self._values() + number, describe(self.name))
+
+    def _paired(self, shift: Shifts) -> Float[Tensor, "Q G D"]:
+        r"""The eigenvalues :math:`\lambda_{qji} + \delta` as computed with the eigenvectors, not those of few rows."""
+        a, b = self._spectra()
+        return require_positive(self._products(a.values, b.values) + self._scalar(shift), describe(self.name))
 
     def _rotated(
         self, vectors: Float[Tensor, "*batch P"], weights: Float[Tensor, "Q G D"]

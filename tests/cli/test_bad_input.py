@@ -65,7 +65,7 @@ FIXED = ("--baselines", "fixed", "--set")
         (("--set", "hyper.prior_lr=nan"), ["prior_lr", "nan"]),
         (("--epochs", "few"), ["--epochs", "valid integer"]),
         (("--set", "dtype=float16"), ["'dtype' to be one of 'float32', 'float64'"]),
-        (("--set", "task=digits"), ["task among none, digit, quadrant", "got 'digits'"]),
+        (("--set", "task=digits"), ["'none', 'regression', 'digit', 'quadrant'", "got 'digits'", "mean 'digit'?"]),
         (("--set", "task=quadrant", "--num-train", "4"), ["no training image of class", "larger --num-train"]),
         (("--set", "size=3"), ["'size' to be a whole number from 4 to 1,024", "got 3"]),
         (("--set", "size=100000"), ["'size' to be a whole number from 4 to 1,024", "got 100000"]),

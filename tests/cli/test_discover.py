@@ -376,7 +376,7 @@ def test_what_does_not_fit_other_data_is_one_line(run, tmp_path):
         ("--augment", "points"): ["expected (N, P, 3)"],
         ("--augment", "signal:wobble"): ["'wobble'"],
         ("--keys", "x_train"): ["two names of arrays"],
-        ("--task", "regresion"): ["(N, H, W)"],
+        ("--task", "regresion"): ["got 'regresion'. Did you mean 'regression'?"],
     }.items():
         assert_one_line_and_code_2(run("discover", *arguments, *more), *words)
 
@@ -444,6 +444,8 @@ def test_a_regression_on_a_table(run, tmp_path, undrawn):
     assert "without the network" in out
     check_predictions(run, x, y)
     assert_one_line_and_code_2(run("discover", *arguments[:4]), "--target price", "width, depth, price")
+    untold = run("discover", *arguments[:2], "--target", "price")
+    assert_one_line_and_code_2(untold, "Expected a regression of a .csv", "Add --task regression.")
 
 
 def test_a_folder_of_several_sizes(run, tmp_path, undrawn):

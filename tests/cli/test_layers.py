@@ -205,7 +205,7 @@ def test_plan(run, small, tmp_path):
         (("--set", "network=relaxed:s-fc:1:long"), ["'fixed', 'weight', 'hyperparameter'", "got 'long'"]),
         (("--prune", "1.5"), ["between 0 and 1", "got 1.5"]),
         (("--baselines", "plain"), ["'plain' is about an augmentation"]),
-        (("--task", "digits"), ["among none, digit, quadrant"]),
+        (("--task", "digits"), ["'none', 'regression', 'digit', 'quadrant'"]),
         (("--set", "size=2"), ["'size' to be a whole number from 4 to 1,024", "got 2"]),
         (("--network", "mlp"), ["--network"]),
         (("--set", "network=mlp:8"), ["relaxed:f-fc+conv:4", "got 'mlp:8'", "covary discover"]),

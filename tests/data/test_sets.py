@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import covary.data
-from covary.data import Dataset, fetch, listing, load
+from covary.data import Dataset, fetch, listing, load, load_images
 from covary.data.binary import read_idx
 from covary.data.sources import NAMES, cache_dir
 from covary.errors import DataError
@@ -117,7 +117,7 @@ def test_incomplete_set_names_what_it_lacks(places):
 def test_unknown_name_lists_the_known():
     with pytest.raises(
         DataError,
-        match="Expected one of mnist-mini, mnist, fashion-mnist, cifar-10, cifar-100, an .npz .*got 'mnits', ",
+        match="'mnits' is neither .* Expected one of mnist-mini, mnist, fashion-mnist, cifar-10, cifar-100, an .npz ",
     ):
         load("mnits")
 
@@ -222,12 +222,17 @@ def test_a_source_of_no_kind_says_what_kinds_there_are(places):
         (places["given"] / name).write_text("1,2")
     with pytest.raises(DataError, match="package.module:function, got '.*', a file of another kind"):
         load(str(places["given"] / "x.txt"))
-    with pytest.raises(DataError, match="Expected a regression of a .csv"):
+    with pytest.raises(DataError, match=r"Expected a regression of a .csv.* Add --task regression.$"):
         load(str(places["given"] / "x.csv"))
-    with pytest.raises(DataError, match="neither a name nor a path that exists"):
-        load("no/such/folder")
-    with pytest.raises(DataError, match="absent.npz cannot be read: No such file"):
-        load("absent.npz")
+    (places["given"] / "photos").mkdir()
+    for read in (load, load_images):
+        for absent in ("no/such/folder", "absent.npz", "absent.csv", "zero\0byte"):
+            with pytest.raises(DataError, match=f"^'{absent}' is neither a name nor a path that exists. Expected one"):
+                read(absent)
+        with pytest.raises(DataError, match="exists. Did you mean '.*given.*photos'. Expected one of mnist-mini"):
+            read(f"{places['given']}/fotos/")
+        with pytest.raises(DataError, match="exists. Did you mean 'fashion-mnist'. Expected"):
+            read("fashion_mnist")
     with pytest.raises(DataError, match="no_such_module:make cannot be imported"):
         load("no_such_module:make")
 

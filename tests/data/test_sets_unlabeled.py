@@ -59,7 +59,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
         (tmp_path / "empty", "PNG or JPEG files below", None),
         (tmp_path / "other.npz", "lacks x", None),
         (tmp_path / "broken.npz", "not an .npz archive", None),
-        (tmp_path / "missing.npz", "cannot be read", None),
+        (tmp_path / "missing.npz", "neither a name nor a path that exists", None),
         (tmp_path / "oblong.npz", "square images", 8),
         ("mnits", "Expected one of mnist-mini", None),
     ):

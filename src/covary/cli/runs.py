@@ -12,6 +12,7 @@ import typer
 
 from .._files import require_regular
 from ..config import ExperimentConfig, discover_config, layers_config, parse_setting
+from ..config.experiment import TaskName
 from ..config.settings import check_choice
 from ..errors import CovaryError
 from ..records import RunRecord
@@ -172,7 +173,7 @@ def _run(preset: Callable[[Mapping[str, Any]], ExperimentConfig], flags: Mapping
 
 def _discover_preset(given: Mapping[str, Any]) -> ExperimentConfig:
     """The settings for the network, the task and the number of epochs that are named."""
-    task = "regression" if given.get("task") == "regression" else "none"
+    task: TaskName = "regression" if given.get("task") == "regression" else "none"
     return discover_config(str(given.get("network", "mlp")), task, given.get("epochs"))
 
 

@@ -11,6 +11,7 @@ from .fit import SHALLOW, DataCount, FitConfig, Preset
 from .settings import Settings, between, check_setting, names_of, real, unknown
 
 BaselineName = Literal["plain", "fixed", "augerino", "trivialaugment", "randaugment", "map", "conv"]
+TaskName = Literal["none", "regression", "digit", "quadrant"]
 Equal = Literal["epochs", "time"]
 TrainAugment = Literal["none", "flips+shifts"]
 BASELINES: tuple[str, ...] = typing.get_args(BaselineName)
@@ -72,7 +73,7 @@ class ExperimentConfig(Settings):
     keys: tuple[str, ...] = ()
     target: tuple[str, ...] = ()
     test_share: Annotated[float, real("at least 0 and below 1", lambda value: 0 <= value < 1)] = 0.0
-    task: str = "none"
+    task: TaskName = "none"
     size: Annotated[int, between(LEAST_SIDE, MOST_SIDE)] | None = None
     standardize: bool | None = None
     network: str = "mlp"
@@ -171,7 +172,7 @@ class ExperimentConfig(Settings):
         return super().replace(**{name: value for name, value in settings.items() if name in own} | {"fit": fit})
 
 
-def discover_config(network: str = "mlp", task: str = "none", epochs: int | None = None) -> ExperimentConfig:
+def discover_config(network: str = "mlp", task: TaskName = "none", epochs: int | None = None) -> ExperimentConfig:
     """The settings that an augmentation is learned with, for a network of this name.
 
     Arguments:

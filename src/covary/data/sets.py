@@ -1,13 +1,17 @@
 """Data sets by name, path or function, and images and other data without labels, to predict."""
 
+import contextlib
+import os
 import re
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from jaxtyping import Float32
 from torch import Tensor
 
-from .._text import meant
+from .._text import is_plain, meant
 from ..errors import DataError
 from .arrays import first_array, load_arrays, load_function, read_npz
 from .binary import CIFAR_100_RECORDS, RECORDS_PER_FILE, idx_shape, load_cifar, load_cifar_100, load_idx
@@ -20,6 +24,11 @@ from .tables import load_table
 from .transforms import to_side
 
 _READERS = {"idx": load_idx, "cifar": load_cifar, "cifar-100": load_cifar_100}
+_KINDS = (
+    f"one of {', '.join(NAMES)}, an .npz archive, a folder of class folders of images, a .csv, or "
+    "package.module:function"
+)
+_MOST_LISTED = 1000  # entries of a folder that are compared with a name
 _REFERENCE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
 
@@ -62,6 +71,7 @@ def load(source: str | Path, data_dir: str | Path | None = None, reading: Readin
         row = source_of(source)
         return _READERS[row.layout](locate(source, place), source, row.class_names)
     path = Path(source)
+    _require_existing(source)
     if path.is_dir() and reading.layout == "images" and not reading.regression:
         return load_folder(path, reading.size)
     if path.suffix.lower() == ".npz":
@@ -70,18 +80,33 @@ def load(source: str | Path, data_dir: str | Path | None = None, reading: Readin
         return load_table(path, reading.targets)
     if is_function(source):
         return load_function(str(source), reading)
-    if path.is_dir() or path.suffix.lower() == ".csv":
-        kind, wanted = ("a folder", "images with classes") if path.is_dir() else ("a .csv", "a regression")
-        raise DataError(f"Expected {wanted} of {kind}, got '{source}' for another task. Save its arrays as .npz.")
-    kinds = "an .npz archive, a folder of class folders of images, a .csv, or package.module:function"
-    got = "a file of another kind" if path.is_file() else "neither a name nor a path that exists"
-    raise DataError(f"Expected one of {', '.join(NAMES)}, {kinds}, got '{source}', {got}.{meant(source, NAMES)}")
+    if path.suffix.lower() == ".csv":
+        raise DataError(f"Expected a regression of a .csv, got '{source}' for classes. Add --task regression.")
+    if path.is_dir():
+        raise DataError(
+            f"Expected images with classes of a folder, got '{source}' for another task. Save its arrays as .npz."
+        )
+    raise DataError(f"Expected {_KINDS}, got '{source}', a file of another kind.")
 
 
 def is_function(source: str | Path) -> bool:
     """Whether `load` calls a function of the user for this source."""
     path = Path(source)
     return not path.is_dir() and path.suffix.lower() not in (".npz", ".csv") and bool(_REFERENCE.fullmatch(str(source)))
+
+
+def _require_existing(source: str | Path) -> None:
+    """Raise `DataError` for a path that does not exist, with a name like it."""
+    path = Path(source)
+    if is_function(source) or os.path.exists(path):
+        return
+    question = meant(source, NAMES)
+    if not question:
+        with contextlib.suppress(OSError, ValueError):  # a folder that cannot be listed, a path with a zero byte
+            names = [entry.name for entry in islice(path.parent.iterdir(), _MOST_LISTED) if is_plain(entry.name)]
+            found = get_close_matches(path.name, names, n=1)
+            question = f" Did you mean '{path.with_name(found[0])}'?" if found else ""
+    raise DataError(f"'{source}' is neither a name nor a path that exists.{question} Expected {_KINDS}.")
 
 
 def listing(data_dir: str | Path | None = None, verify: bool = False) -> list[Listing]:
@@ -158,6 +183,8 @@ def load_images(source: str | Path, data_dir: str | Path | None = None, size: in
 def load_unlabeled(source: str | Path, data_dir: str | Path | None, reading: Reading) -> Images:
     """Data of a source in the layout of a reading, labeled or not; images as by `load_images`."""
     path, size = Path(source), reading.size
+    if source not in NAMES:
+        _require_existing(source)
     if path.is_dir():
         x, names = images_below(path, size)
     else:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, final
 
 from ...config import ExperimentConfig, FitConfig, HyperConfig, WeightConfig, layers_config
+from ...config.experiment import TaskName
 from ...experiments.build import learn, model, prepared, prior_of, run_baseline
 from ...experiments.starts import best_start
 from ...records import Claim, Evidence, Layer, Metrics, Study
@@ -49,7 +50,7 @@ class Version(NamedTuple):
 
     data: str
     symmetrize: str = "none"
-    task: str = "none"
+    task: TaskName = "none"
 
 
 @final

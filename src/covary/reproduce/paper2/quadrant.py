@@ -7,12 +7,13 @@ the class of digit and quadrant does, and a strictly invariant network can only 
 from dataclasses import replace
 
 from ...config import FitConfig
+from ...config.experiment import TaskName
 from ...records import Claim, Study
 from ..study import Request, above
 from .layer_study import EVIDENCE, METHODS, PAPER, SMOKE, Cells, Job, Scale, Version, train_all
 
 DIGIT, BOTH = "digit", "digit and quadrant"
-TASKS = {DIGIT: "digit", BOTH: "quadrant"}
+TASKS: dict[str, TaskName] = {DIGIT: "digit", BOTH: "quadrant"}
 NETWORKS = {"FC": "fc", "CONV": "conv", "F-FC+CONV": "f-fc+conv"}
 LEARNED = "F-FC+CONV"
 QUARTER = (0.2, 0.3)  # the fractions of its digit accuracy that count as about a quarter

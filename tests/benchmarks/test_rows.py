@@ -1,6 +1,5 @@
 """Every benchmark gives rows with the same keys, measured on something small."""
 
-from functools import partial
 
 import pytest
 

@@ -1,6 +1,5 @@
 """Every benchmark gives rows with the same keys, measured on something small."""
 
-
 import pytest
 
 from covary.benchmarks import curvature as curvature_file

@@ -2,10 +2,12 @@
 
 import difflib
 import re
+import sys
+import warnings
 from collections.abc import Iterable
 from functools import cache
 
-from .errors import StructureError, warn
+from .errors import StructureError
 
 # C0, DEL and C1: what a terminal obeys; surrogates: bytes of file names that are no text; bidirectional overrides,
 # which show text in another order than it has.
@@ -55,6 +57,14 @@ def clipped(value: object) -> str:
     except (ValueError, RecursionError):  # more digits than Python converts, or a value inside of itself
         shown = f"a {type(value).__name__} that is too large to show"
     return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
+
+
+def warn(message: str) -> None:
+    """Show a warning at the line that called covary, however deep inside of it the reason was found."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("covary", "torch"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 @cache

@@ -1,10 +1,4 @@
-"""The errors that covary raises: each message says what was expected, what was got, and what to do.
-
-A warning is shown at the line that called covary.
-"""
-
-import sys
-import warnings
+"""The errors that covary raises: each message says what was expected, what was got, and what to do."""
 
 
 class CovaryError(Exception):
@@ -155,11 +149,3 @@ class MissingLibraryError(CovaryError, ImportError):
     def __init__(self, library: str, extra: str) -> None:
         message = f"Expected the library '{library}', which is not installed."
         super().__init__(f'{message} Run: pip install "covary[{extra}]"')
-
-
-def warn(message: str) -> None:
-    """Show a warning at the line that called covary, however deep inside of it the reason was found."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("covary", "torch"):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=level)

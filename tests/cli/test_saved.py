@@ -264,7 +264,7 @@ def test_predict_prints_class_probability_and_uncertainty(run, discovered, image
     ("change", "predicted", "measured"),
     [
         (lambda weight: weight.double(), None, "in float64, but the run is in float32"),
-        (lambda weight: weight.bfloat16(), "bfloat16", "in bfloat16, but the run is in float32"),
+        (lambda weight: weight.bfloat16(), "in half precision", "in half precision"),
         (lambda weight: weight * math.nan, "predicts numbers that are not finite for '0'", "finite metric above 0"),
     ],
 )

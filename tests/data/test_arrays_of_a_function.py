@@ -72,7 +72,7 @@ def test_attributes_of_attributes(module):
         ("my_data:make", "def make(): return x, [0, 1, 2, 0]", "from 'my_data:make', got a list among them"),
         ("my_data:make", "def make(): return x, y[:3]", "4 training images but 3 training labels"),
         ("my_data:make", "def make(): return x / 0 * 0, y", "NaN or infinity in image 0"),
-        ("my_data:make", "def make(): return x, y + 1", "no training image of class 0"),
+        ("my_data:make", "def make(): return x, y + 1", "labels from 1 to 3: expected them from 0. Subtract 1."),
         ("my_data:make", "def make(): return x, np.array(['a'] * 4)", "type <U1: expected plain integers"),
         ("my_data:make", "def make(): return Dataset(x[:, None], y, x[:0, None], y[:0], 'n', ('a',))", "label 2"),
         (

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from torch import nn
 
-from ..errors import warn
+from .._text import warn
 from ..priors import weights_of
 
 STATISTICS = (nn.modules.batchnorm._NormBase,)  # BatchNorm and InstanceNorm: they may keep running statistics

@@ -10,7 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from .._text import plural
+from .._text import plural, warn
 from .._types import SampleAveraging
 from ..augment.limits import limits_of
 from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of
@@ -18,7 +18,6 @@ from ..config import FitConfig
 from ..curvature import coverage
 from ..data import Dataset
 from ..distributed import own_part
-from ..errors import warn
 from ..evidence import parametrization_of
 from ..layer_summary import summarize_layers
 from ..likelihoods import Gaussian, Likelihood

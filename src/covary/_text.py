@@ -1,4 +1,4 @@
-"""Text that is safe to show and to save, and numbers in words."""
+"""Text that is safe to show and to save, numbers in words, and warnings at the line of the user."""
 
 import difflib
 import re

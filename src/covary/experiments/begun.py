@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from ..data import Dataset
 from ..errors import DataError, StructureError
 from ..records import RunRecord, read_run
 from ..records.checksums import read_sealed, sealed
-from ..records.words import flat_settings
+from ..records.words import flat_settings, spelled
 from ..training.checkpoint import checkpoint_files
 
 CHECKPOINTS, SETTINGS, RUN = "checkpoints", "settings.json", "run.json"
@@ -106,7 +105,7 @@ def compare(written: Begun, start: Begun, out: Path) -> None:
             raise StructureError(
                 f"'{out}' has a run of an earlier covary, which knew no {name}. Start anew in another folder."
             )
-        if name not in free and _spelled(name, before[name]) != _spelled(name, value):
+        if name not in free and spelled(name, before[name]) != spelled(name, value):
             raise StructureError(
                 f"'{out}' has a run with {name} = {before[name]!r:.60}, got {value!r:.60}. Resume with the same "
                 "settings, pass --overwrite to replace it, or name another folder."
@@ -116,11 +115,6 @@ def compare(written: Begun, start: Begun, out: Path) -> None:
             f"'{out}' has a run with the same settings on other data: their SHA-256 was {written.data!s:.12}…, got "
             f"{start.data:.12}…. Resume with those data, pass --overwrite to replace it, or name another folder."
         )
-
-
-def _spelled(name: str, value: Any) -> Any:
-    """The value of a setting, of one that names data as a path of one spelling."""
-    return os.path.normpath(value) if name == "data" and isinstance(value, str) else value
 
 
 def _read(path: Path) -> Begun:

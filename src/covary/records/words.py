@@ -6,6 +6,7 @@ by less than one; where no image is known, a pixel is that of an image of 28 × 
 """
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -164,6 +165,11 @@ def flat_settings(config: Mapping[str, Any]) -> dict[str, Any]:
         grouped = isinstance(value, Mapping) and name in GROUPS
         found |= {f"{name}.{inner}": entry for inner, entry in value.items()} if grouped else {name: value}
     return found
+
+
+def spelled(name: str, value: Any) -> Any:
+    """The value of a setting, of one that names data as a path of one spelling."""
+    return os.path.normpath(value) if name == "data" and isinstance(value, str) else value
 
 
 def short(text: str, most: int) -> str:

@@ -1,7 +1,6 @@
 """Tables of runs for the terminal, whose text is never read as markup, and the comparison of several runs."""
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ from rich.text import Text
 
 from ..records import Evidence, Metrics, RunRecord
 from ..records.tables import ABSENT, layer_rows, role_rows, symmetry_rows, verdict_rows
+from ..records.words import spelled
 
 # Settings that determine the data of a run: evidences of different data cannot be compared.
 DATA_SETTINGS = ("data", "num_train", "symmetrize", "task")
@@ -228,9 +228,7 @@ def _data_differences(runs: Sequence[RunRecord]) -> dict[str, set[str]]:
 
 
 def _shown(run: RunRecord, setting: str) -> str:
-    """The value of a setting, of one that names data as a path of one spelling."""
-    value = run.config.get(setting)
-    return repr((os.path.normpath(value) if setting == "data" and isinstance(value, str) else value) or "none")
+    return repr(spelled(setting, run.config.get(setting)) or "none")
 
 
 def comparison_table(runs: Sequence[RunRecord]) -> RenderableType:

@@ -121,8 +121,7 @@ def _set_probabilities(group: FiniteGroup, probabilities: list[float]) -> None:
 
 
 def _learned(group: FiniteGroup) -> list[float]:
-    found: list[float] = group.probabilities.tolist()
-    return found
+    return group.probabilities.tolist()
 
 
 def _powers(name: str) -> list[str]:

@@ -140,8 +140,7 @@ def training_pass(workload: Workload) -> None:
 def _outputs(network: nn.Module, x: Tensor, index: Tensor) -> Tensor:
     """Outputs, without a graph of the augmentation."""
     if not isinstance(network, Averaged):
-        outputs: Tensor = network(x)
-        return outputs
+        return network(x)
     with torch.no_grad():
         noise = network.augment.sample_noise(index, network.num_samples, seed=0)
         samples = network.augment.transform(x, noise)

@@ -87,8 +87,7 @@ def checksum_of(dataset: Dataset) -> str:
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they are read from JSON: tuples are lists."""
-    read: dict[str, Any] = json.loads(json.dumps(dict(settings), allow_nan=False))
-    return read
+    return json.loads(json.dumps(dict(settings), allow_nan=False))
 
 
 def compare(written: Begun, start: Begun, out: Path) -> None:

@@ -189,8 +189,7 @@ def tracker_of(name: TrackerName | str, folder: str | Path, title: str = "covary
 def require_tracker(name: TrackerName | str) -> Callable[[Path, str], Tracker]:
     """Function that makes a tracker of that name; raise an error for another name, or if its library is missing."""
     require_choice("a tracker", name, TRACKERS)
-    make: Callable[[Path, str], Tracker] = getattr(import_module(f".{name}", __package__), TRACKERS[name])
-    return make
+    return getattr(import_module(f".{name}", __package__), TRACKERS[name])
 
 
 def _terms(prefix: str, evidence: Evidence) -> dict[str, float]:

@@ -107,8 +107,7 @@ class GroupConv(nn.Module):
                 f"GroupConv expected {expected} channels, {self.in_channels}{'' if self.lift else ' per element'}, got "
                 f"{tuple(input.shape)}. Plain images need lift=True, features over {self.group} lift=False."
             )
-        output: Tensor = self.stages(lift(input, self.group) if self.lift else input)
-        return output
+        return self.stages(lift(input, self.group) if self.lift else input)
 
     @torch.no_grad()
     def rescale_(self, factor: float) -> None:

@@ -79,8 +79,7 @@ def posterior_shifts(curvature: Block, model: Model) -> dict[str, Tensor]:
 def run(network: nn.Module, x: Tensor, index: Tensor, seed: int, state: dict[str, Tensor] | None = None) -> Tensor:
     """Outputs (N, C) with some parameters replaced; an averaged network also gets identities and its seed."""
     arguments = {"index": index, "seed": seed} if isinstance(network, SampleAveraging) else {}
-    outputs: Tensor = torch.func.functional_call(network, state or {}, (x,), arguments)
-    return outputs
+    return torch.func.functional_call(network, state or {}, (x,), arguments)
 
 
 def last_layer_weights(model: Model, x: Tensor, seed: int) -> list[str]:

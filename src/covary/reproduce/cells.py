@@ -169,5 +169,4 @@ def _read(path: Path, spec: CellSpec[Record]) -> Record:
                 f"Expected {name} = {written.get(name)!r:.60} as in {path}, got {settings.get(name)!r:.60}. Resume "
                 "with the same settings, or name another folder."
             )
-    record: Record = from_plain(fields, spec.kind, str(path))
-    return record
+    return from_plain(fields, spec.kind, str(path))

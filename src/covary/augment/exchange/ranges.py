@@ -81,13 +81,12 @@ def _parts(augment: Augmentation) -> Iterator[Augmentation]:
 
 def _correlations(augment: Correlated) -> list[str]:
     matrix, names = augment.correlation.tolist(), augment.names
-    found = [
+    return [
         f"{names[i]} and {names[j]} have a correlation of {matrix[i][j]:.2f}; here they are drawn independently."
         for i in range(len(names))
         for j in range(i)
         if abs(matrix[i][j]) > _CORRELATED
     ]
-    return found
 
 
 @dataclass(frozen=True)

@@ -215,8 +215,7 @@ class WideBlock(nn.Module):
         """The features of the block."""
         before = torch.relu(self.norm1(x))
         skipped = x if self.shortcut is None else self.shortcut(before)
-        out: Tensor = skipped + self.conv2(torch.relu(self.norm2(self.conv1(before))))
-        return out
+        return skipped + self.conv2(torch.relu(self.norm2(self.conv1(before))))
 
 
 def wide_resnet(name: str, num_channels: int, num_outputs: int, seed: int) -> nn.Module:

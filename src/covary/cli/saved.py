@@ -12,9 +12,6 @@ import typer
 from .._files import require_named_writable, require_writable, write_named, write_whole
 from .._text import plural
 from ..errors import CovaryError
-from ..records.summary import verdict_sentences
-from ..records.tables import verdict_rows
-from ..records.words import plain_name
 from .output import Json, check_drawable, draw, drawn, echo_json, print_rows, progress
 from .terminal import echo, echo_line, show
 
@@ -290,6 +287,9 @@ def verdict(
     Examples: `covary verdict runs/latest`, `covary verdict runs/latest --symmetry rotation --json`.
     """
     from ..experiments import Replacements, saved_verdict
+    from ..records.summary import verdict_sentences
+    from ..records.tables import verdict_rows
+    from ..records.words import plain_name
     from ..report import write_page
     from ..report.tables import table
     from ..training.verdicts import UNDERTRAINED

@@ -157,6 +157,12 @@ def test_identifiers_and_flags_are_spelled_as_in_torch() -> None:
     assert [line for path in FILES for line in british(path)] == []
 
 
+def test_files_that_docstrings_name_exist() -> None:
+    known = {path.name for folder in (SOURCE, ROOT / "tests", ROOT / "examples") for path in folder.rglob("*.py")}
+    named = {(_name(path), found) for path in FILES for found in re.findall(r"`(?:\w+/)*(\w+\.py)`", path.read_text())}
+    assert {(path, found) for path, found in named if found not in known} == set()
+
+
 def test_the_check_finds_what_it_looks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A control: a file with such words is found."""
     monkeypatch.setitem(globals(), "ROOT", tmp_path)

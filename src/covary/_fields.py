@@ -58,7 +58,6 @@ def as_tensor(values: Any, name: str) -> Tensor:
 
     Arguments:
         values: The values; pictures (of Pillow) become bytes (N, C, H, W).
-        name: Their name in messages.
     """
     try:
         if isinstance(values, Tensor):

@@ -21,9 +21,8 @@ except ImportError:  # Windows: the content of the file decides alone
     flock = None  # type: ignore[assignment]
 
 LOCK = ".lock"
-LEFTOVER = re.compile(
-    r"\..+\.(?:jsonl?|safetensors|html|csv|svg|png|pdf|onnx|pt2|md)\.(\d+)"
-)  # how `write_whole` names them
+# how `write_whole` names temporary files
+LEFTOVER = re.compile(r"\..+\.(?:jsonl?|safetensors|html|csv|svg|png|pdf|onnx|pt2|md)\.(\d+)")
 TRIES = 20  # to read who holds a lock that was taken a moment ago
 LOOKS = 5  # at a lock that another process holds
 LONGEST = 4096  # bytes of the file
@@ -88,7 +87,8 @@ def _acquired(path: Path) -> int:
 
 def _write_name(descriptor: int, path: Path) -> None:
     """Write the name of this process into the file that it has locked, or remove the file where that fails."""
-    mine = {"host": platform.node(), "process": os.getpid(), "since": _now()}
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    mine = {"host": platform.node(), "process": os.getpid(), "since": now}
     try:
         with naming(path):  # a full disk names none
             os.ftruncate(descriptor, 0)
@@ -170,7 +170,3 @@ def _is_same(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -34,10 +34,7 @@ def plural(number: int, noun: str) -> str:
 def meant(value: object, choices: Iterable[str], rest: str = "") -> str:
     """A question after the message for a wrong name, such as " Did you mean 'kron'?"; empty if no choice is like it.
 
-    Arguments:
-        value: What was given.
-        choices: The names that there are.
-        rest: What follows the name.
+    `rest` follows the name, as a part of it that was right.
     """
     found = difflib.get_close_matches(str(value).lower(), list(choices), n=1)
     return f" Did you mean '{found[0]}{rest}'?" if found else ""

@@ -44,18 +44,13 @@ class IndexedBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class Batches:
-    """A data set that can be read batch by batch, any number of times.
+    """A data set that can be read batch by batch, any number of times."""
 
-    Arguments:
-        read: From positions to a batch, or None for an iterable of batches.
-        num_data: The number of data where positions can be read, else 0.
-        batch_size: The number of data in a batch.
-        stream: Makes an iterator of batches, for an iterable of batches.
-    """
-
+    # from positions to a batch, or None for an iterable of batches
     read: Callable[[Int[Tensor, " N"]], IndexedBatch] | None
-    num_data: int
-    batch_size: int
+    num_data: int  # the number of data where positions can be read, else 0
+    batch_size: int  # the number of data in a batch
+    # makes an iterator of batches, for an iterable of batches
     stream: Callable[[], Iterator[IndexedBatch]] | None = None
 
     def __iter__(self) -> Iterator[IndexedBatch]:
@@ -239,12 +234,8 @@ def _of_table(data: Any, batch_size: int, keys: Keys | None) -> Batches:
         splits = ", ".join(f"'{name}'" for name in data.column_names)
         raise DataError(f"Expected one split of a data set, got {splits}. Pass for example data['train'].")
     if hasattr(data, "__len__"):
-        return Batches(lambda rows: _rows(data, rows, keys), len(data), batch_size)
+        return Batches(lambda rows: _at(data[rows.tolist() or [0]], rows, keys), len(data), batch_size)
     return Batches(None, 0, batch_size, lambda: _streamed(data.iter(batch_size), keys, by_content=True))
-
-
-def _rows(data: Any, positions: Tensor, keys: Keys | None) -> IndexedBatch:
-    return _at(data[positions.tolist() or [0]], positions, keys)
 
 
 def _collated(data: Any, positions: Tensor, collate: Callable[[list[Any]], Any], keys: Keys | None) -> IndexedBatch:

@@ -124,11 +124,7 @@ class ModelParts:
 
 
 def as_model(model: object) -> Model:
-    """The model itself, or that of a bare network with the default likelihood and prior.
-
-    Arguments:
-        model: A `Model` or an `nn.Module`.
-    """
+    """The model itself, or that of a bare network with the default likelihood and prior."""
     if isinstance(model, Model):
         return model
     if isinstance(model, nn.Module):

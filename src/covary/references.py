@@ -19,7 +19,6 @@ def function_of(
     Its module is installed, in a folder of `PYTHONPATH`, or in the working directory, which is searched last.
 
     Arguments:
-        reference: The module, a colon, and the function's name in it.
         arguments: The names of its positional arguments.
         expected: A description of the expected function, for messages.
         failure: The type of error to raise.

@@ -6,8 +6,7 @@ from torch import nn
 
 from covary.benchmarks import layers as module
 from covary.benchmarks.layers import SETTINGS, Setting, build_factored_passes, build_passes, measure_layers
-from covary.benchmarks.measure import Memory
-from covary.benchmarks.workloads import Workload
+from covary.benchmarks.measure import Memory, Workload
 from covary.layers import FactoredDense
 from covary.models import Model
 from covary.networks import relaxed_network

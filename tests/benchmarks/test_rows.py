@@ -7,8 +7,7 @@ from covary.benchmarks import evidence as evidence_file
 from covary.benchmarks import peers as peers_file
 from covary.benchmarks import scaling as scaling_file
 from covary.benchmarks.figures import scaling_figure
-from covary.benchmarks.measure import Memory
-from covary.benchmarks.workloads import mlp_workload
+from covary.benchmarks.measure import Memory, mlp_workload
 from covary.errors import DataError
 
 KEYS = {"workload", "probes", "seconds", "ratio", "peak_mb"}

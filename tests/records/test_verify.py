@@ -9,7 +9,7 @@ import pytest
 from covary.errors import DataError
 from covary.records import FileCheck, Study, read_run, verify, write_run, write_study
 from covary.records.checksums import checksums, sealed, sealed_page
-from covary.records.corrected import write_evidence
+from covary.records.files import write_evidence
 from report.runs import full_run
 
 

@@ -7,17 +7,16 @@ import pytest
 from rich.console import Console
 
 from covary.records import Metrics, RunRecord
-from covary.records.tables import run_text
+from covary.records.tables import layer_rows, run_text, verdict_rows
 from covary.records.words import plain_name
 from covary.report.tables import (
     comparability,
     comparison_table,
     evidence_table,
-    layers_table,
     metrics_table,
     pruning_table,
     symmetries_table,
-    verdicts_table,
+    table,
 )
 from report.runs import SPARSE, evidence, full_run, layers_run
 
@@ -55,12 +54,13 @@ def cells(line: str) -> list[str]:
 
 
 def test_layers_have_a_row_per_path_and_mark_the_learned_one():
-    lines = [cells(line) for line in printed(layers_table(full_run())).splitlines() if "conv" in line or "f-fc" in line]
+    text = printed(table(*layer_rows(full_run())))
+    lines = [cells(line) for line in text.splitlines() if "conv" in line or "f-fc" in line]
     assert lines[0] == ["layer 1", "f-fc (inactive)", "0.01", "1.6", "20,480", "2.1e6–3.6e6", "1e-05", "1.2e-06"]
     assert lines[1] == ["", "conv ◀", "99.99", "288.0", "360", "0.075–14", "11", ""]
     assert [line[1] for line in lines] == [*["f-fc (inactive)", "conv ◀"] * 2, "f-fc", "conv ◀", "f-fc ◀", "conv"]
-    assert "turn error" not in printed(layers_table(full_run())), "there is no group"
-    assert "turn error" in printed(layers_table(layers_run()))
+    assert "turn error" not in printed(table(*layer_rows(full_run()))), "there is no group"
+    assert "turn error" in printed(table(*layer_rows(layers_run())))
 
 
 def test_pruning_is_before_and_after():
@@ -103,7 +103,7 @@ def test_metrics_have_a_row_per_network():
 
 
 def test_verdicts_fit_eighty_columns():
-    text = printed(verdicts_table(full_run()), 80)
+    text = printed(table(*verdict_rows(full_run())), 80)
     assert max(map(len, text.splitlines())) <= 80
     for word in ("rotation", "undecided", "+412.3 ± 35.1", "+800.5 ± 60.3"):
         assert word in text, word
@@ -165,9 +165,10 @@ def test_a_comparison_fits_eighty_columns_with_whole_numbers():
 
 
 @pytest.mark.parametrize("name", SPARSE)
-@pytest.mark.parametrize("draw", [symmetries_table, evidence_table, metrics_table, layers_table, pruning_table])
+@pytest.mark.parametrize("draw", [symmetries_table, evidence_table, metrics_table, pruning_table])
 def test_sparse_records_have_tables(name, draw):
     assert printed(draw(SPARSE[name]()))
+    assert printed(table(*layer_rows(SPARSE[name]())))
 
 
 def test_text_is_no_markup():

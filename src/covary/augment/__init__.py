@@ -18,10 +18,9 @@ from .exchange import (
     to_torchvision,
 )
 from .export import load, save
-from .finite import FiniteGroup
+from .finite import FiniteGroup, Mirror3d
 from .generators import LearnedGenerators
 from .limits import bounded
-from .mirror import Mirror3d
 from .outputs import MovedBoxes, MovedMasks, MovedPoints, OutputAction, PermutedOutputs
 from .per_class import PerClass
 from .pipeline import RandomTransform

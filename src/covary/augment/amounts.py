@@ -10,9 +10,8 @@ from ..errors import StructureError
 from ..groups.square import missing_products, product
 from .affine import Correlated
 from .composed import Composed
-from .finite import FiniteGroup
+from .finite import FiniteGroup, Mirror3d
 from .generators import LearnedGenerators
-from .mirror import Mirror3d
 from .protocol import Augmentation
 from .uniform import UniformWidths, raw_from_widths
 
@@ -52,9 +51,6 @@ def set_none(augment: Augmentation, name: str) -> None:
 
     Without an element of a finite group, the rest has to be a group: of the subgroups without it, the one that had the
     largest probability remains.
-
-    Arguments:
-        augment: The augmentation, of covary or with a parameter `widths`.
     """
     part = _part(augment, name)
     if isinstance(part, FiniteGroup):
@@ -71,9 +67,6 @@ def set_full(augment: Augmentation, name: str) -> None:
 
     A width is that of `complete_width`. A mirror has the probability ½. With an element g of a finite group, g x is as
     probable as x: the learned probabilities are averaged over the powers of g.
-
-    Arguments:
-        augment: The augmentation, of covary or with a parameter `widths`.
     """
     part = _part(augment, name)
     number = part.names.index(name)
@@ -128,8 +121,7 @@ def _set_probabilities(group: FiniteGroup, probabilities: list[float]) -> None:
 
 
 def _learned(group: FiniteGroup) -> list[float]:
-    found: list[float] = group.probabilities.tolist()
-    return found
+    return group.probabilities.tolist()
 
 
 def _powers(name: str) -> list[str]:

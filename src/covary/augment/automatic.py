@@ -22,16 +22,11 @@ STRENGTHS = 30  # the strength of an operation is one of 0, …, 30
 
 
 class Choice(NamedTuple):
-    """One operation with its range: from a strength in [0, 1] and the side of an image to an amount.
-
-    Arguments:
-        apply: The operation.
-        amount: The amount for a strength.
-        signed: Whether the amount is negated, or mirrored at 1 for a factor, with probability ½.
-    """
+    """One operation with its range: from a strength in [0, 1] and the side of an image to an amount."""
 
     apply: operations.Operation
     amount: Callable[[Tensor, int], Tensor]
+    # whether the amount is negated, or mirrored at 1 for a factor, with probability ½
     signed: Callable[[Tensor], Tensor] | None = None
 
 
@@ -56,16 +51,12 @@ def _choices(
         "translate_x": Choice(operations.translate_x, shift, torch.neg),
         "translate_y": Choice(operations.translate_y, shift, torch.neg),
         "rotate": Choice(operations.rotate, _up_to(angle), torch.neg),
-        **{name: Choice(apply, _between(1.0, 1 + factor), _mirrored) for name, apply in factors.items()},
+        **{name: Choice(apply, _between(1.0, 1 + factor), lambda drawn: 2 - drawn) for name, apply in factors.items()},
         "posterize": Choice(operations.posterize, _between(8.0, float(bits))),
         "solarize": Choice(operations.solarize, _between(1.0, 0.0)),
         "auto_contrast": Choice(operations.auto_contrast, _up_to(0.0)),
         "equalize": Choice(operations.equalize, _up_to(0.0)),
     }
-
-
-def _mirrored(factor: Tensor) -> Tensor:
-    return 2 - factor
 
 
 WIDE = _choices(shear=0.99, shift=lambda strength, side: min(32, side) * strength, angle=135.0, factor=0.99, bits=2)
@@ -96,11 +87,7 @@ class Automatic(nn.Module):
         return uniform(seed, index, shape, stream=Stream.AUGMENTATION, dtype=torch.float64)
 
     def transform(self, x: Float[Tensor, "N C H W"], noise: Tensor) -> Float[Tensor, "N S C H W"]:
-        """The transformed images.
-
-        Arguments:
-            x: The images, with values in [0, 1].
-        """
+        """The images under their operations; values of x are from 0 to 1."""
         check_range(x)
         found = x[:, None].expand(-1, noise.shape[1], -1, -1, -1).flatten(0, 1).clone()
         for draws in noise.flatten(0, 1).unbind(1):

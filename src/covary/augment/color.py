@@ -43,11 +43,7 @@ class ColorJitter(UniformWidths):
     """
 
     def __init__(
-        self,
-        names: Sequence[str] = COLOR_NAMES,
-        *,
-        initial_width: InitialWidth = 0.05,
-        sampler: str = "sobol",
+        self, names: Sequence[str] = COLOR_NAMES, *, initial_width: InitialWidth = 0.05, sampler: str = "sobol"
     ) -> None:
         super().__init__(KINDS, names, initial_width, sampler)
 

@@ -18,10 +18,9 @@ from ..groups.square import DIHEDRAL_NAMES
 from .affine import Affine2d, Correlated, Rotation2d
 from .color import COLOR_NAMES, ColorJitter
 from .composed import Composed
-from .finite import FiniteGroup
+from .finite import MIRROR_NAMES, FiniteGroup, Mirror3d
 from .generators import LearnedGenerators
 from .limits import bounded
-from .mirror import MIRROR_NAMES, Mirror3d
 from .outputs import MovedBoxes, MovedMasks, MovedPoints, OutputAction, PermutedOutputs
 from .per_class import PerClass
 from .protocol import Augmentation
@@ -44,10 +43,7 @@ KINDS: dict[type[UniformWidths], str] = {
     Signal1d: "signal1d",
     Volume3d: "volume3d",
 }
-ACTION_KINDS: dict[type[MovedPoints] | type[MovedBoxes], str] = {
-    MovedPoints: "moved_points",
-    MovedBoxes: "moved_boxes",
-}
+ACTION_KINDS: dict[type[MovedPoints] | type[MovedBoxes], str] = {MovedPoints: "moved_points", MovedBoxes: "moved_boxes"}
 ANGLES = ("rotation", "rotation_x", "rotation_y", "rotation_z", "hue")
 
 
@@ -214,14 +210,6 @@ def _correlated(record: Record) -> Correlated:
     return Correlated(base, torch.tensor(reached, dtype=torch.get_default_dtype()))
 
 
-def _finite_group(record: Record) -> FiniteGroup:
-    return FiniteGroup(("identity", *_names(record, DIHEDRAL_NAMES[1:])), _widths(record))
-
-
-def _mirror(record: Record) -> Mirror3d:
-    return Mirror3d(_names(record, MIRROR_NAMES), _widths(record))
-
-
 def _learned_generators(record: Record) -> LearnedGenerators:
     dim, matrices = _field(record, "dim"), _field(record, "generators")
     _require(dim is None or (type(dim) is int and 2 <= dim <= LARGEST_DIM), "dim", f"None or 2 to {LARGEST_DIM}", dim)
@@ -263,8 +251,8 @@ BUILDERS: dict[str, Callable[[Record], Augmentation]] = {
     "volume3d": partial(_padded, Volume3d, tuple(VOLUME_KINDS)),
     "rotation2d": _rotation,
     "correlated": _correlated,
-    "finite_group": _finite_group,
-    "mirror3d": _mirror,
+    "finite_group": lambda record: FiniteGroup(("identity", *_names(record, DIHEDRAL_NAMES[1:])), _widths(record)),
+    "mirror3d": lambda record: Mirror3d(_names(record, MIRROR_NAMES), _widths(record)),
     "learned_generators": _learned_generators,
     "composed": _composed,
     "per_class": _per_class,

@@ -20,11 +20,11 @@ from ..groups.affine import check_padding, warp_normalized
 from ..groups.square import product
 from .color import ColorJitter
 from .composed import Composed, affine_maps
-from .finite import FiniteGroup
-from .mirror import Mirror3d
+from .finite import FiniteGroup, Mirror3d
 from .protocol import Augmentation
 
 Coordinates = Literal["pixels", "normalized"]
+Samples = Float[Tensor, "N S ..."]  # outputs, or noise, of S samples of each datum
 _TURNING = ("rotation", "shear")
 
 
@@ -46,13 +46,7 @@ class OutputAction(Protocol):
         True
     """
 
-    def inverse(
-        self,
-        outputs: Float[Tensor, "N S ..."],
-        augment: Augmentation,
-        noise: Float[Tensor, "N S ..."],
-        input_shape: tuple[int, ...],
-    ) -> Float[Tensor, "N S ..."]:
+    def inverse(self, outputs: Samples, augment: Augmentation, noise: Samples, input_shape: tuple[int, ...]) -> Samples:
         """Outputs of transformed samples, moved back to the datum that they are samples of.
 
         Arguments:
@@ -95,13 +89,7 @@ class PermutedOutputs:
             )
         (self.num_outputs,) = sizes
 
-    def inverse(
-        self,
-        outputs: Float[Tensor, "N S ..."],
-        augment: Augmentation,
-        noise: Float[Tensor, "N S ..."],
-        input_shape: tuple[int, ...],
-    ) -> Float[Tensor, "N S ..."]:
+    def inverse(self, outputs: Samples, augment: Augmentation, noise: Samples, input_shape: tuple[int, ...]) -> Samples:
         """Outputs (N, S, C, ...) with the entry of each class taken from the class that it became."""
         if outputs.shape[2] != self.num_outputs:
             raise ShapeError(
@@ -124,7 +112,8 @@ class PermutedOutputs:
 
     def _table(self, part: FiniteGroup | Mirror3d) -> Int[Tensor, "G C"]:
         """Permutation of each element of a part, by the number of the element in its noise."""
-        own = {name: self._of(name) for name in part.names} | {"identity": tuple(range(self.num_outputs))}
+        same = tuple(range(self.num_outputs))
+        own = {name: self.permutations.get(name, same) for name in part.names} | {"identity": same}
         if isinstance(part, FiniteGroup):
             for first in part.elements:
                 for second in part.elements:
@@ -138,9 +127,6 @@ class PermutedOutputs:
             _require_product(own, name, name, "identity")
             rows += [_followed(row, own[name]) for row in rows]
         return torch.tensor(rows, device="cpu")
-
-    def _of(self, name: str) -> tuple[int, ...]:
-        return self.permutations.get(name, tuple(range(self.num_outputs)))
 
     def __repr__(self) -> str:
         return f"PermutedOutputs({self.permutations})"
@@ -171,13 +157,7 @@ class MovedPoints(_InCoordinates):
                  [5., 3.]]])
     """
 
-    def inverse(
-        self,
-        outputs: Float[Tensor, "N S ..."],
-        augment: Augmentation,
-        noise: Float[Tensor, "N S ..."],
-        input_shape: tuple[int, ...],
-    ) -> Float[Tensor, "N S ..."]:
+    def inverse(self, outputs: Samples, augment: Augmentation, noise: Samples, input_shape: tuple[int, ...]) -> Samples:
         """Points (N, S, 2P) of the samples as points of the datum."""
         maps, points = _maps(outputs, augment, noise, input_shape), _points(outputs, 2)
         half, center = _units(self.coordinates, points, input_shape)
@@ -202,13 +182,7 @@ class MovedBoxes(_InCoordinates):
         tensor([[[5., 1., 7., 4.]]])
     """
 
-    def inverse(
-        self,
-        outputs: Float[Tensor, "N S ..."],
-        augment: Augmentation,
-        noise: Float[Tensor, "N S ..."],
-        input_shape: tuple[int, ...],
-    ) -> Float[Tensor, "N S ..."]:
+    def inverse(self, outputs: Samples, augment: Augmentation, noise: Samples, input_shape: tuple[int, ...]) -> Samples:
         """Boxes (N, S, 4P) of the samples as boxes of the datum."""
         if turning := [name for name in augment.names if name in _TURNING]:
             raise StructureError(
@@ -245,13 +219,7 @@ class MovedMasks:
     def __init__(self, padding: Literal["border", "zeros", "reflection"] | str = "border") -> None:
         self.padding = check_padding(padding)
 
-    def inverse(
-        self,
-        outputs: Float[Tensor, "N S ..."],
-        augment: Augmentation,
-        noise: Float[Tensor, "N S ..."],
-        input_shape: tuple[int, ...],
-    ) -> Float[Tensor, "N S ..."]:
+    def inverse(self, outputs: Samples, augment: Augmentation, noise: Samples, input_shape: tuple[int, ...]) -> Samples:
         """Masks (N, S, C, H, W) of the samples as masks of the datum."""
         if outputs.ndim != 5:
             raise ShapeError(

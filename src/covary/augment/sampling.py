@@ -97,8 +97,5 @@ def white_noise(number: Float[Tensor, "N S"], shape: tuple[int, ...]) -> Float[T
     So noise of every value of a datum needs one axis of `sample_noise`, whatever the size of the datum.
     """
     words = number.detach().double().contiguous().view(torch.int64)
-    return normal(0, words.flatten(), shape, dtype=_drawn(number.dtype)).unflatten(0, number.shape).to(number.dtype)
-
-
-def _drawn(dtype: torch.dtype) -> torch.dtype:
-    return dtype if dtype in (torch.float32, torch.float64) else torch.float32
+    drawn = torch.float64 if number.dtype == torch.float64 else torch.float32
+    return normal(0, words.flatten(), shape, dtype=drawn).unflatten(0, number.shape).to(number.dtype)

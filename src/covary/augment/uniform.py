@@ -93,15 +93,7 @@ class UniformWidths(nn.Module):
 
 
 class PaddedWidths(UniformWidths):
-    """Abstract distribution of transforms that move positions, with values outside of the data.
-
-    Arguments:
-        kinds: The transforms that there are, by name.
-        names: The names of those that are learned.
-        initial_width: As for `UniformWidths`.
-        padding: The values outside: "zeros", "border" or "reflection".
-        sampler: As for `UniformWidths`.
-    """
+    """Abstract distribution of transforms that move positions, with values outside of the data."""
 
     def __init__(
         self, kinds: Mapping[str, Kind], names: Sequence[str], initial_width: InitialWidth, padding: str, sampler: str

@@ -14,8 +14,7 @@ from .._types import Probes, Progress
 from ..curvature import kfac
 from ..linalg import Block
 from ..networks import Averaged
-from .measure import Pass, alternate, bench_row, peak_memory, portion
-from .workloads import Workload, build_workload, training_pass
+from .measure import Pass, Workload, alternate, bench_row, build_workload, peak_memory, portion, training_pass
 
 SIZES = ((11, 500), (22, 250))  # (S, batch): the same S × batch twice
 ONE, EXACT = "factors, one probe", "factors, exact"

@@ -20,8 +20,7 @@ from .._types import Probes, Progress
 from ..curvature import Curvature
 from ..errors import DataError
 from ..hypergrad import HyperGradient, two_pass
-from .measure import Pass, alternate, bench_row, peak_memory, portion
-from .workloads import Workload, build_workload, training_pass
+from .measure import Pass, Workload, alternate, bench_row, build_workload, peak_memory, portion, training_pass
 
 NAMES = ("W1", "W2", "W2'")
 PASSES: dict[str, Probes | None] = {"training": None, "hyper step, one probe": 1, "hyper step, exact": "exact"}

@@ -55,11 +55,7 @@ FIT_WORKLOADS: dict[str, FitWorkload] = {
 
 
 def measure_fit(repeats: int, progress: Progress, names: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    """One row per workload and method; of several repeats, which alternate, the medians of the seconds.
-
-    Arguments:
-        names: The workloads; all by default.
-    """
+    """One row per workload and method; of several repeats, which alternate, the medians of the seconds."""
     chosen = {name: FIT_WORKLOADS[name] for name in names or FIT_WORKLOADS}
     rows = []
     for number, (name, workload) in enumerate(chosen.items()):

@@ -20,8 +20,7 @@ from ..layers import FactoredDense
 from ..models import Model
 from ..networks import relaxed_network
 from .evidence import hyper_step, probe_bias
-from .measure import Pass, alternate, bench_row, peak_memory, portion
-from .workloads import Workload, training_pass
+from .measure import Pass, Workload, alternate, bench_row, peak_memory, portion, training_pass
 
 IMAGE = (3, 32, 32)
 # Shapes of the layers of F-FC at α = 10, in and out.

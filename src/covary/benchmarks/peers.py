@@ -18,8 +18,7 @@ from .._types import Probes, Progress
 from ..curvature import kfac
 from ..evidence import log_evidence
 from ..networks import cnn, mlp
-from .measure import Pass, alternate, bench_row, portion
-from .workloads import labeled_images
+from .measure import Pass, alternate, bench_row, labeled_images, portion
 
 
 def measure_peers(repeats: int, progress: Progress) -> list[dict[str, Any]]:
@@ -62,7 +61,7 @@ def _tasks(network: nn.Module, x: Tensor, y: Tensor) -> dict[str, dict[str, Pass
             **_installed("curvlinops", "curvlinops mc", partial(_curvlinops, network, x, y, "mc")),
         },
         "value of the evidence": {
-            "covary": partial(_our_evidence, network, x, y),
+            "covary": partial(log_evidence, network, (x, y)),
             **_installed("laplace", "laplace-torch", partial(_laplace_torch, network, x, y)),
         },
     }
@@ -82,10 +81,6 @@ def _logdet_bias(network: nn.Module, x: Tensor, y: Tensor) -> dict[str, Any]:
     """The relative error of log|H + 1| with one probe."""
     one = kfac(network, (x, y), probes=1).logdet(1.0)
     return {"logdet_bias": float(one / kfac(network, (x, y)).logdet(1.0) - 1)}
-
-
-def _our_evidence(network: nn.Module, x: Tensor, y: Tensor) -> None:
-    log_evidence(network, (x, y))
 
 
 def _backpack(network: nn.Module, x: Tensor, y: Tensor, extension: str) -> None:

@@ -21,8 +21,7 @@ from ..training import fit
 from ..training.hyper import data_per_step
 from ..training.schedule import filled_in, hyper_steps_due
 from .evidence import hyper_step, probe_bias
-from .measure import Pass, alternate, bench_row, peak_memory, portion
-from .workloads import Workload, mlp_workload, training_pass
+from .measure import Pass, Workload, alternate, bench_row, mlp_workload, peak_memory, portion, training_pass
 
 CENTER = {"N": 500, "S": 8, "C": 10, "hidden": 300}
 AXES = {

@@ -33,19 +33,12 @@ Data = tuple[Tensor, Tensor]
 
 
 class Question(NamedTuple):
-    """Data, an augmentation, and whether the data have each of its symmetries.
-
-    Arguments:
-        title: What is asked.
-        make: From a seed to inputs and labels.
-        augment: The augmentation at the start.
-        truth: The right answer for each symmetry.
-    """
+    """Data, an augmentation, and whether the data have each of its symmetries."""
 
     title: str
-    make: Callable[[int], Data]
-    augment: Callable[[], Augmentation]
-    truth: dict[str, str]
+    make: Callable[[int], Data]  # from a seed to inputs and labels
+    augment: Callable[[], Augmentation]  # the augmentation at the start
+    truth: dict[str, str]  # the right answer for each symmetry
 
 
 def measure_verdicts(repeats: int, progress: Progress) -> list[dict[str, Any]]:

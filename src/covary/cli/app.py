@@ -28,7 +28,7 @@ COMMANDS = {
     "report": ("saved", "Draw the report of a saved run again."),
     "compare": ("saved", "Rank saved runs by their evidence."),
     "verify": ("saved", "Compare the files of a run or a study with their checksums."),
-    "verdict": ("verdict", "Decide for each symmetry of a saved run whether the data have it."),
+    "verdict": ("saved", "Decide for each symmetry of a saved run whether the data have it."),
     "export": ("export", "Write what was learned in the form that another program reads."),
     "geometry": ("saved", "Measure sharpness and evidence of a saved network in two parametrizations."),
     "reproduce": ("studies", "Reproduce a table or figure of the papers."),

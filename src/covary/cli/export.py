@@ -9,7 +9,7 @@ from .._files import require_named_writable, write_named
 from .._lock import locked
 from ..errors import CovaryError
 from ..records import Epoch, read_run
-from .saved import Run, TrustCode, run_folder
+from .saved import OwnNetwork, Run, TrustCode, run_folder
 from .terminal import echo
 
 Target = Literal["kornia", "torchvision", "albumentations", "ultralytics", "nnunet", "timm", "onnx", "torch", "hub"]
@@ -27,9 +27,7 @@ def export(
     num_samples: Annotated[
         int | None, typer.Option(help="Augmentation samples of onnx and torch; by default as in training.", min=1)
     ] = None,
-    network: Annotated[
-        str | None, typer.Option(help="package.module:function, for a run with a network of your own.")
-    ] = None,
+    network: OwnNetwork = None,
     trust_code: TrustCode = False,
     sure: Annotated[
         bool, typer.Option("--sure", help="Leave out ranges that are negligible, unsettled or may be 0.")

@@ -1,6 +1,6 @@
 """The options of `covary discover` and `covary layers`: help, defaults in words, completion."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,11 +32,9 @@ LESS_COMMON = "Less common"  # the panel after those of the everyday flags
 RELAXATION = 0.3  # of --start equivariant; `--set relaxation=0.1` has precedence
 
 
-def _option(
-    panel: str, text: str, *names: str, default: str | bool = True, offered: Callable[[], Sequence[str]] | None = None
-) -> Any:
+def _option(panel: str, text: str, *names: str, default: str | bool = True, offered: Sequence[str] = ()) -> Any:
     """An option in a panel of the help; its default is shown, or is said there in words."""
-    completion = None if offered is None else lambda: list(offered())
+    completion = (lambda: list(offered)) if offered else None
     return typer.Option(*names, help=text, rich_help_panel=panel, show_default=default, autocompletion=completion)
 
 
@@ -56,7 +54,7 @@ Data = Annotated[
         "Data",
         f"One of {', '.join(DATA_NAMES)}; an .npz, a folder of class folders, a .csv, or package.module:function.",
         default="mnist-mini",
-        offered=lambda: DATA_NAMES,
+        offered=DATA_NAMES,
     ),
 ]
 DataDir = Annotated[str | None, _option(LESS_COMMON, "The folder that is searched first for data sets.")]
@@ -70,24 +68,17 @@ Task = Annotated[
         "Data",
         f"Each image in a random quadrant of a canvas: {', '.join(TASK_NAMES)}.",
         default="none",
-        offered=lambda: TASK_NAMES,
+        offered=TASK_NAMES,
     ),
 ]
 DiscoverTask = Annotated[
     str | None,
-    _option(
-        LESS_COMMON,
-        "What the labels are: none (classes) or regression.",
-        default="none",
-        offered=lambda: DISCOVER_TASKS,
-    ),
+    _option(LESS_COMMON, "What the labels are: none (classes) or regression.", default="none", offered=DISCOVER_TASKS),
 ]
 Keys = Annotated[
     str | None,
     _option(
-        LESS_COMMON,
-        "Names of the arrays of an .npz, such as images,labels.",
-        default="x_train,y_train,x_test,y_test",
+        LESS_COMMON, "Names of the arrays of an .npz, such as images,labels.", default="x_train,y_train,x_test,y_test"
     ),
 ]
 Target = Annotated[str | None, _option(LESS_COMMON, "The column of a .csv to predict, or several joined by commas.")]
@@ -101,7 +92,7 @@ Network = Annotated[
         "Network",
         f"One of {', '.join(NETWORK_NAMES)}.",
         default="mlp",
-        offered=lambda: [*_concrete(NETWORK_NAMES), "resnet-8-16"],
+        offered=[*_concrete(NETWORK_NAMES), "resnet-8-16"],
     ),
 ]
 Augment = Annotated[
@@ -110,18 +101,13 @@ Augment = Annotated[
         "Network",
         f"The augmentation to learn: none, {', '.join(AUGMENTATION_NAMES)}.",
         default="affine",
-        offered=lambda: ["none", *_concrete(AUGMENTATION_NAMES)],
+        offered=["none", *_concrete(AUGMENTATION_NAMES)],
     ),
 ]
 NumSamples = Annotated[int | None, _option("Network", "Augmentation samples per image.", default="8")]
 Variant = Annotated[
     str | None,
-    _option(
-        "Network",
-        f"The paths of each layer: {', '.join(VARIANT_NAMES)}.",
-        default=VARIANT,
-        offered=lambda: VARIANT_NAMES,
-    ),
+    _option("Network", f"The paths of each layer: {', '.join(VARIANT_NAMES)}.", default=VARIANT, offered=VARIANT_NAMES),
 ]
 Alpha = Annotated[
     int | None, _option("Network", "The width of the network: channels of its first layer.", default=str(ALPHA))
@@ -132,16 +118,14 @@ Start = Annotated[
         "Network",
         f"Where layers start: {', '.join(STARTS)}; best makes a short run from both ends and goes on by the evidence.",
         default="free",
-        offered=lambda: STARTS,
+        offered=STARTS,
     ),
 ]
 Epochs = Annotated[int | None, _option("Training", "Passes over the training images.", default="40; of layers 50")]
 Seed = Annotated[int | None, _option("Training", "The seed of everything random.", default="0")]
 Device = Annotated[
     str | None,
-    _option(
-        LESS_COMMON, "auto, cpu, cuda, cuda:N or mps.", default="auto", offered=lambda: ("auto", "cpu", "cuda", "mps")
-    ),
+    _option(LESS_COMMON, "auto, cpu, cuda, cuda:N or mps.", default="auto", offered=("auto", "cpu", "cuda", "mps")),
 ]
 Baselines = Annotated[
     str | None,
@@ -156,7 +140,7 @@ Set = Annotated[
         "Settings",
         "NAME=VALUE of any setting, such as hyper.lr=0.05; repeatable.",
         "--set",
-        offered=lambda: [f"{name}=" for name in setting_names()],
+        offered=[f"{name}=" for name in setting_names()],
     ),
 ]
 PrintConfig = Annotated[

@@ -63,7 +63,6 @@ def progress(title: str, *, lines: bool = False) -> Iterator[Callable[[str, floa
     """A progress bar with the time left, on a terminal; elsewhere nothing, or about ten lines.
 
     Arguments:
-        title: What is done.
         lines: Whether lines are printed where there is no terminal, for what prints no progress of its own fits.
     """
     if lines and not CONSOLE.is_terminal:

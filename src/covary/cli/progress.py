@@ -19,12 +19,7 @@ def progress_of(title: str) -> list[Callback]:
 
 
 class ProgressBar(ProgressTracker):
-    """A line on a terminal: phase, bar, epoch of all, evidence per datum, time left.
-
-    Arguments:
-        title: The title of the fit.
-        console: The console of the terminal.
-    """
+    """A line on a terminal: phase, bar, epoch of all, evidence per datum, time left."""
 
     def __init__(self, title: str, console: Console) -> None:
         super().__init__(title)

@@ -16,42 +16,7 @@ from ..config.experiment import TaskName
 from ..config.settings import check_choice
 from ..errors import CovaryError
 from ..records import RunRecord
-from .options import (
-    ALPHA,
-    RELAXATION,
-    STARTS,
-    VARIANT,
-    Alpha,
-    AsJson,
-    Augment,
-    Baselines,
-    ConfigFile,
-    Data,
-    DataDir,
-    Device,
-    DiscoverTask,
-    Epochs,
-    Equal,
-    Estimate,
-    Keys,
-    Network,
-    NumSamples,
-    NumTrain,
-    Out,
-    Overwrite,
-    PrintConfig,
-    Prune,
-    Resume,
-    Seed,
-    Set,
-    Size,
-    Start,
-    Symmetrize,
-    Target,
-    Task,
-    Variant,
-    setting_names,
-)
+from . import options
 from .output import echo_json, print_rows
 from .terminal import echo, echo_line, show
 from .track import Track, tracked
@@ -63,31 +28,31 @@ RECORDED = (
 
 
 def discover(
-    data: Data = None,
-    symmetrize: Symmetrize = None,
-    num_train: NumTrain = None,
-    network: Network = None,
-    augment: Augment = None,
-    num_samples: NumSamples = None,
-    epochs: Epochs = None,
-    seed: Seed = None,
-    baselines: Baselines = None,
-    out: Out = Path("runs/latest"),
-    resume: Resume = False,
-    estimate: Estimate = False,
-    config: ConfigFile = None,
-    settings: Set = None,
-    print_config: PrintConfig = False,
-    task: DiscoverTask = None,
-    target: Target = None,
-    keys: Keys = None,
-    size: Size = None,
-    data_dir: DataDir = None,
-    device: Device = None,
-    equal: Equal = None,
-    overwrite: Overwrite = False,
+    data: options.Data = None,
+    symmetrize: options.Symmetrize = None,
+    num_train: options.NumTrain = None,
+    network: options.Network = None,
+    augment: options.Augment = None,
+    num_samples: options.NumSamples = None,
+    epochs: options.Epochs = None,
+    seed: options.Seed = None,
+    baselines: options.Baselines = None,
+    out: options.Out = Path("runs/latest"),
+    resume: options.Resume = False,
+    estimate: options.Estimate = False,
+    config: options.ConfigFile = None,
+    settings: options.Set = None,
+    print_config: options.PrintConfig = False,
+    task: options.DiscoverTask = None,
+    target: options.Target = None,
+    keys: options.Keys = None,
+    size: options.Size = None,
+    data_dir: options.DataDir = None,
+    device: options.Device = None,
+    equal: options.Equal = None,
+    overwrite: options.Overwrite = False,
     track: Track = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Learn which transforms the labels of a data set ignore, and a network that ignores them.
 
@@ -111,28 +76,28 @@ def discover(
 
 
 def layers(
-    data: Data = None,
-    symmetrize: Symmetrize = None,
-    num_train: NumTrain = None,
-    task: Task = None,
-    variant: Variant = None,
-    alpha: Alpha = None,
-    start: Start = None,
-    epochs: Epochs = None,
-    seed: Seed = None,
-    baselines: Baselines = None,
-    prune: Prune = None,
-    out: Out = Path("runs/latest"),
-    resume: Resume = False,
-    estimate: Estimate = False,
-    config: ConfigFile = None,
-    settings: Set = None,
-    print_config: PrintConfig = False,
-    data_dir: DataDir = None,
-    device: Device = None,
-    overwrite: Overwrite = False,
+    data: options.Data = None,
+    symmetrize: options.Symmetrize = None,
+    num_train: options.NumTrain = None,
+    task: options.Task = None,
+    variant: options.Variant = None,
+    alpha: options.Alpha = None,
+    start: options.Start = None,
+    epochs: options.Epochs = None,
+    seed: options.Seed = None,
+    baselines: options.Baselines = None,
+    prune: options.Prune = None,
+    out: options.Out = Path("runs/latest"),
+    resume: options.Resume = False,
+    estimate: options.Estimate = False,
+    config: options.ConfigFile = None,
+    settings: options.Set = None,
+    print_config: options.PrintConfig = False,
+    data_dir: options.DataDir = None,
+    device: options.Device = None,
+    overwrite: options.Overwrite = False,
     track: Track = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Learn how equivariant each layer of a network should be.
 
@@ -178,24 +143,26 @@ def _discover_preset(given: Mapping[str, Any]) -> ExperimentConfig:
 
 
 def _layers_preset(given: Mapping[str, Any]) -> ExperimentConfig:
-    return layers_config(VARIANT, ALPHA, relaxation=given.get("relaxation", 1.0), epochs=given.get("epochs"))
+    return layers_config(
+        options.VARIANT, options.ALPHA, relaxation=given.get("relaxation", 1.0), epochs=given.get("epochs")
+    )
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in a file, in flags and in `--set`, by name; the later of these have precedence."""
-    known = setting_names()
+    known = options.setting_names()
     chosen = {name: value for name, value in flags.items() if name in known and value is not None}
     if "baselines" in chosen:
         chosen["baselines"] = [name for name in dict.fromkeys(chosen["baselines"].replace(" ", "").split(",")) if name]
     if (start := flags.get("start")) is not None:
-        check_choice("start", start, STARTS)
-        chosen["relaxation"] = RELAXATION if start == "equivariant" else 1.0
+        check_choice("start", start, options.STARTS)
+        chosen["relaxation"] = options.RELAXATION if start == "equivariant" else 1.0
     for name in ("keys", "target"):
         if name in chosen:
             chosen[name] = [part.strip() for part in chosen[name].split(",") if part.strip()]
     variant, alpha = flags.get("variant"), flags.get("alpha")
     if variant is not None or alpha is not None:
-        chosen["network"] = layers_config(variant or VARIANT, ALPHA if alpha is None else alpha).network
+        chosen["network"] = layers_config(variant or options.VARIANT, options.ALPHA if alpha is None else alpha).network
     return _from_file(flags["config"]) | chosen | dict(map(parse_setting, flags["settings"] or ()))
 
 
@@ -253,7 +220,7 @@ def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from ..records.tables import no_errors_text, noise_text
+    from ..records.tables import layer_rows, no_errors_text, noise_text, role_rows
     from ..report import summary, tables
 
     if as_json:
@@ -262,13 +229,13 @@ def _print_run(run: RunRecord, out: Path, as_json: bool) -> None:
     shown: list[tuple[object, RenderableType]] = [
         (run.symmetries, tables.symmetries_table(run)),
         (no_errors_text(run), Text(no_errors_text(run))),
-        (run.layers, tables.layers_table(run)),
+        (run.layers, tables.table(*layer_rows(run))),
         (True, Text(summary(replace(run, problem=None)))),  # the last line is the problem
         (run.evidence, tables.evidence_table(run)),
         ((run.symmetries or run.layers) and noise_text(run), Text(noise_text(run))),
         (run.test, tables.metrics_table(run)),
         (run.pruned, tables.pruning_table(run)),
-        (run.roles.get("point"), tables.roles_table(run)),
+        (run.roles.get("point"), tables.table(*role_rows(run))),
     ]
     show(*(table for exists, table in shown if exists))
     echo(f"The report is in {out / 'report.html'}.")

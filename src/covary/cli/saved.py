@@ -1,4 +1,4 @@
-"""Commands on saved runs: `covary predict`, `report`, `compare`, `verify` and `geometry`."""
+"""Commands on saved runs: `covary predict`, `report`, `compare`, `verify`, `verdict` and `geometry`."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ from .._files import require_named_writable, require_writable, write_named, writ
 from .._text import plural
 from ..errors import CovaryError
 from .output import Json, check_drawable, draw, drawn, echo_json, print_rows, progress
-from .terminal import echo, show
+from .terminal import echo, echo_line, show
 
 Run = Annotated[Path, typer.Argument(help="The folder of a run, or its run.json.", metavar="RUN")]
 TrainingData = Annotated[str | None, typer.Option(help="The training data, in place of those that the record names.")]
@@ -130,7 +130,7 @@ def compare(
     Examples: `covary compare runs/affine runs/flips`, `covary compare runs/* --correction auto --json`.
     """
     from ..records import read_run
-    from ..records.corrected import with_corrected
+    from ..records.files import with_corrected
     from ..report import comparability, comparison, comparison_figure
     from ..report.tables import comparison_table, undecided
 
@@ -237,7 +237,7 @@ def _correct(
     from ..evidence.correction import as_correction
     from ..experiments import Replacements, corrected_evidence
     from ..records import read_run
-    from ..records.corrected import write_evidence
+    from ..records.files import write_evidence
 
     wanted, given = as_correction(method), Replacements(data, data_dir, network, trust_code)
     for run in runs:
@@ -258,3 +258,62 @@ def require_finished(run: Path) -> None:
 def run_folder(run: Path) -> Path:
     """The folder of a run that is named by it, or by its `run.json`."""
     return run if run.is_dir() else run.parent
+
+
+def verdict(
+    run: Run,
+    symmetry: Annotated[
+        list[str] | None, typer.Option(help="A symmetry by name, such as rotation; may be repeated. All by default.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Epochs of each continuation; by default a quarter of the run's.", min=2)
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option(help="Continuations of each kind, which give the error.", min=2, max=1000)
+    ] = 2,
+    data: TrainingData = None,
+    data_dir: DataDir = None,
+    network: OwnNetwork = None,
+    trust_code: TrustCode = False,
+    as_json: Json = False,
+) -> None:
+    """Decide for each symmetry whether the data have it: yes, no or undecided, by log Bayes factors with errors.
+
+    The run is continued for a few epochs with the learned widths, with each width at 0 and with each at its maximum.
+    K symmetries take 2 K + 1 continuations for each repeat. The verdicts are written into `run.json`, and the report is
+    drawn again if there is one. Functions of your own that made the data or the network are passed again, by `--data`
+    and `--network`; with `--trust-code`, those that the record names are called.
+
+    Examples: `covary verdict runs/latest`, `covary verdict runs/latest --symmetry rotation --json`.
+    """
+    from ..experiments import Replacements, saved_verdict
+    from ..records.summary import verdict_sentences
+    from ..records.tables import verdict_rows
+    from ..records.words import plain_name
+    from ..report import write_page
+    from ..report.tables import table
+    from ..training.verdicts import UNDERTRAINED
+
+    require_finished(run)
+    folder = run_folder(run)
+    if not (folder / "run.json").is_file():
+        raise CovaryError(f"Expected the folder of a run, got '{run}' without run.json.")
+    require_writable(folder / "run.json")  # before the work
+    given = Replacements(data, data_dir, network, trust_code)
+    with progress("verdict", lines=True) as told:
+        record = saved_verdict(run, given, symmetry, epochs=epochs, num_repeats=repeats, progress=told)
+    if (folder / "report.html").is_file():
+        write_page(record, folder / "report.html")
+    names = [plain_name(each.name) for each in record.verdicts if each.reason == UNDERTRAINED]
+    if names:
+        echo_line(
+            f"warning: The network is undertrained, so that {', '.join(names)} cannot be decided yet. "
+            "Pass more --epochs, or train the run for longer."
+        )
+    if as_json:
+        echo_json([asdict(each) for each in record.verdicts])
+        return
+    show(table(*verdict_rows(record)))
+    for sentence in verdict_sentences(record):
+        echo(sentence)
+    echo(f"The verdicts are in {folder / 'run.json'}.")

@@ -51,7 +51,7 @@ def watch(
             active = writer_of(run) is not None  # before the look: what is written last is seen, too
             for path in _logs(run):
                 reader = readers.setdefault(path, LogReader(path))
-                view.show(_fit_name(run, path), reader.read())
+                view.show("" if path.parent == run else path.parent.name, reader.read())
             if not active:
                 break
             time.sleep(interval)
@@ -75,10 +75,6 @@ def _logs(run: Path) -> list[Path]:
         except OSError:  # absent, or the run has just ended
             continue
     return sorted(times, key=times.__getitem__)
-
-
-def _fit_name(run: Path, log: Path) -> str:
-    return "" if log.parent == run else log.parent.name
 
 
 def _end(run: Path, view: "_View") -> int:

@@ -30,10 +30,7 @@ class Check:
 
 def at_least(least: int, most: int) -> Check:
     """Whole numbers from `least` on, up to a number that is too large for any purpose."""
-    return Check(
-        f"a whole number of at least {least} and at most {most:,}",
-        lambda value: _is_whole(value) and least <= value <= most,
-    )
+    return between(least, most, f"a whole number of at least {least} and at most {most:,}")
 
 
 def between(least: int, most: int, expected: str | None = None) -> Check:

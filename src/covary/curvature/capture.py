@@ -55,37 +55,24 @@ class CallFactors(NamedTuple):
 
 @dataclass(frozen=True)
 class Captured:
-    """A forward pass and the factors of the Jacobian of each layer in it.
+    """A forward pass and the factors of the Jacobian of each layer in it."""
 
-    Arguments:
-        outputs: The network's outputs f̂, shape (N, C), positions behind the channels flattened in their order.
-        num_samples: S, the number of augmentation samples of each datum.
-        num_sets: The number of independent sets in which samples were drawn.
-        sample_weights: The weight of each sample in f̂, shape (N, S), rows summing to 1; None if each is 1/S.
-        weights: The covered weights, by name.
-        structures: The structure of each weight's block in a Kronecker-factored curvature.
-        factors: The factors of each weight, one entry per call.
-        edges: The gradient edge of each call's output.
-        shapes: The shape of each call's output.
-        folds: The number of rows of the inner batch per datum and sample, for each call.
-        differentiable: Whether gradients have a graph.
-        per_datum: The pass of the weights without a rule, whose products follow those of the calls; or None.
-        moving: Whether outputs move with the input, so that gradients of different samples are not alike.
-    """
-
+    # the network's outputs f̂, shape (N, C), positions behind the channels flattened in their order
     outputs: Float[Tensor, "N C"]
-    num_samples: int
-    num_sets: int
+    num_samples: int  # S, the number of augmentation samples of each datum
+    num_sets: int  # the number of independent sets in which samples were drawn
+    # the weight of each sample in f̂, shape (N, S), rows summing to 1; None if each is 1/S
     sample_weights: Tensor | None
-    weights: Mapping[str, nn.Parameter]
-    structures: Mapping[str, Structure]
-    factors: Mapping[str, list[CallFactors]]
-    edges: list[GradientEdge]
-    shapes: list[torch.Size]
-    folds: list[int]
-    differentiable: bool
+    weights: Mapping[str, nn.Parameter]  # the covered weights, by name
+    structures: Mapping[str, Structure]  # the structure of each weight's block in a Kronecker-factored curvature
+    factors: Mapping[str, list[CallFactors]]  # the factors of each weight, one entry per call
+    edges: list[GradientEdge]  # the gradient edge of each call's output
+    shapes: list[torch.Size]  # the shape of each call's output
+    folds: list[int]  # the number of rows of the inner batch per datum and sample, for each call
+    differentiable: bool  # whether gradients have a graph
+    # the pass of the weights without a rule, whose products follow those of the calls; or None
     per_datum: PerDatumPass | None = None
-    moving: bool = False
+    moving: bool = False  # whether outputs move with the input, so that gradients of different samples are not alike
 
     def pull_all(self, probes: Iterable[Float[Tensor, "N C"]]) -> Iterator[list[Tensor]]:
         """The gradients of `pull` for one probe after the other; the last one frees the graph of the pass."""

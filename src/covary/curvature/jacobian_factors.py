@@ -30,15 +30,10 @@ ALL = slice(None)
 
 @dataclass(frozen=True)
 class Shortcut:
-    r"""A faster way to the Gram matrix of the rows ``a`` than by forming the rows.
+    r"""A faster way to the Gram matrix of the rows ``a`` than by forming the rows."""
 
-    Arguments:
-        gram: Map from inputs (N, 1, ...) to :math:`\sum_{n,r} a a^\top`, (Q, D, D).
-        num_rows: The number of pairs (n, r) in that sum.
-    """
-
-    gram: Callable[[Tensor], Tensor]
-    num_rows: int
+    gram: Callable[[Tensor], Tensor]  # map from inputs (N, 1, ...) to Σ a aᵀ over data n and rows r, (Q, D, D)
+    num_rows: int  # the number of pairs (n, r) in that sum
 
 
 @dataclass(frozen=True)

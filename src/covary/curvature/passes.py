@@ -29,17 +29,11 @@ ROWS_AT_ONCE = 2048  # rows of the inner batch in one chunk
 
 
 class CurvatureStatistics(NamedTuple):
-    r"""Sums over all data and processes.
+    r"""Sums over all data and processes."""
 
-    Arguments:
-        curvature: H, one block per weight or one for all.
-        log_likelihood: :math:`\log p(D | \theta)`.
-        gradient: :math:`\nabla_\theta \log p(D | \theta)` by weight, or None where it was not requested.
-        num_data: The number of data.
-    """
-
-    curvature: Block
-    log_likelihood: Float[Tensor, ""]
+    curvature: Block  # H, one block per weight or one for all
+    log_likelihood: Float[Tensor, ""]  # log p(D | θ)
+    # ∇ log p(D | θ) by weight, or None where it was not requested
     gradient: Mapping[str, Tensor] | None
     num_data: int
 

@@ -19,15 +19,10 @@ Forward = Callable[[Mapping[str, Tensor], Tensor, Tensor], Tensor]
 
 
 class PerDatumPass(NamedTuple):
-    """A forward pass in which every datum has its own row of some weights.
+    """A forward pass in which every datum has its own row of some weights."""
 
-    Arguments:
-        outputs: The network's outputs, shape (N, C).
-        expanded: Each of these weights with a row for every datum, (N, *shape).
-    """
-
-    outputs: Float[Tensor, "N C"]
-    expanded: dict[str, Tensor]
+    outputs: Float[Tensor, "N C"]  # the network's outputs, shape (N, C)
+    expanded: dict[str, Tensor]  # each of these weights with a row for every datum, (N, *shape)
 
     def pull(self, probe: Float[Tensor, "N C"], *, keep: bool, differentiable: bool) -> list[Tensor]:
         r"""The products :math:`\hat J_n^\top v_n` of each weight, shape (N, 1, *shape); arguments as for a capture."""

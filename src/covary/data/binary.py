@@ -57,10 +57,7 @@ _BYTES_PER_VALUE = 1 + 4  # a byte, and the float32 that it becomes
 def load_idx(files: Sequence[Path], name: str, class_names: Sequence[str]) -> Dataset:
     """Data set of four IDX files: images before labels, training before test."""
     train, test = (
-        (
-            pixels_from(read_idx(images, 3), str(images)),
-            labels_from(read_idx(labels, 1), str(labels)),
-        )
+        (pixels_from(read_idx(images, 3), str(images)), labels_from(read_idx(labels, 1), str(labels)))
         for images, labels in (files[:2], files[2:])
     )
     return checked(train, test, str(files[0].parent), name, class_names)
@@ -74,13 +71,15 @@ def read_idx(path: Path, num_dims: int) -> UInt8[Tensor, "..."]:
         expected = math.prod(shape)
         require_memory(str(path), _BYTES_PER_VALUE * expected)
         content = stream.read(expected + 1)  # one byte more is enough to detect a file that is too long
+    _require_length(path, content, expected, f"sizes {shape} need {expected} bytes of values")
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(shape)
+
+
+def _require_length(path: Path, content: bytes, expected: int, need: str) -> None:
     if len(content) != expected:
         fault = "is truncated" if len(content) < expected else "has trailing bytes"
         found = len(content) if len(content) < expected else f"more than {expected}"
-        raise DataError(
-            f"{path} {fault}: sizes {shape} need {expected} bytes of values, found {found}. Fetch it again."
-        )
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(shape)
+        raise DataError(f"{path} {fault}: {need}, found {found}. Fetch it again.")
 
 
 def idx_shape(path: Path, num_dims: int) -> tuple[int, ...]:
@@ -168,12 +167,7 @@ def read_cifar(
     size = num_labels + _PIXELS
     expected = num_records * size
     content = read_decompressed(path, expected + 1)  # one byte more is enough to detect a file that is too long
-    if len(content) != expected:
-        fault = "is truncated" if len(content) < expected else "has trailing bytes"
-        found = len(content) if len(content) < expected else f"more than {expected}"
-        raise DataError(
-            f"{path} {fault}: {num_records} images of {size} bytes need {expected}, found {found}. Fetch it again."
-        )
+    _require_length(path, content, expected, f"{num_records} images of {size} bytes need {expected}")
     records = torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(num_records, size)
     return records[:, num_labels:].reshape(num_records, *_IMAGE), records[:, num_labels - 1]
 

@@ -145,7 +145,6 @@ def pixels_from(values: Tensor, origin: str) -> Float32[Tensor, "N C H W"]:
 
     Arguments:
         values: Bytes, or finite floats, which are not rescaled.
-        origin: Their name in messages, such as a file and the name of its array.
     """
     return scaled(_channels_first(values, origin), origin)
 
@@ -183,48 +182,48 @@ def checked(train: Batch, test: Batch, origin: str, name: str, class_names: Sequ
     """Data set of training and test data; raise `DataError` if sizes, labels or classes do not agree.
 
     Arguments:
-        train: Training images (N, C, H, W) and labels (N,).
         class_names: A name per class; by default the labels themselves.
     """
     if len(train[0]) == 0:
         raise DataError(f"{origin} holds no training image: expected at least one for each class.")
-    for part, (images, labels) in (("training", train), ("test", test)):
-        if len(images) != len(labels):
-            raise DataError(f"{origin} holds {len(images)} {part} images but {len(labels)} {part} labels.")
-    if train[0].shape[1:] != test[0].shape[1:]:
-        shapes = f"{tuple(train[0].shape[1:])} and {tuple(test[0].shape[1:])}"
-        raise DataError(f"{origin} holds training and test images of different shapes, {shapes}: expected the same.")
+    _require_sizes(train, test, origin, ("images", "labels"))
+    _require_one_shape(train[0], test[0], f"{origin} holds training and test images")
     num_classes = max(int(train[1].max()) + 1, 1) if class_names is None else len(class_names)
     _check_classes(train[1], test[1], num_classes, origin)
     if num_classes < 2:
         raise DataError(f"{origin} holds images of one class alone: expected two or more. Add another.")
     names = tuple(map(str, range(num_classes)) if class_names is None else class_names)
-    for kind, text in (("is called", name), *(("has the class", text) for text in names)):
-        if not isinstance(text, str) or not is_plain(text):
-            raise DataError(f"{origin} {kind} {clipped(text)}: expected text without control characters. Rename it.")
+    for title, text in (("is called", name), *(("has the class", text) for text in names)):
+        _require_plain(f"{origin} {title}", text)
     return Dataset(*train, *test, name, names)
 
 
 def checked_targets(train: Batch, test: Batch, origin: str, name: str) -> Dataset:
-    """Data set for regression of training and test data; raise `DataError` if their sizes do not agree.
-
-    Arguments:
-        train: Training data (N, ...) and targets (N, K).
-    """
-    for part, (x, y) in (("training", train), ("test", test)):
-        if len(x) != len(y):
-            raise DataError(f"{origin} holds {len(x)} {part} data but {len(y)} {part} targets.")
+    """Data set for regression of training and test data; raise `DataError` if their sizes do not agree."""
+    _require_sizes(train, test, origin, ("data", "targets"))
     if len(train[0]) < 2:
         raise DataError(f"{origin} holds {len(train[0])} training data: expected two or more.")
-    for what, first, second in (("data", train[0], test[0]), ("targets", train[1], test[1])):
-        if first.shape[1:] != second.shape[1:]:
-            shapes = f"{tuple(first.shape[1:])} and {tuple(second.shape[1:])}"
-            raise DataError(
-                f"{origin} holds training and test {what} of different shapes, {shapes}: expected the same."
-            )
-    if not is_plain(name):
-        raise DataError(f"{origin} is called {clipped(name)}: expected text without control characters. Rename it.")
+    for what, first, second in zip(("data", "targets"), train, test, strict=True):
+        _require_one_shape(first, second, f"{origin} holds training and test {what}")
+    _require_plain(f"{origin} is called", name)
     return Dataset(*train, *test, name, ())
+
+
+def _require_sizes(train: Batch, test: Batch, origin: str, names: tuple[str, str]) -> None:
+    for part, (x, y) in (("training", train), ("test", test)):
+        if len(x) != len(y):
+            raise DataError(f"{origin} holds {len(x)} {part} {names[0]} but {len(y)} {part} {names[1]}.")
+
+
+def _require_one_shape(train: Tensor, test: Tensor, held: str) -> None:
+    if train.shape[1:] != test.shape[1:]:
+        shapes = f"{tuple(train.shape[1:])} and {tuple(test.shape[1:])}"
+        raise DataError(f"{held} of different shapes, {shapes}: expected the same.")
+
+
+def _require_plain(said: str, text: object) -> None:
+    if not isinstance(text, str) or not is_plain(text):
+        raise DataError(f"{said} {clipped(text)}: expected text without control characters. Rename it.")
 
 
 def _check_classes(y_train: Tensor, y_test: Tensor, num_classes: int, origin: str) -> None:

@@ -74,15 +74,9 @@ class Correction:
 
 
 class ExactSize(NamedTuple):
-    """The size of the exact log-determinant.
+    """The size of the exact log-determinant."""
 
-    Arguments:
-        over: "data" for the kernel, "weights" for the matrix itself.
-        num_rows: Its rows.
-        num_bytes: The memory that it takes.
-    """
-
-    over: Literal["data", "weights"]
+    over: Literal["data", "weights"]  # "data" for the kernel, "weights" for the matrix itself
     num_rows: int
     num_bytes: int
 
@@ -127,11 +121,7 @@ def check_correctable(curvature: Curvature, mode_correction: bool) -> None:
 def corrected(
     terms: EvidenceTerms, model: Model, batches: Batches, curvature: Block, correction: Correction, seed: int
 ) -> EvidenceTerms:
-    """The terms with the log-volume of the whole Gauss–Newton matrix, its correction in nats and standard error.
-
-    Arguments:
-        seed: The seed of the augmentation's noise and of the probes.
-    """
+    """The terms with the log-volume of the whole Gauss–Newton matrix, its correction in nats and standard error."""
     exact = exact_size(model, batches, terms.num_data)
     available = int(MARGIN * available_memory())
     if correction.method == "exact" and exact.num_bytes > available:

@@ -1,21 +1,18 @@
 """What `covary discover` and `covary layers` run: data, network, baselines and the run itself.
 
 `run.py` learns the symmetries of a data set, `build.py` makes its pieces, `resources.py` estimates memory and time. For
-a saved run, which `restore.py` restores with its data, `geometry.py` measures the sharpness, `predict.py` predicts
-classes, `predict_targets.py` real numbers, `export.py` writes what was learned for other programs, and `verdict.py`
-decides whether the data have each symmetry.
+a saved run, which `restore.py` restores with its data, `geometry.py` measures the sharpness, `predict.py` predicts,
+and `export.py` writes what was learned for other programs.
 """
 
 from .augmentations import NAMES as AUGMENTATIONS
 from .build import prepared
-from .corrected import corrected_evidence
 from .export import exported_text, run_to_export
 from .geometry import saved_geometry
 from .predict import predictions
 from .resources import ResourceEstimate, estimate_resources
-from .restore import Replacements
+from .restore import Replacements, corrected_evidence, saved_verdict
 from .run import discover
-from .verdict import saved_verdict
 
 __all__ = [
     "AUGMENTATIONS",

@@ -6,19 +6,8 @@ from typing import cast
 import torch
 from torch import nn
 
+from .. import augment
 from .._text import meant
-from ..augment import (
-    Affine2d,
-    Augmentation,
-    ColorJitter,
-    Composed,
-    Correlated,
-    FiniteGroup,
-    Mirror3d,
-    Points3d,
-    Signal1d,
-    Volume3d,
-)
 from ..augment.uniform import InitialWidth
 from ..data.layouts import Layout
 from ..errors import StructureError
@@ -32,7 +21,7 @@ NAMES = (
 LAYOUTS: dict[str, Layout] = {"signal": "signals", "points": "points", "volume": "volumes"}
 
 
-def build(description: str, widths: Mapping[str, float] | None = None, dtype: str = "float32") -> Augmentation:
+def build(description: str, widths: Mapping[str, float] | None = None, dtype: str = "float32") -> augment.Augmentation:
     """The augmentation that a description names.
 
     Arguments:
@@ -47,16 +36,16 @@ def build(description: str, widths: Mapping[str, float] | None = None, dtype: st
         dtype: The type of its parameters.
     """
     parts = [_part(name, None) for name in description.split("+")]
-    whole = parts[0] if len(parts) == 1 else Composed(*parts)
+    whole = parts[0] if len(parts) == 1 else augment.Composed(*parts)
     for name in widths or ():
         if name not in whole.names:
             listed = ", ".join(whole.names)
             raise StructureError(f"'{name}' is no transform of the augmentation '{description}'; those are {listed}.")
     if widths is not None:
         named = zip(description.split("+"), parts, strict=True)
-        finite = FiniteGroup | Mirror3d
+        finite = augment.FiniteGroup | augment.Mirror3d
         kept = [_part(n, widths) for n, p in named if not isinstance(p, finite) or set(p.names) & set(widths)]
-        whole = kept[0] if len(kept) == 1 else Composed(*kept)
+        whole = kept[0] if len(kept) == 1 else augment.Composed(*kept)
     cast(nn.Module, whole).to(getattr(torch, dtype))
     return whole
 
@@ -65,7 +54,7 @@ def augmentations_with(symmetry: str) -> list[str]:
     """The augmentations that learn a symmetry of this name, such as "affine:rotation" or "flips"; [] for no name."""
     families = [name for name in _ALL if name != "correlated"]
     named = [f"{name}:{symmetry}" for name in families if symmetry in _ALL[name]().names]
-    groups = {name: FiniteGroup(group).names for name, group in FINITE.items()}
+    groups = {name: augment.FiniteGroup(group).names for name, group in FINITE.items()}
     return named + [name for name, elements in groups.items() if symmetry in (*elements, name.removesuffix("s"))][:1]
 
 
@@ -85,33 +74,33 @@ def layout_of(description: str) -> Layout:
     return found.pop() if found else "space"
 
 
-_MAKERS: dict[str, Callable[[tuple[str, ...], InitialWidth], Augmentation]] = {
-    "affine": lambda names, start: Affine2d(names, initial_width=start),
-    "correlated": lambda names, start: Correlated(Affine2d(names, initial_width=start)),
-    "color": lambda names, start: ColorJitter(names, initial_width=start),
-    "signal": lambda names, start: Signal1d(names, initial_width=start),
-    "points": lambda names, start: Points3d(names, initial_width=start),
-    "volume": lambda names, start: Volume3d(names, initial_width=start),
+_MAKERS: dict[str, Callable[[tuple[str, ...], InitialWidth], augment.Augmentation]] = {
+    "affine": lambda names, start: augment.Affine2d(names, initial_width=start),
+    "correlated": lambda names, start: augment.Correlated(augment.Affine2d(names, initial_width=start)),
+    "color": lambda names, start: augment.ColorJitter(names, initial_width=start),
+    "signal": lambda names, start: augment.Signal1d(names, initial_width=start),
+    "points": lambda names, start: augment.Points3d(names, initial_width=start),
+    "volume": lambda names, start: augment.Volume3d(names, initial_width=start),
 }
-_ALL: dict[str, Callable[[], Augmentation]] = {
-    "affine": Affine2d,
-    "correlated": Affine2d,
-    "color": ColorJitter,
-    "signal": Signal1d,
-    "points": Points3d,
-    "volume": Volume3d,
-    "mirror": Mirror3d,
+_ALL: dict[str, Callable[[], augment.Augmentation]] = {
+    "affine": augment.Affine2d,
+    "correlated": augment.Affine2d,
+    "color": augment.ColorJitter,
+    "signal": augment.Signal1d,
+    "points": augment.Points3d,
+    "volume": augment.Volume3d,
+    "mirror": augment.Mirror3d,
 }
 
 
-def _part(name: str, widths: Mapping[str, float] | None) -> Augmentation:
+def _part(name: str, widths: Mapping[str, float] | None) -> augment.Augmentation:
     kind, _, chosen = name.strip().partition(":")
     if kind in FINITE and not chosen:
-        group = FiniteGroup(FINITE[kind])
+        group = augment.FiniteGroup(FINITE[kind])
         if widths is None:
             return group
         named = {name: float(widths[name]) for name in group.names if name in widths}
-        return FiniteGroup(("identity", *named), named)
+        return augment.FiniteGroup(("identity", *named), named)
     if kind not in _ALL:
         having = " or ".join(augmentations_with(kind))
         advice = f" Did you mean {having}?" if having else meant(kind, (*_ALL, *FINITE, "none"))
@@ -121,9 +110,5 @@ def _part(name: str, widths: Mapping[str, float] | None) -> Augmentation:
     names = tuple(part.strip() for part in chosen.split(",")) if chosen else _ALL[kind]().names
     if kind == "mirror":
         held = names if widths is None else tuple(part for part in names if part in widths)
-        return Mirror3d(held, 0.05 if widths is None else {part: float(widths[part]) for part in held})
-    return _MAKERS[kind](names, 0.05 if widths is None else _all_widths(names, widths))
-
-
-def _all_widths(names: tuple[str, ...], widths: Mapping[str, float]) -> dict[str, float]:
-    return {name: float(widths.get(name, 0.0)) for name in names}
+        return augment.Mirror3d(held, 0.05 if widths is None else {part: float(widths[part]) for part in held})
+    return _MAKERS[kind](names, 0.05 if widths is None else {part: float(widths.get(part, 0.0)) for part in names})

@@ -27,8 +27,6 @@ def run_baselines(
     tested on each image as it is, as in the papers.
 
     Arguments:
-        config: The settings.
-        task: The data.
         session: Where checkpoints are.
         seconds: How long the run itself took.
     """

@@ -20,15 +20,10 @@ DATA_SHA256 = "data_sha256"  # among the settings of a complete run
 
 
 class Begun(NamedTuple):
-    """What a run was started with.
+    """What a run was started with."""
 
-    Arguments:
-        settings: Every setting, as JSON has it.
-        data: The SHA-256 of the data, or None where it is not known.
-    """
-
-    settings: Mapping[str, Any]
-    data: str | None
+    settings: Mapping[str, Any]  # every setting, as JSON has it
+    data: str | None  # the SHA-256 of the data, or None where it is not known
 
 
 class Earlier(NamedTuple):
@@ -92,8 +87,7 @@ def checksum_of(dataset: Dataset) -> str:
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they are read from JSON: tuples are lists."""
-    read: dict[str, Any] = json.loads(json.dumps(settings))
-    return read
+    return json.loads(json.dumps(dict(settings), allow_nan=False))
 
 
 def compare(written: Begun, start: Begun, out: Path) -> None:

@@ -8,21 +8,10 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
+from .. import data
 from ..augment import RandAugment, TrivialAugment
 from ..augment.automatic import Automatic, Transform, as_transform, check_range, in_turn
 from ..config import ExperimentConfig, FitConfig
-from ..data import (
-    Dataset,
-    Reading,
-    channel_moments,
-    flips_and_shifts,
-    in_quadrants,
-    limited,
-    load,
-    resized,
-    symmetrize,
-    true_widths,
-)
 from ..data.dataset import Augmented, held_out
 from ..data.transforms import QUADRANT_SIDE
 from ..errors import StructureError
@@ -46,18 +35,12 @@ def silent(name: str) -> Sequence[Callback]:
 
 
 class Session(NamedTuple):
-    """Where a run writes checkpoints, whether it resumes from them, and what reports its progress.
+    """Where a run writes checkpoints, whether it resumes from them, and what reports its progress."""
 
-    Arguments:
-        folder: The folder, or None for a run that writes none.
-        resume: Whether to continue from the newest.
-        every: Epochs from one to the next.
-        callbacks: From the name of a fit, "learn" or a baseline, to its callbacks.
-    """
-
-    folder: Path | None = None
-    resume: bool = False
-    every: int = 5
+    folder: Path | None = None  # the folder, or None for a run that writes none
+    resume: bool = False  # whether to continue from the newest
+    every: int = 5  # epochs from one to the next
+    # from the name of a fit, "learn" or a baseline, to its callbacks
     callbacks: Callable[[str], Sequence[Callback]] = silent
 
     def checkpoints(self, name: str) -> Checkpoints | None:
@@ -71,19 +54,13 @@ NO_BASELINES: dict[str, Any] = {"baselines": (), "equal": "epochs", "fixed_width
 
 
 class Task(NamedTuple):
-    """A data set in the type it is trained in.
+    """A data set in the type it is trained in."""
 
-    Arguments:
-        dataset: The data set.
-        true_widths: The amounts that it was made with, where they are known.
-        moments: The mean and deviation of each channel that networks standardize by, or None for images as they are.
-        scales: The mean and deviation of each target of a regression.
-    """
-
-    dataset: Dataset
-    true_widths: dict[str, float]
+    dataset: data.Dataset
+    true_widths: dict[str, float]  # the amounts that it was made with, where they are known
+    # the mean and deviation of each channel that networks standardize by, or None for images as they are
     moments: tuple[Tensor, Tensor] | None = None
-    scales: tuple[Tensor, Tensor] | None = None
+    scales: tuple[Tensor, Tensor] | None = None  # the mean and deviation of each target of a regression
 
     def likelihood(self) -> Categorical | Gaussian:
         """The likelihood of the targets; the noise of real ones starts at their deviation."""
@@ -93,24 +70,24 @@ class Task(NamedTuple):
 def prepared(config: ExperimentConfig) -> Task:
     """The data as the settings ask for them: limited, made symmetric, placed in quadrants, resampled, typed."""
     seed, regression = config.fit.seed, config.task == "regression"
-    dataset = load(config.data, config.data_dir, reading_of(config))
+    dataset = data.load(config.data, config.data_dir, reading_of(config))
     if config.test_share:
         dataset = held_out(dataset, config.test_share, seed)
     if config.num_train is not None:
-        dataset = limited(dataset, config.num_train, seed)
+        dataset = data.limited(dataset, config.num_train, seed)
     made, known = dataset, {}
     if dataset.x_train.ndim == 4:
         height, width = dataset.x_train.shape[-2:]
-        made = symmetrize(dataset, config.symmetrize, seed)
-        known = true_widths(config.symmetrize, height, width)
+        made = data.symmetrize(dataset, config.symmetrize, seed)
+        known = data.true_widths(config.symmetrize, height, width)
         if config.task not in ("none", "regression"):  # a digit that turns in its quadrant is no image that turns
-            made, known = in_quadrants(made, config.task, seed, config.size or QUADRANT_SIDE), {}
+            made, known = data.in_quadrants(made, config.task, seed, config.size or QUADRANT_SIDE), {}
         elif config.size is not None:
-            made = resized(made, config.size)
+            made = data.resized(made, config.size)
     else:
         _require_plain(config)
-    moments = channel_moments(made.x_train) if _standardizes(config, made.x_train) else None
-    scales = channel_moments(made.y_train) if regression else None
+    moments = data.channel_moments(made.x_train) if _standardizes(config, made.x_train) else None
+    scales = data.channel_moments(made.y_train) if regression else None
     dtype = getattr(torch, config.dtype)
     typed = made._replace(x_train=made.x_train.to(dtype), x_test=made.x_test.to(dtype))
     if regression:
@@ -125,12 +102,12 @@ def _standardizes(config: ExperimentConfig, x: Tensor) -> bool:
     return x.ndim == 2 or (x.ndim == 4 and x.shape[1] > 1)
 
 
-def reading_of(config: ExperimentConfig) -> Reading:
+def reading_of(config: ExperimentConfig) -> data.Reading:
     """How the source is read: what its arrays are follows from the augmentation, or from a table of features."""
     regression = config.task == "regression"
     table = regression and config.augment == "none" and config.size is None and not config.standardize
     layout = "features" if table else layout_of(config.augment)
-    return Reading(layout, config.keys, config.size, regression, config.target)
+    return data.Reading(layout, config.keys, config.size, regression, config.target)
 
 
 def _require_plain(config: ExperimentConfig) -> None:
@@ -209,14 +186,9 @@ def _augerino(config: ExperimentConfig, task: Task) -> Start:
     network = model(config, task)
     decay = AUGERINO_DECAY * len(task.dataset.x_train)
     prior = Prior(network, "scalar", decay, point=config.point).requires_grad_(False)
-    joint = config.fit.replace(hyper={"augment_lr": AUGERINO_RATE, "augment_lr_min": AUGERINO_RATE})
-    return (
-        network,
-        prior,
-        joint.replace(
-            hyper={"estimator": "augerino"}, evaluation={"num_evaluations": 0}, weights={"prior_scaled_lr": False}
-        ),
-    )
+    rates = {"augment_lr": AUGERINO_RATE, "augment_lr_min": AUGERINO_RATE}
+    joint = {"hyper": {"estimator": "augerino"} | rates, "evaluation": {"num_evaluations": 0}}
+    return network, prior, config.fit.replace(**joint, weights={"prior_scaled_lr": False})
 
 
 def _map(config: ExperimentConfig, task: Task) -> Start:
@@ -225,11 +197,8 @@ def _map(config: ExperimentConfig, task: Task) -> Start:
     prior = prior_of(config, network).requires_grad_(False)
     for parameter in hyperparameters_of(network, Model(network, prior=prior).trained_weights).values():
         parameter.requires_grad_(False)
-    return (
-        network,
-        prior,
-        config.fit.replace(evaluation={"num_evaluations": min(config.fit.evaluation.num_evaluations, 1)}),
-    )
+    num_evaluations = min(config.fit.evaluation.num_evaluations, 1)
+    return network, prior, config.fit.replace(evaluation={"num_evaluations": num_evaluations})
 
 
 def _conv(config: ExperimentConfig, task: Task) -> Start:
@@ -274,16 +243,11 @@ def _prior(config: ExperimentConfig, network: nn.Module) -> Prior:
 
 
 def _fitted(
-    name: str,
-    start: Start,
-    config: ExperimentConfig,
-    task: Task,
-    session: Session,
-    automatic: Automatic | None = None,
+    name: str, start: Start, config: ExperimentConfig, task: Task, session: Session, automatic: Automatic | None = None
 ) -> Run:
     network, prior, settings = start
     train = task.dataset.train
-    transforms: list[Transform] = [flips_and_shifts] if config.train_augment == "flips+shifts" else []
+    transforms: list[Transform] = [data.flips_and_shifts] if config.train_augment == "flips+shifts" else []
     transforms += [] if automatic is None else [as_transform(automatic)]
     return fit(
         Model(network, task.likelihood(), prior),

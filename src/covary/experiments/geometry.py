@@ -15,23 +15,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from .. import geometry
 from .._types import Progress, SampleAveraging
 from ..batches import IndexedBatch, outputs_of
-from ..geometry import (
-    CARTESIAN,
-    Chart,
-    Estimate,
-    InChart,
-    MatrixFree,
-    diagonal_metric,
-    estimate_log_det,
-    estimate_trace,
-    flat_metric,
-    gauss_newton,
-    network_chart,
-    polar_of,
-    top_eigenvalues,
-)
 from ..likelihoods import Categorical
 from ..priors import Prior
 from ..records import Claim, RunRecord, Study, read_run
@@ -58,8 +44,8 @@ class Saved(NamedTuple):
 class Measured(NamedTuple):
     """Trace and largest eigenvalues of one kind of curvature, and the evidence with its 95 % error."""
 
-    trace: Estimate
-    largest: Estimate
+    trace: geometry.Estimate
+    largest: geometry.Estimate
     log_evidence: float
     error: float
 
@@ -90,7 +76,9 @@ def saved_geometry(folder: Path, given: Replacements, num_images: int | None, se
     run = read_run(folder)
     saved = _saved(run, folder, num_images, given)
     weights = saved.prior.weights(saved.network)
-    charts = dict(zip(NAMES, (CARTESIAN, network_chart(weights, {"*": _polar_or_cartesian})), strict=True))
+    charts = dict(
+        zip(NAMES, (geometry.CARTESIAN, geometry.network_chart(weights, {"*": _polar_or_cartesian})), strict=True)
+    )
     rows, series = [], {}
     for number, (name, chart) in enumerate(charts.items()):
         progress(name, (number + 0.1) / len(charts))
@@ -111,34 +99,34 @@ def saved_geometry(folder: Path, given: Replacements, num_images: int | None, se
     )
 
 
-def _measured(saved: Saved, chart: Chart, seed: int) -> tuple[Measured, Measured]:
+def _measured(saved: Saved, chart: geometry.Chart, seed: int) -> tuple[Measured, Measured]:
     """Sharpness and evidence in one chart, naive and metric-aware, differentiated in its coordinates."""
     weights = saved.prior.weights(saved.network)
-    charted = InChart(saved.network, weights, chart)
-    metric = flat_metric({name: shift.detach() for name, shift in saved.prior.shifts().items()}, weights)
-    plain = gauss_newton(charted, tuple(saved.batch), seed=saved.seed)
+    charted = geometry.InChart(saved.network, weights, chart)
+    metric = geometry.flat_metric({name: shift.detach() for name, shift in saved.prior.shifts().items()}, weights)
+    plain = geometry.gauss_newton(charted, tuple(saved.batch), seed=saved.seed)
     carried = plain.under(metric, charted.point)
-    log_det = estimate_log_det(carried, 1.0, num_probes=NUM_PROBES, num_steps=PROBE_STEPS, seed=seed)
+    log_det = geometry.estimate_log_det(carried, 1.0, num_probes=NUM_PROBES, num_steps=PROBE_STEPS, seed=seed)
     naive, proper = _evidences(saved, charted, metric, log_det.value)
     return _sharpness(plain, seed, naive, log_det), _sharpness(carried, seed, proper, log_det)
 
 
-def _sharpness(matrix: MatrixFree, seed: int, log_evidence: float, log_det: Estimate) -> Measured:
-    trace = estimate_trace(matrix, num_products=TRACE_PRODUCTS, seed=seed)
-    largest = top_eigenvalues(matrix, NUM_EIGENVALUES, num_steps=EIGENVALUE_STEPS, seed=seed)
+def _sharpness(matrix: geometry.MatrixFree, seed: int, log_evidence: float, log_det: geometry.Estimate) -> Measured:
+    trace = geometry.estimate_trace(matrix, num_products=TRACE_PRODUCTS, seed=seed)
+    largest = geometry.top_eigenvalues(matrix, NUM_EIGENVALUES, num_steps=EIGENVALUE_STEPS, seed=seed)
     return Measured(trace, largest, log_evidence, 0.5 * float(log_det.error))
 
 
 @torch.no_grad()
 def _evidences(
-    saved: Saved, charted: InChart, metric: Float[Tensor, " P"], log_det: Float[Tensor, ""]
+    saved: Saved, charted: geometry.InChart, metric: Float[Tensor, " P"], log_det: Float[Tensor, ""]
 ) -> tuple[float, float]:
     """The naive and the proper evidence, as in `evidence.invariant`; the precision is H + M, with M the prior's."""
     psi, weights = charted.psi.detach(), saved.prior.weights(saved.network)
     outputs = outputs_of(charted, saved.batch, saved.seed)
     log_likelihood = float(Categorical().log_prob(outputs, saved.batch.y).double())
     # in double: a million logarithms would round away nats
-    volume = float(diagonal_metric(metric.double()).to(charted.chart).log_det(psi.double()))
+    volume = float(geometry.diagonal_metric(metric.double()).to(charted.chart).log_det(psi.double()))
     log_prior = float(saved.prior.log_density(weights))
     change = float(charted.chart.log_det(charted.chart.inverse(psi.double())))
     constant = 0.5 * len(psi) * math.log(2 * math.pi) - 0.5 * float(log_det)
@@ -147,11 +135,11 @@ def _evidences(
     return naive, proper
 
 
-def _polar_or_cartesian(weight: Tensor) -> Chart:
+def _polar_or_cartesian(weight: Tensor) -> geometry.Chart:
     """Polar coordinates of the rows of a weight; Cartesian ones if it has no rows, or one of them is zero."""
     if weight.ndim < 2 or not bool(weight.detach().flatten(1).norm(dim=1).all()):
-        return CARTESIAN
-    return polar_of(weight)
+        return geometry.CARTESIAN
+    return geometry.polar_of(weight)
 
 
 def _saved(run: RunRecord, folder: Path, num_images: int | None, given: Replacements) -> Saved:

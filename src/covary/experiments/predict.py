@@ -1,6 +1,6 @@
-"""Predictions of a saved run: what `covary predict` writes."""
+"""Predictions of a saved run, of classes or of real targets: what `covary predict` writes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -8,31 +8,35 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from ..data import load_images
+from .._types import Resampling
+from ..config import ExperimentConfig
+from ..data import Dataset, load_images
 from ..data.dataset import require_memory
-from ..errors import StructureError
+from ..data.sets import Images, load_unlabeled
+from ..data.tables import read_columns
+from ..errors import DataError, StructureError
 from ..likelihoods import Categorical
+from ..models import Model
 from ..networks import build
 from ..networks.named import outline
+from ..posterior import GaussianPrediction, Laplace
 from ..records import RunRecord, read_run
 from ..references import function_of
 from ..training import Run, load
-from ..training.inputs import num_outputs, trained_shape
+from ..training.ascent import evaluated_curvature
+from ..training.inputs import num_outputs, require_inputs, trained_shape
 from ..training.record import TEST_BATCH
+from ..training.schedule import TEST, filled_in, seed_for
 from ..training.storage import has_own_network
-from .predict_targets import require_finite, require_no_table, target_predictions
+from .build import reading_of
 from .resources import require_sample_memory
-from .restore import NOTHING, Replacements
+from .restore import NOTHING, Replacements, restored
 
 _BYTES_PER_WEIGHT = 4
 
 
 def predictions(
-    folder: Path,
-    data: str,
-    *,
-    given: Replacements = NOTHING,
-    num_samples: int | None = None,
+    folder: Path, data: str, *, given: Replacements = NOTHING, num_samples: int | None = None
 ) -> list[dict[str, str | float]]:
     """One row per image: its name, the predicted class, its probability, and the entropy of all of them in nats.
 
@@ -62,7 +66,8 @@ def predictions(
         kind = type(run.likelihood).__name__
         raise StructureError(f"Expected a classification run, got the likelihood {kind}. Use run.predict in Python.")
     require_sample_memory(run.network, images.x[:TEST_BATCH].shape, num_samples)
-    probabilities = _probabilities(run, images.x, num_samples)
+    x = images.x.to(next(run.network.parameters()).dtype)
+    probabilities = run.predict_proba(x, num_samples).double()
     require_finite(probabilities, images.names, folder)
     best, classes = probabilities.max(1)
     entropies = torch.special.entr(probabilities).sum(1)
@@ -126,6 +131,81 @@ def _maker(reference: str, record: RunRecord, shape: tuple[int, ...]) -> Callabl
     raise failure
 
 
-def _probabilities(run: Run, x: Tensor, num_samples: int | None) -> Tensor:
-    kind = next(run.network.parameters()).dtype
-    return run.predict_proba(x.to(kind), num_samples).double()
+def target_predictions(
+    run: RunRecord, folder: Path, data: str, given: Replacements, num_samples: int | None = None
+) -> list[dict[str, str | float]]:
+    """One row per datum: its name, and mean and standard deviation of each target, in its unit.
+
+    The standard deviation is that of a new observation: of the noise and, by the Laplace posterior, of the weights. The
+    posterior needs a pass over the training data, which the record names unless others are given.
+
+    Arguments:
+        folder: The folder of the run, or its run.json.
+        data: What to predict: a `.csv` with the columns of the training data, in any order, an `.npz`, or another
+            source as for `covary.data.load_images`.
+        given: What to use in place of what the record names.
+        num_samples: Augmentation samples per datum; None for as many as in training.
+    """
+    require_no_table(data, folder, trained_shape(run))
+    config, task, model = restored(run, folder, given, same_data=True)
+    inputs = _inputs(data, config, task.dataset, given.data_dir)
+    require_inputs(inputs.x, task.dataset.x_train.shape[1:], task.dataset.feature_names)
+    require_sample_memory(model.network, inputs.x[:TEST_BATCH].shape, num_samples)
+    found = _predicted(model, task.dataset, inputs.x, config, num_samples)
+    require_finite(found.mean + found.variance, inputs.names, folder)
+    names = task.dataset.target_names or tuple(f"target_{number}" for number in range(found.mean.shape[1]))
+    means, deviations = found.mean.double().tolist(), found.variance.double().sqrt().tolist()
+    kind = "row" if task.dataset.x_train.ndim == 2 else "image"
+    rows: list[dict[str, str | float]] = []
+    for label, mean, deviation in zip(inputs.names, means, deviations, strict=True):
+        row: dict[str, str | float] = {kind: label}
+        for name, value, spread in zip(names, mean, deviation, strict=True):
+            row |= {f"{name}_mean": value, f"{name}_std": spread}
+        rows.append(row)
+    return rows
+
+
+def require_no_table(data: str, folder: Path, shape: Sequence[int]) -> None:
+    """Raise `DataError` for a table where a run predicts images."""
+    if len(shape) == 3 and Path(data).suffix.lower() == ".csv":
+        raise DataError(
+            f"The run in '{folder}' predicts images of {shape[2]}×{shape[1]} pixels, got the table '{data}'. Pass a "
+            "folder of images, or an .npz."
+        )
+
+
+def require_finite(predicted: Tensor, names: Sequence[str], folder: Path) -> None:
+    """Raise `DataError` that names the first datum whose prediction (N, ...) is not finite."""
+    wrong = (~predicted.isfinite()).flatten(1).any(1)
+    if wrong.any():
+        raise DataError(
+            f"The run in '{folder}' predicts numbers that are not finite for '{names[int(wrong.nonzero()[0])]}'. Its "
+            "weights are not finite, or the values of this datum are too large: compare them with the training data."
+        )
+
+
+def _inputs(data: str, config: ExperimentConfig, dataset: Dataset, data_dir: str | None) -> Images:
+    """What to predict, in the layout and type of the training data."""
+    path, like = Path(data), dataset.x_train
+    if like.ndim == 2 and path.suffix.lower() == ".csv":
+        x = read_columns(path, dataset.feature_names or like.shape[1], dataset.target_names)
+        return Images(x.to(like.dtype), tuple(map(str, range(len(x)))))
+    found = load_unlabeled(data, data_dir, reading_of(config))
+    return found._replace(x=found.x.to(like.dtype))
+
+
+def _predicted(
+    model: Model, dataset: Dataset, x: Tensor, config: ExperimentConfig, num_samples: int | None
+) -> GaussianPrediction:
+    network, fit = model.network, filled_in(config.fit, len(dataset.x_train))
+    if isinstance(network, Resampling) and num_samples is not None:
+        network = network.with_samples(num_samples)
+    whole, seed = Model(network, model.likelihood, model.prior), seed_for(fit.seed, TEST)
+    posterior = Laplace(whole, dataset.train, evaluated_curvature(fit), seed=seed)
+    means, variances = [], []
+    for part in x.split(TEST_BATCH):
+        found = posterior.predict(part)
+        assert isinstance(found, GaussianPrediction), "a regression has a Gaussian likelihood"
+        means.append(found.mean)
+        variances.append(found.variance)
+    return GaussianPrediction(torch.cat(means), torch.cat(variances))

@@ -149,7 +149,6 @@ def require_sample_memory(network: nn.Module, x_shape: torch.Size, num_samples: 
     """Raise `StructureError` if the augmentation samples of a batch alone need more memory than there is.
 
     Arguments:
-        network: The network, averaged or not.
         x_shape: The shape (N, ...) of the batch.
         num_samples: The samples per datum; None for those of the network.
     """

@@ -1,19 +1,32 @@
-"""A saved run with its training data, as its record describes them: what commands on saved runs start from."""
+"""A saved run with its training data, as its record describes them: what commands on saved runs start from.
 
-from dataclasses import fields
+And what changes its record alone: a corrected evidence, `covary compare --correction`, and verdicts on its symmetries.
+"""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
+from .._lock import locked
 from .._text import clipped
+from .._types import Progress, Resampling
 from ..config import ExperimentConfig, FitConfig
+from ..data.dataset import Augmented
 from ..data.sets import is_function as is_data_function
+from ..data.transforms import flips_and_shifts
 from ..errors import DataError, StructureError
+from ..evidence import Correction, log_evidence
 from ..models import Model
 from ..networks.named import is_function as is_network_function
-from ..records import RunRecord
+from ..records import Evidence, RunRecord, read_run, write_run
+from ..training import Run, verdict
+from ..training.ascent import evaluated_curvature, evidence_record
+from ..training.schedule import EVALUATE, filled_in, seed_for
 from ..training.storage import MODEL, load_model
+from .augmentations import augmentations_with
 from .begun import DATA_SHA256, checksum_of
 from .build import NO_BASELINES, Task, model, prepared
 from .resources import require_weights
@@ -59,7 +72,6 @@ def restored(run: RunRecord, folder: Path, given: Replacements, *, same_data: bo
     """The model of a run, its settings, and the training data.
 
     Arguments:
-        run: The record.
         folder: The folder of the run, or its run.json.
         given: What to use in place of what the record names.
         same_data: Whether data with another checksum than those of the run are an error.
@@ -106,3 +118,78 @@ def saved_config(run: RunRecord, folder: Path, given: Replacements) -> Experimen
                 "its record."
             )
     return config
+
+
+def corrected_evidence(folder: Path, correction: Correction, given: Replacements = NOTHING) -> Evidence:
+    """The evidence of a saved run with the log-volume of the whole Gauss–Newton matrix, and its standard error.
+
+    The training data are those that the record names, unless others are given; the number of augmentation samples is
+    that of the run's evaluations.
+
+    Arguments:
+        folder: The folder of a run of `discover` or `layers`.
+        correction: How to correct it.
+        given: What to use in place of what the record names.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from covary.evidence import Correction
+        >>> from covary.experiments import corrected_evidence
+        >>> corrected_evidence(Path("runs/latest"), Correction("lanczos"))  # doctest: +SKIP
+    """
+    run = read_run(folder)
+    config, task, model = restored(run, folder, given, same_data=True)
+    network, fit = model.network, filled_in(config.fit, len(task.dataset.x_train))
+    if isinstance(network, Resampling) and fit.evaluation.num_samples is not None:
+        network = network.with_samples(fit.evaluation.num_samples)
+    curvature, seed = evaluated_curvature(fit), seed_for(fit.seed, EVALUATE)
+    whole = Model(network, model.likelihood, model.prior)
+    terms = log_evidence(whole, task.dataset.train, curvature, seed=seed, correction=correction)
+    return evidence_record(terms, fit.curvature, fit.evaluation.probes)
+
+
+def saved_verdict(
+    folder: Path,
+    given: Replacements,
+    names: Sequence[str] | None = None,
+    *,
+    epochs: int | None = None,
+    num_repeats: int = 2,
+    progress: Progress | None = None,
+) -> RunRecord:
+    """Return the record of a saved run with a verdict on each symmetry, which its `run.json` then has too.
+
+    Arguments:
+        folder: The folder of a run of `discover`.
+        given: What to use in place of what the record names.
+        names: The symmetries; all by default.
+        epochs: Epochs of each continuation; by default a quarter of those of the run, at least 4.
+        num_repeats: Continuations of each kind.
+        progress: Called with the current step and the fraction of the work that is done.
+    """
+    place = folder if folder.is_dir() else folder.parent
+    with locked(place):
+        record = read_run(folder)
+        if record.config.get("augment") == "none":
+            raise StructureError(f"The run in '{place}' learned no augmentation: it has no symmetry to decide on.")
+        _check_names(record, names or ())
+        config, task, model = restored(record, folder, given, same_data=True)
+        train = task.dataset.train
+        data = Augmented(train, flips_and_shifts) if config.train_augment == "flips+shifts" else train
+        found = verdict(Run(model, record), data, names, epochs=epochs, num_repeats=num_repeats, progress=progress)
+        kept = [earlier for earlier in record.verdicts if earlier.name not in {new.name for new in found}]
+        order = [symmetry.name for symmetry in record.symmetries]
+        updated = replace(record, verdicts=sorted([*kept, *found], key=lambda each: order.index(each.name)))
+        write_run(updated, place / "run.json")
+    return updated
+
+
+def _check_names(record: RunRecord, names: Sequence[str]) -> None:
+    """Raise `StructureError` for the name of a symmetry that another augmentation has."""
+    learned = [symmetry.name for symmetry in record.symmetries]
+    for name in names:
+        if name not in learned and (having := augmentations_with(name)):
+            raise StructureError(
+                f"Expected symmetries among {', '.join(learned)}, got '{name}', which this run did not learn. To "
+                f"decide on it, train with --augment {having[0]}."
+            )

@@ -21,18 +21,8 @@ from ..records import Pictures, Pruning, RunRecord
 from ..training import Callback, Run, measure
 from ..training.ascent import evaluated_curvature, evaluated_network, evidence_record
 from ..training.schedule import EVALUATE, filled_in, seed_for
+from . import begun
 from .baselines import run_baselines
-from .begun import (
-    CHECKPOINTS,
-    DATA_SHA256,
-    Begun,
-    begin,
-    checksum_of,
-    compare,
-    earlier_run,
-    has_checkpoints,
-    plain,
-)
 from .build import Session, Task, check_baselines, learn, model, prepared, silent
 from .resources import require_memory
 
@@ -62,21 +52,23 @@ def discover(
     if resume and overwrite:
         raise StructureError("--resume continues a run and --overwrite replaces it. Pass one of them.")
     with sole_writer(out):
-        earlier = on_first(lambda: earlier_run(out, resume, overwrite))
+        earlier = on_first(lambda: begun.earlier_run(out, resume, overwrite))
         task = _checked(config)
-        start = Begun(plain(config.as_dict()), checksum_of(task.dataset))
+        start = begun.Begun(begun.plain(config.as_dict()), begun.checksum_of(task.dataset))
         if earlier.complete is not None:
-            compare(Begun(earlier.complete.config, earlier.complete.config.get(DATA_SHA256)), start, out)
+            begun.compare(
+                begun.Begun(earlier.complete.config, earlier.complete.config.get(begun.DATA_SHA256)), start, out
+            )
             return earlier.complete
-        folder = out / CHECKPOINTS
+        folder = out / begun.CHECKPOINTS
         if earlier.begun is not None:
-            compare(earlier.begun, start, out)
+            begun.compare(earlier.begun, start, out)
         try:
             if earlier.begun is None and is_first():
-                begin(folder, start)
+                begun.begin(folder, start)
             return _trained(config, task, Session(folder, resume, checkpoint_every, callbacks), start)
         except Exception:
-            if is_first() and not has_checkpoints(folder):
+            if is_first() and not begun.has_checkpoints(folder):
                 remove_folder(folder)  # a run that could not start leaves nothing to resume
             raise
 
@@ -90,12 +82,12 @@ def _checked(config: ExperimentConfig) -> Task:
     return task
 
 
-def _trained(config: ExperimentConfig, task: Task, session: Session, start: Begun) -> RunRecord:
+def _trained(config: ExperimentConfig, task: Task, session: Session, start: begun.Begun) -> RunRecord:
     """Train the network and its baselines, and write the run into the folder above the checkpoints."""
     assert session.folder is not None, "a run has a folder"
     out = session.folder.parent
     learned = learn(config, task, session)
-    own = {"num_images": len(task.dataset.x_train), DATA_SHA256: start.data}
+    own = {"num_images": len(task.dataset.x_train), begun.DATA_SHA256: start.data}
     record = replace(
         learned.record,
         title=f"{task.dataset.name}: {len(task.dataset.x_train):,} {_kind(task)}, {config.network}",

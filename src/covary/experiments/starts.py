@@ -12,17 +12,11 @@ PRESETS = {"free": "layers", "equivariant": "layers-equivariant"}
 
 
 class Choice(NamedTuple):
-    """The start that was chosen.
+    """The start that was chosen."""
 
-    Arguments:
-        name: "free" or "equivariant".
-        config: The settings of the whole run from there.
-        evidences: The log evidence per datum of the short run from each start.
-    """
-
-    name: str
-    config: ExperimentConfig
-    evidences: dict[str, float]
+    name: str  # "free" or "equivariant"
+    config: ExperimentConfig  # the settings of the whole run from there
+    evidences: dict[str, float]  # the log evidence per datum of the short run from each start
 
 
 def starts_of(config: ExperimentConfig) -> dict[str, ExperimentConfig]:
@@ -54,7 +48,6 @@ def best_start(config: ExperimentConfig, task: Task) -> Choice:
 
     Arguments:
         config: The settings of the whole run; a relaxation below 1 is that of the equivariant start.
-        task: The data.
     """
     if not config.is_relaxed or "+" not in config.network:
         raise StructureError(

@@ -39,14 +39,10 @@ Loss = Callable[[Tensor], Tensor]  # Cartesian θ (P,) -> a number
 
 
 class StepRule(NamedTuple):
-    """A preconditioner.
+    """A preconditioner."""
 
-    Arguments:
-        initial: From θ to the memory before the first step.
-        direction: From θ, the differential and the memory to the direction and the next memory.
-    """
-
-    initial: Callable[[Tensor], Memory]
+    initial: Callable[[Tensor], Memory]  # from θ to the memory before the first step
+    # from θ, the differential and the memory to the direction and the next memory
     direction: Callable[[Tensor, Tensor, Memory], tuple[Tensor, Memory]]
 
 

@@ -57,15 +57,11 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class AbstractObject(ABC):
-    """Components of a tensor at a point, in the chart of the point.
-
-    Arguments:
-        components: The components: () of a density, (P,) of vectors and covectors, (P, P) of forms and operators.
-        point: The point.
-    """
+    """Components of a tensor at a point, in the chart of the point."""
 
     num_axes: ClassVar[int]
 
+    # the components: () of a density, (P,) of vectors and covectors, (P, P) of forms and operators
     components: Float[Tensor, "..."]
     point: Point
 

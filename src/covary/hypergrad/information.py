@@ -42,47 +42,28 @@ RANK = 1e-7  # relative: directions that earlier ones nearly contain add nothing
 
 
 class Line(NamedTuple):
-    """A line through the present parameters along which a hyperparameter u changes.
+    """A line through the present parameters along which a hyperparameter u changes."""
 
-    Arguments:
-        direction: The displacement of parameters for t = 1.
-        low: The first place of the difference, t ≤ 0.
-        high: The second, t > 0.
-        length: The change of u from one to the other.
-        middle: The mean of u at both, relative to the present u.
-    """
-
-    direction: Direction
-    low: float
-    high: float
-    length: float
-    middle: float = 0.0
+    direction: Direction  # the displacement of parameters for t = 1
+    low: float  # the first place of the difference, t ≤ 0
+    high: float  # the second, t > 0
+    length: float  # the change of u from one to the other
+    middle: float = 0.0  # the mean of u at both, relative to the present u
 
 
 class Information(NamedTuple):
-    """What the data say about a hyperparameter.
+    """What the data say about a hyperparameter."""
 
-    Arguments:
-        held: Its information if the weights are known.
-        total: I, with the weights integrated out.
-    """
-
-    held: float
-    total: float
+    held: float  # its information if the weights are known
+    total: float  # I, with the weights integrated out
 
 
 class Sample(NamedTuple):
-    """The data that are read.
+    """The data that are read."""
 
-    Arguments:
-        batches: M data (of each process, its shard of them).
-        num_read: M, over all processes.
-        num_data: N, the number of all data.
-    """
-
-    batches: Batches
-    num_read: int
-    num_data: int
+    batches: Batches  # M data (of each process, its shard of them)
+    num_read: int  # M, over all processes
+    num_data: int  # N, the number of all data
 
 
 @torch.no_grad()

@@ -34,20 +34,12 @@ from .stochastic import Estimate, Outputs, bound_gradients, bound_terms, check_o
 
 
 class Partition(NamedTuple):
-    r"""The statistics of this process's data that the bound needs, for any prior.
+    r"""The statistics of this process's data that the bound needs, for any prior."""
 
-    Arguments:
-        names: The weights w.
-        kernels: For each block the kernels :math:`K_w`, in that order.
-        factor: How many columns of the root one row stands for, c.
-        log_likelihood: :math:`\log p(D|\theta)`.
-        num_data: The number of data.
-    """
-
-    names: tuple[str, ...]
-    kernels: tuple[Float[Tensor, "_ _ _"], ...]
-    factor: int
-    log_likelihood: Float[Tensor, ""]
+    names: tuple[str, ...]  # the weights w
+    kernels: tuple[Float[Tensor, "_ _ _"], ...]  # for each block the kernels of these weights, in that order
+    factor: int  # how many columns of the root one row stands for, c
+    log_likelihood: Float[Tensor, ""]  # log p(D | θ)
     num_data: int
 
 

@@ -112,15 +112,10 @@ def check_outputs(outputs: object) -> None:
 
 
 class Estimate(NamedTuple):
-    r"""The estimate from a minibatch, with its graph.
+    r"""The estimate from a minibatch, with its graph."""
 
-    Arguments:
-        log_likelihood: :math:`\log p(D_B|\theta)`.
-        log_ratio: :math:`\log|H_B + \delta| - \log|\delta|`, or its estimate.
-    """
-
-    log_likelihood: Float[Tensor, ""]
-    log_ratio: Float[Tensor, ""]
+    log_likelihood: Float[Tensor, ""]  # log p(D_B | θ), of the block
+    log_ratio: Float[Tensor, ""]  # log|H_B + δ| − log|δ|, or its estimate
 
     def scaled(self, factor: float) -> "Estimate":
         """The estimate for that many times as many data."""

@@ -44,29 +44,19 @@ ONE_PROBE = Curvature(probes=1)
 
 
 class Cotangents(NamedTuple):
-    r"""What the second pass needs of the first.
-
-    Arguments:
-        curvature: The choice of curvature.
-        tensors: The cotangents :math:`\partial\, \tfrac12\log|H+\delta| / \partial T` of each block's statistics.
-        num_data: N, the number of all data.
-    """
+    r"""What the second pass needs of the first."""
 
     curvature: Curvature
+    # the cotangents ∂ ½ log|H + δ| / ∂T of each block's statistics T
     tensors: Mapping[str, tuple[Tensor, ...]]
-    num_data: int
+    num_data: int  # N, the number of all data
 
 
 class SecondPass(NamedTuple):
-    """What the second pass returns.
+    """What the second pass returns."""
 
-    Arguments:
-        gradients: The gradient of log Z, by hyperparameter name.
-        statistics: The statistics of the M data that were read, not scaled and without graph.
-    """
-
-    gradients: dict[str, Tensor]
-    statistics: CurvatureStatistics
+    gradients: dict[str, Tensor]  # the gradient of log Z, by hyperparameter name
+    statistics: CurvatureStatistics  # the statistics of the M data that were read, not scaled and without graph
 
 
 def two_pass(

@@ -16,12 +16,7 @@ from ..errors import MissingLibraryError, StructureError
 from ..training import EvidenceLearner
 
 try:
-    from transformers.trainer_callback import (
-        ExportableState,
-        TrainerCallback,
-        TrainerControl,
-        TrainerState,
-    )
+    from transformers.trainer_callback import ExportableState, TrainerCallback, TrainerControl, TrainerState
     from transformers.training_args import TrainingArguments
 except ModuleNotFoundError as error:
     raise MissingLibraryError("transformers", "huggingface") from error

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MissingLibraryError
-from .tracking import Image, Tracker
+from .tracking import Image
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # it is read when MLflow is imported, and sends otherwise
 
@@ -71,8 +71,3 @@ def _file_store_allowed() -> Iterator[None]:
             del os.environ[ALLOWED]
         else:
             os.environ[ALLOWED] = before
-
-
-def tracker(folder: Path, title: str) -> Tracker:
-    """Tracker of a run in this folder."""
-    return MlflowTracker(folder, title)

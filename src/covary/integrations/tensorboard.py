@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MissingLibraryError
-from .tracking import Image, Tracker
+from .tracking import Image
 
 try:
     from torch.utils.tensorboard import SummaryWriter
@@ -17,13 +17,10 @@ __all__: list[str] = []  # `tracking.tracker_of` makes the tracker
 
 
 class TensorBoardTracker:
-    """Event files of TensorBoard; settings are a text.
+    """Event files of TensorBoard in a folder, which is the title there; settings are a text."""
 
-    Arguments:
-        folder: The folder of the run.
-    """
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, title: str) -> None:
+        del title
         self.writer = SummaryWriter(str(folder))
 
     def log_config(self, config: Mapping[str, Any]) -> None:
@@ -43,8 +40,3 @@ class TensorBoardTracker:
     def close(self) -> None:
         """Write what is buffered and close the files."""
         self.writer.close()
-
-
-def tracker(folder: Path, title: str) -> Tracker:
-    """Tracker of a run in this folder; TensorBoard names runs by their folders."""
-    return TensorBoardTracker(folder)

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from ..training.schedule import cosine, hyper_progress, warmth
 __all__ = ["Tracker", "Tracking", "tracker_of"]
 
 TrackerName = Literal["tensorboard", "wandb", "mlflow"]
+TRACKERS = {"tensorboard": "TensorBoardTracker", "wandb": "WandbTracker", "mlflow": "MlflowTracker"}
 Image = np.ndarray[Any, np.dtype[np.uint8]]
 GAP = 2  # pixels between the images of a sheet
 
@@ -187,9 +188,8 @@ def tracker_of(name: TrackerName | str, folder: str | Path, title: str = "covary
 
 def require_tracker(name: TrackerName | str) -> Callable[[Path, str], Tracker]:
     """Function that makes a tracker of that name; raise an error for another name, or if its library is missing."""
-    require_choice("a tracker", name, get_args(TrackerName))
-    make: Callable[[Path, str], Tracker] = import_module(f".{name}", __package__).tracker
-    return make
+    require_choice("a tracker", name, TRACKERS)
+    return getattr(import_module(f".{name}", __package__), TRACKERS[name])
 
 
 def _terms(prefix: str, evidence: Evidence) -> dict[str, float]:

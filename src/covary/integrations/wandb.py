@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MissingLibraryError
-from .tracking import Image, Tracker
+from .tracking import Image
 
 os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # it is read when wandb is imported, and sends otherwise
 
@@ -46,8 +46,3 @@ class WandbTracker:
     def close(self) -> None:
         """Write what is buffered and end the run."""
         self.run.finish()
-
-
-def tracker(folder: Path, title: str) -> Tracker:
-    """Tracker of a run in this folder."""
-    return WandbTracker(folder, title)

@@ -123,14 +123,7 @@ def path_summaries(
     """The paths of each layer, by the layer's name.
 
     A tensor that is not integrated (frozen, a point weight, a hyperparameter) has no number; its path is active unless
-    it is zero.
-    Where the data determine nothing of a layer (all γ are 0), no path is inactive.
-
-    Arguments:
-        model: The model.
-        layers: The layers by name.
-        statistics: The statistics of all data.
-        threshold: The relative number below which a tensor counts as inactive.
+    it is zero. Where the data determine nothing of a layer (all γ are 0), no path is inactive.
     """
     weights, means = model.weights, mean_precisions(model.prior)
     gamma = {name: float(value) for name, value in effective_per_weight(model, statistics.curvature).items()}
@@ -143,7 +136,7 @@ def path_summaries(
             LayerPath(
                 name=path,
                 num_params=sum(weight.numel() for weight in tensors.values()),
-                precisions={_last(name, layer, path): means[name] for name in tensors},
+                precisions={name.removeprefix(f"{layer}.paths.{path}."): means[name] for name in tensors},
                 weight_norm=float(sum(weight.double().square().sum() for weight in tensors.values())) ** 0.5,
                 effective=sum((gamma[name] for name in tensors), 0.0),
                 normalized=normalized[path],
@@ -170,10 +163,6 @@ def _has_uncovered(path: nn.Module, tensors: Mapping[str, nn.Parameter]) -> bool
     """Whether a path has a tensor beside those of the prior that is not zero."""
     covered = {id(tensor) for tensor in tensors.values()}
     return any(bool(tensor.any()) for tensor in unmarked_of(path).values() if id(tensor) not in covered)
-
-
-def _last(name: str, layer: str, path: str) -> str:
-    return name.removeprefix(f"{layer}.paths.{path}.")
 
 
 def _ratio(gamma: Mapping[str, float], tensors: Mapping[str, Tensor]) -> float:

@@ -49,10 +49,8 @@ def spread_anchors(height: int, width: int, num_anchors: int) -> Float[Tensor, "
             f"is {half_of(height, width)}."
         )
     parity = (torch.arange(height)[:, None] + torch.arange(width)).flatten() % 2
-    order, half = (
-        parity.argsort(stable=True),
-        half_of(height, width),
-    )  # the checkerboard, then the rest, each row by row
+    # the checkerboard, then the rest, each row by row
+    order, half = parity.argsort(stable=True), half_of(height, width)
     board, rest = order[:half], order[half:]
     chosen = torch.cat([_evenly(board, min(num_anchors, len(board))), _evenly(rest, max(0, num_anchors - len(board)))])
     return torch.cartesian_prod(*grid_axes(height, width))[chosen]
@@ -113,7 +111,6 @@ def initial_values(
 
     Arguments:
         noise: Independent normal numbers :math:`\epsilon`.
-        phi: The basis.
         moments: The second moments of features f at pairs of positions, relative to their mean square.
     """
     root = torch.linalg.cholesky(phi @ phi.T)

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..errors import ShapeError
+from ..groups import Group
 
 GAIN = math.sqrt(2)  # a ReLU halves the second moment
 
@@ -135,6 +136,15 @@ def check_channels(features: Float[Tensor, "..."], channels: int, layer: str) ->
         raise ShapeError(
             f"{layer} expected features of shape (N, {channels}, H, W), got {tuple(features.shape)}. Make the layer "
             "with the number of channels of its inputs."
+        )
+
+
+def check_slices(features: Float[Tensor, "..."], group: Group, layer: str, advice: str) -> None:
+    """Raise `ShapeError` if the channels of feature maps are no multiple of the size of a group."""
+    check_rank(features, layer)
+    if features.shape[1] % group.size:
+        raise ShapeError(
+            f"{layer} over {group} expected a multiple of {group.size} channels, got {tuple(features.shape)}. {advice}"
         )
 
 

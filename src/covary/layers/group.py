@@ -32,7 +32,7 @@ from torch.nn import functional
 from ..errors import ShapeError, StructureError
 from ..groups import Group, lift, turn_slices
 from ..groups.finite import align
-from .dense import GAIN, check_rank, check_sizes, normal_weight, pad_circular
+from .dense import GAIN, check_rank, check_sizes, check_slices, normal_weight, pad_circular
 
 FACTORIZATIONS = ("full", "separable", "depthwise", "pointwise")
 
@@ -107,8 +107,7 @@ class GroupConv(nn.Module):
                 f"GroupConv expected {expected} channels, {self.in_channels}{'' if self.lift else ' per element'}, got "
                 f"{tuple(input.shape)}. Plain images need lift=True, features over {self.group} lift=False."
             )
-        output: Tensor = self.stages(lift(input, self.group) if self.lift else input)
-        return output
+        return self.stages(lift(input, self.group) if self.lift else input)
 
     @torch.no_grad()
     def rescale_(self, factor: float) -> None:
@@ -128,7 +127,6 @@ class GroupStage(nn.Module):
 
     Arguments:
         filter: The filter, whose weight is (C', C or 1, [|G|,] k, k).
-        group: The group.
         gain: The initial standard deviation in units of fan-in to the power -1/2.
         generator: The source of the initial weights; by default torch's global generator.
     """
@@ -211,12 +209,7 @@ class GroupPool(nn.Module):
 
     def forward(self, input: Float[Tensor, "N _ H W"]) -> Float[Tensor, "N _ H W"]:
         """Averaged features, (N, C, H, W)."""
-        check_rank(input, "GroupPool")
-        if input.shape[1] % self.group.size:
-            raise ShapeError(
-                f"GroupPool over {self.group} expected a multiple of {self.group.size} channels, got "
-                f"{tuple(input.shape)}. Lift images first, by a GroupConv with lift=True."
-            )
+        check_slices(input, self.group, "GroupPool", "Lift images first, by a GroupConv with lift=True.")
         return input.unflatten(1, (-1, self.group.size)).mean(2)
 
     def extra_repr(self) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ..errors import ShapeError, StructureError
 from ..groups import Group, turn_slices
 from ..groups.finite import alike, turns_shifts
-from .dense import Conv, check_rank
+from .dense import Conv, check_slices
 from .group import GroupConv
 from .pool import PolyphasePool
 from .sparse import AbstractSparse, SparseConv
@@ -125,12 +125,7 @@ class FixedFrame(nn.Module):
 
     def forward(self, input: Float[Tensor, "N _ _ _"]) -> Float[Tensor, "N _ _ _"]:
         """Output features, in the turned frame."""
-        check_rank(input, "FixedFrame")
-        if input.shape[1] % self.group.size:
-            raise ShapeError(
-                f"FixedFrame over {self.group} expected a multiple of {self.group.size} channels, got "
-                f"{tuple(input.shape)}. Lift images first, by covary.groups.lift."
-            )
+        check_slices(input, self.group, "FixedFrame", "Lift images first, by covary.groups.lift.")
         output: Tensor = self.conv(turn_slices(input, self.group, range(self.group.size)))
         return turn_slices(output, self.group, self.group.inverses)
 

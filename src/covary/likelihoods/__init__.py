@@ -7,8 +7,7 @@ semi-definite, and L is its root, L Lᵀ = Λ. Λ = −∇²_f log p(y | f), or 
 
 from .bernoulli import Bernoulli
 from .categorical import Categorical
-from .gaussian import Gaussian
-from .heteroscedastic import HeteroscedasticGaussian
+from .gaussian import Gaussian, HeteroscedasticGaussian
 from .poisson import Poisson
 from .protocol import Likelihood, RankDeficient, TargetDependent, given
 

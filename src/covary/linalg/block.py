@@ -69,8 +69,7 @@ class Block(AbstractPSD):
 
     def to_dense(self) -> Float[Tensor, "P P"]:
         """All entries of :math:`H`."""
-        entries: Tensor = torch.block_diag(*(block.to_dense() for block in self.blocks.values()))
-        return entries
+        return torch.block_diag(*(block.to_dense() for block in self.blocks.values()))
 
     def diagonal(self) -> Float[Tensor, " P"]:
         """The diagonal of :math:`H`."""

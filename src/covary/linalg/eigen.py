@@ -88,7 +88,6 @@ def decompose(blocks: Mapping[str, Factors], *, vectors: bool = True) -> None:
     """Decompose every matrix that is not decomposed yet, in parallel, and store the results in the blocks.
 
     Arguments:
-        blocks: Name -> matrices.
         vectors: Whether eigenvectors are needed; eigenvalues alone take half the time.
     """
     with_vectors = {n: f for n, f in blocks.items() if (vectors or f.tracked) and f.pending(vectors=True)}

@@ -93,8 +93,7 @@ class Kron(AbstractPSD):
         num_blocks = self._shape[0]
         a = self._stack(self.input_cov).expand(num_blocks, -1, -1)
         b = self._stack(self.grad_cov).expand(num_blocks, -1, -1) * self.scale[:, None, None]
-        dense: Tensor = torch.block_diag(*(torch.kron(b[q], a[q]) for q in range(num_blocks)))
-        return dense
+        return torch.block_diag(*(torch.kron(b[q], a[q]) for q in range(num_blocks)))
 
     def diagonal(self) -> Float[Tensor, " P"]:
         """The diagonal of :math:`H`."""

@@ -134,9 +134,6 @@ def refined(
     that of the exact solution, so the decomposition behind S is not differentiated.
 
     Arguments:
-        value: The matrix :math:`H`.
-        vectors: The right-hand sides v.
-        shift: The shift :math:`\delta`.
         inverse: The linear map S.
         exact: Whether S inverts the matrix that `value` multiplies with; else the step adds its derivative alone.
     """

@@ -12,7 +12,28 @@ from torch.overrides import TorchFunctionMode
 from ..errors import DataError, ShapeError
 
 
-class Standardized(nn.Module):
+class _Moments(nn.Module):
+    """A network with a mean and a deviation that are fixed, and have `num_axes` axes after theirs."""
+
+    network: nn.Module
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, network: nn.Module, mean: Tensor, deviation: Tensor, num_axes: int) -> None:
+        super().__init__()
+        if not bool((deviation > 0).all()):
+            raise DataError(f"Expected standard deviations above 0, got {deviation.tolist()}.")
+        self.network = network
+        dtype = next((parameter.dtype for parameter in network.parameters()), torch.get_default_dtype())
+        for name, moment in (("mean", mean), ("deviation", deviation)):
+            self.register_buffer(name, moment.detach().to(dtype).reshape(-1, *[1] * num_axes))
+
+    def extra_repr(self) -> str:
+        """Means and deviations, for `print`."""
+        return f"mean={self.mean.flatten().tolist()}, deviation={self.deviation.flatten().tolist()}"
+
+
+class Standardized(_Moments):
     r"""The network :math:`x \mapsto f((x - m) / s)` with a fixed mean m and standard deviation s for each channel.
 
     Standardizing is part of the network, so that an augmentation before it acts on the images themselves: black is
@@ -32,26 +53,17 @@ class Standardized(nn.Module):
         torch.Size([2, 10])
     """
 
-    network: nn.Module
-    mean: Tensor
-    deviation: Tensor
-
     def __init__(
         self, network: nn.Module, mean: Float[Tensor, "C"], deviation: Float[Tensor, "C"], num_axes: int = 2
     ) -> None:
-        super().__init__()
-        _keep_moments(self, network, mean, deviation, num_axes)
+        super().__init__(network, mean, deviation, num_axes)
 
     def forward(self, x: Float[Tensor, "N C ..."]) -> Float[Tensor, "N K"]:
         """Outputs of the network for standardized images."""
         return self.network((x - self.mean) / self.deviation)
 
-    def extra_repr(self) -> str:
-        """Means and deviations, for `print`."""
-        return f"mean={self.mean.flatten().tolist()}, deviation={self.deviation.flatten().tolist()}"
 
-
-class Rescaled(nn.Module):
+class Rescaled(_Moments):
     r"""The network :math:`x \mapsto m + s\, f(x)` with a fixed mean m and standard deviation s of each output.
 
     For regression: f predicts standardized targets, and likelihood, noise and predictions have the targets' own units.
@@ -69,31 +81,12 @@ class Rescaled(nn.Module):
         torch.Size([2, 1])
     """
 
-    network: nn.Module
-    mean: Tensor
-    deviation: Tensor
-
     def __init__(self, network: nn.Module, mean: Float[Tensor, "K"], deviation: Float[Tensor, "K"]) -> None:
-        super().__init__()
-        _keep_moments(self, network, mean, deviation, 0)
+        super().__init__(network, mean, deviation, 0)
 
     def forward(self, x: Float[Tensor, "N ..."]) -> Float[Tensor, "N K"]:
         """Outputs of the network in the units of the targets."""
         return self.mean + self.deviation * self.network(x)
-
-    def extra_repr(self) -> str:
-        """Means and deviations, for `print`."""
-        return f"mean={self.mean.tolist()}, deviation={self.deviation.tolist()}"
-
-
-def _keep_moments(module: nn.Module, network: nn.Module, mean: Tensor, deviation: Tensor, num_axes: int) -> None:
-    """Register a network, and moments that have `num_axes` axes after theirs."""
-    if not bool((deviation > 0).all()):
-        raise DataError(f"Expected standard deviations above 0, got {deviation.tolist()}.")
-    module.add_module("network", network)
-    dtype = next((parameter.dtype for parameter in network.parameters()), torch.get_default_dtype())
-    for name, moment in (("mean", mean), ("deviation", deviation)):
-        module.register_buffer(name, moment.detach().to(dtype).reshape(-1, *[1] * num_axes))
 
 
 @torch.no_grad()
@@ -103,7 +96,6 @@ def require_images(network: nn.Module, x: Float[Tensor, "N ..."], num_classes: i
     Errors that the network raises itself are passed on; only those of torch are reworded.
 
     Arguments:
-        network: The network, (N, c, H, W) -> (N, C).
         num_classes: The number of classes; the network may have more outputs, not fewer.
     """
     shape, operations = tuple(x.shape[1:]), _Operations()

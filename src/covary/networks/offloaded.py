@@ -13,10 +13,6 @@ class Offloaded(nn.Module):
     """The network with its passes on a device; outputs and gradients are where inputs and parameters are.
 
     Parameters and buffers are copied to the device at each call, and buffers that the call changes are copied back.
-
-    Arguments:
-        network: The network, whose parameters it shares.
-        device: Where to compute.
     """
 
     def __init__(self, network: nn.Module, device: torch.device) -> None:
@@ -40,10 +36,6 @@ def offloaded(network: nn.Module, device: torch.device) -> nn.Module:
 
     Of an averaged network the inner one is moved: augmentation samples are drawn in double precision, which the device
     may not have.
-
-    Arguments:
-        network: The network.
-        device: Where to compute.
     """
     if isinstance(network, Averaged):
         return network.with_network(offloaded(network.network, device))

@@ -86,8 +86,7 @@ class RelaxedNetwork(nn.Module):
         features = input if self.group is None else lift(input, self.group)
         for block in self.blocks:
             features = block(features).relu()
-        outputs: Tensor = self.head(features)
-        return outputs
+        return self.head(features)
 
 
 @recorded

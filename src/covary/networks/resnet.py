@@ -67,11 +67,6 @@ class FixupBlock(nn.Module):
 
     The shortcut is :math:`s(x) = x`. A block with a stride also doubles the channels: then s is every second pixel of
     :math:`x + b_1`, with channels of zeros appended.
-
-    Arguments:
-        fan_in: The number of channels of the inputs.
-        fan_out: The number of channels of the outputs, `fan_in` or twice as many.
-        stride: The stride of the first convolution, 1 or 2.
     """
 
     def __init__(self, fan_in: int, fan_out: int, stride: int) -> None:

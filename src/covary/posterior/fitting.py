@@ -26,21 +26,13 @@ Subset = Literal["all", "last_layer"]
 
 
 class Fitted(NamedTuple):
-    r"""The posterior :math:`N(\theta, (H + \delta)^{-1})` after a pass over all data.
+    r"""The posterior :math:`N(\theta, (H + \delta)^{-1})` after a pass over all data."""
 
-    Arguments:
-        curvature: The structure of H, "kron", "kron-traced", "kron-shared", "full" or "diag".
-        subset: The weights, "all" or "last_layer".
-        seed: The seed of an averaged network's noise.
-        mean: The weights θ by name.
-        statistics: The curvature H, log-likelihood and gradient; sums over data.
-    """
-
-    curvature: str
-    subset: str
-    seed: int
-    mean: Mapping[str, Tensor]
-    statistics: CurvatureStatistics
+    curvature: str  # the structure of H, "kron", "kron-traced", "kron-shared", "full" or "diag"
+    subset: str  # the weights, "all" or "last_layer"
+    seed: int  # the seed of an averaged network's noise
+    mean: Mapping[str, Tensor]  # the weights θ by name
+    statistics: CurvatureStatistics  # the curvature H, log-likelihood and gradient; sums over data
 
 
 @torch.no_grad()
@@ -87,8 +79,7 @@ def posterior_shifts(curvature: Block, model: Model) -> dict[str, Tensor]:
 def run(network: nn.Module, x: Tensor, index: Tensor, seed: int, state: dict[str, Tensor] | None = None) -> Tensor:
     """Outputs (N, C) with some parameters replaced; an averaged network also gets identities and its seed."""
     arguments = {"index": index, "seed": seed} if isinstance(network, SampleAveraging) else {}
-    outputs: Tensor = torch.func.functional_call(network, state or {}, (x,), arguments)
-    return outputs
+    return torch.func.functional_call(network, state or {}, (x,), arguments)
 
 
 def last_layer_weights(model: Model, x: Tensor, seed: int) -> list[str]:

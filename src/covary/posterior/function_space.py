@@ -62,7 +62,6 @@ def variance_chunks(linearized: Linearized, x: Tensor, extra: int = 0) -> Iterat
     """Outputs and variances, chunk by chunk; (n, C, C) is never formed.
 
     Arguments:
-        x: The inputs, shape (N, ...).
         extra: How many further numbers each output of a datum needs.
     """
     for captured, position, outputs_at_once in _chunks(linearized, x, extra, with_covariance=False):

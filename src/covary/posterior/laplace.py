@@ -19,14 +19,7 @@ from ..models import Model, as_model
 from ..noise import Stream, normal
 from .fitting import Fitted, Subset, fit, fitted_map, posterior_shifts
 from .function_space import ENTRIES, Linearized, covariance_chunks, variance_chunks
-from .predictive import (
-    GaussianPrediction,
-    OutputDistribution,
-    Sampling,
-    check_prediction,
-    predict_glm,
-    predict_mc,
-)
+from .predictive import GaussianPrediction, OutputDistribution, Sampling, check_prediction, predict_glm, predict_mc
 from .storage import from_state, read_state, to_state, write_state
 
 

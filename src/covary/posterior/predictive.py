@@ -109,11 +109,7 @@ def predict_glm(linearized: Linearized, x: Tensor, link: str, sampling: Sampling
 
 
 def predict_mc(model: Model, x: Tensor, samples: Iterator[dict[str, Tensor]], seed: int) -> Tensor | GaussianPrediction:
-    """Predictions averaged over sampled networks: probabilities (N, C), expected counts, or mean and variance of reals.
-
-    Arguments:
-        x: The inputs, shape (N, ...).
-    """
+    """Predictions averaged over sampled networks: probabilities (N, C), expected counts, or mean and variance."""
     mean, squares, noise, count = torch.zeros(()), torch.zeros(()), torch.zeros(()), 0
     likelihood = model.likelihood
     for state in samples:

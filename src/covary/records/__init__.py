@@ -4,18 +4,7 @@ Evidences are sums over data, higher is better; widths are in the unit that stan
 """
 
 from .files import from_plain, read_run, write_run, write_study
-from .run import (
-    Baseline,
-    Coverage,
-    Epoch,
-    Evidence,
-    Layer,
-    LayerPath,
-    Metrics,
-    Pictures,
-    Pruning,
-    RunRecord,
-)
+from .run import Baseline, Coverage, Epoch, Evidence, Layer, LayerPath, Metrics, Pictures, Pruning, RunRecord
 from .study import Claim, Study
 from .symmetry import Symmetry, Verdict
 from .verify import FileCheck, verify

@@ -15,30 +15,23 @@ from typing import Any
 
 from .._files import require_regular, write_text
 from ..errors import DataError
-from .checksums import FIELD, check_seal, sealed
+from .checksums import FIELD, check_seal, read_sealed, sealed
 from .run import Evidence, Pictures, RunRecord
 from .study import Study
 from .symmetry import Symmetry
 
 VERSION = 3
+EVIDENCE = "evidence.json"  # the corrected evidence of a run, beside its record
+MODEL = "model.safetensors"  # of which a corrected evidence and a geometry are
 UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")  # control characters but for tabs and line ends
+# fields of a run that a file may lack
 OPTIONAL = (
-    "complete",
-    "notes",
-    "pruned",
-    "model",
-    "timings",
-    "verdicts",
-    "target_std",
-    "input_shape",
-    "feature_names",
-)  # fields of a run that a file may lack
+    *("complete", "notes", "pruned", "model", "timings", "verdicts"),
+    *("target_std", "input_shape", "feature_names"),
+)
 LARGEST = sys.float_info.max
-LEAST = {
-    (Evidence, "num_data"): 1,
-    (Symmetry, "width"): 0,
-    (Symmetry, "error"): 0,
-}  # what a report divides by, and an amount
+# what a report divides by, and amounts
+LEAST = {(Evidence, "num_data"): 1, (Symmetry, "width"): 0, (Symmetry, "error"): 0}
 DEEPEST = 16  # of lists and mappings inside one another; a setting needs a few
 
 
@@ -206,3 +199,23 @@ def _check_correlation(run: RunRecord, file: Path) -> None:
         raise DataError(
             f"{file}.correlation needs a row and a column for each of {size} symmetries. Save the run anew."
         )
+
+
+def write_evidence(evidence: Evidence, run: RunRecord, folder: Path) -> None:
+    """Write the corrected evidence of a run into its folder, with the checksum of the weights that it is of."""
+    content = {"format": "covary-evidence", "model": run.files.get(MODEL), "evidence": dataclasses.asdict(evidence)}
+    write_text(folder / EVIDENCE, json.dumps(sealed(content), indent=1) + "\n")
+
+
+def with_corrected(run: RunRecord, folder: Path) -> RunRecord:
+    """The run with the corrected evidence that its folder has; as it is if there is none of these weights."""
+    path = folder / EVIDENCE
+    if not path.exists():
+        return run
+    try:
+        content = read_sealed(path)
+    except DataError as error:
+        raise DataError(f"{error} Remove it, or compute it again by `covary compare --correction`.") from error
+    if content.get("model") != run.files.get(MODEL):
+        return run
+    return dataclasses.replace(run, evidence=from_plain(content.get("evidence"), Evidence, "evidence"))

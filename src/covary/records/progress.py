@@ -19,31 +19,18 @@ SHORTEST_BAR, LONGEST_BAR = 5, 20  # characters, without the brackets
 
 @dataclass
 class Progress:
-    """The state of a fit that a line of progress shows.
+    """The state of a fit that a line of progress shows."""
 
-    Arguments:
-        title: The name of the fit; empty for none.
-        num_epochs: All epochs of the fit.
-        phase: What it does now.
-        epoch: The epoch under way, or the one that has just ended, from 1.
-        epochs: The epochs that are done; a part of an epoch counts as such.
-        last: The record of the last complete epoch.
-        evidence: The last evidence; not every epoch has one.
-        elapsed: Seconds since the start.
-        left: The estimate of the seconds to the end of training, or None.
-        evaluated: Whether the evidence was evaluated, not estimated by hyper steps on the way.
-    """
-
-    title: str
-    num_epochs: int
-    phase: Phase = "training"
-    epoch: int = 1
-    epochs: float | int = 0
-    last: Epoch | None = None
-    evidence: Evidence | None = None
-    elapsed: float = 0.0
-    left: float | None = None
-    evaluated: bool = False
+    title: str  # the name of the fit; empty for none
+    num_epochs: int  # all epochs of the fit
+    phase: Phase = "training"  # what it does now
+    epoch: int = 1  # the epoch under way, or the one that has just ended, from 1
+    epochs: float | int = 0  # the epochs that are done; a part of an epoch counts as such
+    last: Epoch | None = None  # the record of the last complete epoch
+    evidence: Evidence | None = None  # the last evidence; not every epoch has one
+    elapsed: float = 0.0  # seconds since the start
+    left: float | None = None  # the estimate of the seconds to the end of training, or None
+    evaluated: bool = False  # whether the evidence was evaluated, not estimated by hyper steps on the way
 
     def note(self, epoch: Epoch) -> None:
         """Note that an epoch is complete."""
@@ -119,19 +106,12 @@ MOST_EPOCHS, MOST_SECONDS = 10**6, 1e12  # the most that settings allow, and no 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened in a fit.
+    """Something that happened in a fit."""
 
-    Arguments:
-        event: "start", "phase" or "epoch".
-        num_epochs: Of a start, all epochs of the fit.
-        phase: Of a phase, "training", "evaluating" or "testing".
-        epoch: Of an epoch, its record.
-    """
-
-    event: str
-    num_epochs: int | None = None
-    phase: str | None = None
-    epoch: Epoch | None = None
+    event: str  # "start", "phase" or "epoch"
+    num_epochs: int | None = None  # of a start, all epochs of the fit
+    phase: str | None = None  # of a phase, "training", "evaluating" or "testing"
+    epoch: Epoch | None = None  # of an epoch, its record
 
     def plain(self) -> dict[str, Any]:
         """The fields that are set, as plain data."""

@@ -92,11 +92,7 @@ def trajectory(history: Sequence[Epoch]) -> tuple[list[Epoch], int]:
 def with_states(
     symmetries: Sequence[Symmetry], history: Sequence[Epoch], image_shape: Sequence[int] | None
 ) -> list[Symmetry]:
-    """The symmetries with their states.
-
-    Arguments:
-        image_shape: The shape of the images, height and width last, where there are images.
-    """
+    """The symmetries with their states."""
     epochs, num_steps = trajectory(history)
     found = []
     for symmetry in symmetries:

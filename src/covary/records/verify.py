@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 from ..errors import DataError
 from .checksums import page_state, read_sealed, sha256
-from .corrected import FILE as EVIDENCE
-from .corrected import MODEL
+from .files import EVIDENCE, MODEL
 
 RUN, GEOMETRY, PAGE = "run.json", "geometry.json", "report.html"
 CELLS = "cells"  # the folder of a study's cells

@@ -90,8 +90,6 @@ def meaning(name: str, width: float | int, unit: str, image_shape: Sequence[int]
     """By how much, in words: "±87°", "up to 4.2 pixels left or right", "up to 7 % wider or narrower".
 
     Arguments:
-        name: The transform.
-        width: Its width, in the unit.
         unit: "radians", "half-widths", "half-heights", "log-scale", "probability" or any other word.
         image_shape: The shape of the images, height and width last, where there are images.
     """

@@ -249,11 +249,7 @@ def architecture_figure(run: RunRecord) -> Figure:
 def divided_bars(
     panel: Axes, names: Sequence[str], layers: Sequence[Mapping[str, float]], colors: Mapping[str, str]
 ) -> None:
-    """Draw a bar per layer, from input to output, divided by the fractions of its paths.
-
-    Arguments:
-        layers: The fraction of each path of each layer, by the path's name.
-    """
+    """Draw a bar per layer, from input to output, divided by the fractions of its paths."""
     for place, shares in enumerate(layers):
         left = 0.0
         for path, share in shares.items():

@@ -12,21 +12,10 @@ from matplotlib.figure import Figure
 
 from .._files import write_text
 from .._text import plural
-from ..records import Baseline, Metrics, RunRecord
+from ..records import Baseline, Metrics, RunRecord, words
 from ..records.checksums import sealed_page
 from ..records.summary import summary, verdict_sentences
 from ..records.tables import no_errors_text, noise_text, role_rows, verdict_rows
-from ..records.words import (
-    OFF,
-    SETTLED,
-    THRESHOLD,
-    flat_settings,
-    interval,
-    layer_names,
-    path_precision,
-    plain_name,
-    strength,
-)
 from .curves import burn_in, evidence_figure, held_fixed, precisions_figure, trajectories_figure
 from .figures import architecture_figure, correlation_figure, flow_figure, pictures_figure, widths_figure
 from .svg import svg
@@ -89,22 +78,22 @@ def page(run: RunRecord) -> str:
     )
     environment.filters |= {
         "words": _words,
-        "plain_name": plain_name,
+        "plain_name": words.plain_name,
         "duration": _duration,
-        "precision": path_precision,
+        "precision": words.path_precision,
         "plural": plural,
     }
     return environment.get_template("template.html").render(
         run=run,
         summary=summary(run),
-        threshold=THRESHOLD,
-        settled=SETTLED,
-        off=OFF,
-        strengths=[strength(symmetry, run.samples.shape if run.samples else None) for symmetry in run.symmetries],
-        intervals=[interval(symmetry, run.samples.shape if run.samples else None) for symmetry in run.symmetries],
+        threshold=words.THRESHOLD,
+        settled=words.SETTLED,
+        off=words.OFF,
+        strengths=[words.strength(symmetry, run.samples.shape if run.samples else None) for symmetry in run.symmetries],
+        intervals=[words.interval(symmetry, run.samples.shape if run.samples else None) for symmetry in run.symmetries],
         no_errors=no_errors_text(run).splitlines(),
         figures=_figures(run),
-        settings=flat_settings(run.config),
+        settings=words.flat_settings(run.config),
         terms=_terms(run),
         tested=_tested(run),
         times=_times(run),
@@ -113,7 +102,7 @@ def page(run: RunRecord) -> str:
         roles=role_rows(run)[1],
         verdicts=verdict_rows(run)[1],
         compared=verdict_sentences(run),
-        layers=list(zip(layer_names(run), run.layers, strict=True)),
+        layers=list(zip(words.layer_names(run), run.layers, strict=True)),
     )
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..records import Evidence, Metrics, RunRecord
-from ..records.tables import ABSENT, layer_rows, role_rows, symmetry_rows, verdict_rows
+from ..records.tables import ABSENT, symmetry_rows
 from ..records.words import spelled
 
 # Settings that determine the data of a run: evidences of different data cannot be compared.
@@ -32,22 +32,7 @@ def symmetries_table(run: RunRecord) -> Table:
         row[">width"] += "" if error == ABSENT else f" ± {error}"
     kept = ["transform", ">width", "meaning", "state", *([">true"] if ">true" in heads else [])]
     shown = [head.replace("meaning", "by how much") for head in kept]
-    return _table(shown, [[row[head] for head in kept] for row in cells], broken="by how much")
-
-
-def verdicts_table(run: RunRecord) -> Table:
-    """Whether the data have each symmetry: the answer, the number that it is from, and both Bayes factors."""
-    return _table(*verdict_rows(run))
-
-
-def layers_table(run: RunRecord) -> Table:
-    """The relaxed layers: a row per path, the learned one marked, with the layer's errors in its first row."""
-    return _table(*layer_rows(run))
-
-
-def roles_table(run: RunRecord) -> Table:
-    """The roles of parameters: how many have each."""
-    return _table(*role_rows(run))
+    return table(shown, [[row[head] for head in kept] for row in cells], broken="by how much")
 
 
 def pruning_table(run: RunRecord) -> Table:
@@ -65,7 +50,7 @@ def pruning_table(run: RunRecord) -> Table:
             ["removed paths", ABSENT, ", ".join(done.removed) or "none"],
             ["paths replaced by stationary ones", ABSENT, ", ".join(done.replaced) or "none"],
         ]
-    return _table(["pruned", ">before", "after"], rows)
+    return table(["pruned", ">before", "after"], rows)
 
 
 def evidence_table(run: RunRecord) -> Table:
@@ -75,7 +60,7 @@ def evidence_table(run: RunRecord) -> Table:
         for name in ("log_likelihood", "log_prior", "log_volume", "log_evidence"):
             total = getattr(run.evidence, name)
             rows.append([name, f"{total / max(run.evidence.num_data, 1):.4f}", f"{total:,.1f}"])
-    return _table(["term", ">nats per datum", ">nats in total"], rows)
+    return table(["term", ">nats per datum", ">nats in total"], rows)
 
 
 def metrics_table(run: RunRecord) -> Table:
@@ -89,9 +74,9 @@ def metrics_table(run: RunRecord) -> Table:
     ]
     scores = [">rmse", ">nll"] if numbers else [">accuracy %", ">nll", ">ece"]
     heads = ["network", *scores, ">samples", ">seconds"]
-    table = _table([*heads, ">epochs"] if run.baselines else heads, rows, broken="network")
-    table.caption = None if run.test is None else f"{run.test.num_data:,} test data"
-    return table
+    made = table([*heads, ">epochs"] if run.baselines else heads, rows, broken="network")
+    made.caption = None if run.test is None else f"{run.test.num_data:,} test data"
+    return made
 
 
 def comparison(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
@@ -253,8 +238,8 @@ def comparison_table(runs: Sequence[RunRecord]) -> RenderableType:
     heads = [first, "run", ">log evidence", ">log Bayes factor", *(f">{SCORES[name]}" for name in scores)]
     return Group(
         *warnings,
-        _table(heads, ranked, broken="run"),
-        _table([first, ">log-likelihood", ">log-prior", ">log-volume", ">data"], terms),
+        table(heads, ranked, broken="run"),
+        table([first, ">log-likelihood", ">log-prior", ">log-volume", ">data"], terms),
     )
 
 
@@ -266,18 +251,18 @@ def _nats(row: Mapping[str, Any], *names: str) -> list[str]:
     return [ABSENT if row[name] is None else f"{row[name]:,.1f}" for name in names]
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], broken: str | None = None) -> Table:
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], broken: str | None = None) -> Table:
     """A table; columns whose head starts with ">" are right-aligned. The column `broken` is made narrower first."""
-    table = Table()
+    made = Table()
     for number, head in enumerate(heads):
         longest = max((len(row[number]) for row in rows), default=0)
         word = max(map(len, head.removeprefix(">").split()))
         least = None if broken in (None, head) else max(min(longest, WHOLE), word)
         side: Literal["left", "right"] = "right" if head.startswith(">") else "left"
-        table.add_column(head.removeprefix(">"), justify=side, overflow="fold", min_width=least)
+        made.add_column(head.removeprefix(">"), justify=side, overflow="fold", min_width=least)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
+        made.add_row(*(Text(cell) for cell in row))
+    return made
 
 
 def _metrics(test: Metrics | None, numbers: bool) -> list[str]:

@@ -21,6 +21,7 @@ from .._files import remove_folder, remove_rest, write_text
 from .._lock import remove_leftovers
 from .._types import Progress
 from ..errors import DataError, StructureError
+from ..experiments.begun import plain
 from ..records import from_plain
 from ..records.checksums import read_sealed, sealed
 from ..records.words import flat_settings
@@ -33,18 +34,12 @@ STUDY = "study.json"  # the file of a complete study, beside the folder of its c
 
 @dataclass(frozen=True)
 class CellSpec(Generic[Record]):
-    """One cell of a study.
+    """One cell of a study."""
 
-    Arguments:
-        name: Its name, unique in the study.
-        settings: Its settings; a kept cell with other settings is refused.
-        kind: The frozen dataclass of its record.
-        make: The function that computes the record; with several processes it must be importable by name.
-    """
-
-    name: str
-    settings: Mapping[str, Any]
-    kind: type[Record]
+    name: str  # its name, unique in the study
+    settings: Mapping[str, Any]  # its settings; a kept cell with other settings is refused
+    kind: type[Record]  # the frozen dataclass of its record
+    # the function that computes the record; with several processes it must be importable by name
     make: Callable[[], Record]
 
 
@@ -57,7 +52,6 @@ def compute_cells(
     other settings raises its error at once.
 
     Arguments:
-        specs: The cells, in the order in which they are started.
         folder: The folder of finished cells, one file each; None to keep none.
         progress: Called with the cell that starts, or with several processes the last one that is done, and the
             fraction of cells that are done.
@@ -96,11 +90,7 @@ def _in_parallel(work: Work[Record], report: Report, processes: int) -> dict[str
 
 
 def wall_time(seconds: Iterable[float], processes: int) -> float:
-    """The seconds from the first start to the last end of cells that free processes start in their order.
-
-    Arguments:
-        seconds: The seconds of each cell, over all sessions of a study.
-    """
+    """The seconds from the first start to the last end of cells that free processes start in their order."""
     ends = [0.0] * processes
     for spent in seconds:
         heapreplace(ends, ends[0] + spent)  # the least of a heap is its first
@@ -147,10 +137,10 @@ def require_fresh(folder: Path, resume: bool, overwrite: bool) -> None:
 
 def _make(spec: CellSpec[Record], folder: Path | None) -> Record:
     """Return the record of a cell and write it when it is complete."""
-    settings = _plain(spec.settings)  # before the work: settings that cannot be written would lose it
+    settings = plain(spec.settings)  # before the work: settings that cannot be written would lose it
     record = spec.make()
     if folder is not None:
-        content = {"settings": settings, "record": _plain(asdict(cast(Any, record)))}
+        content = {"settings": settings, "record": plain(asdict(cast(Any, record)))}
         write_text(_path(folder, spec.name), json.dumps(sealed(content), allow_nan=False) + "\n")
     return record
 
@@ -160,12 +150,6 @@ def _finished(specs: Sequence[CellSpec[Record]], folder: Path) -> dict[str, Reco
     return {spec.name: _read(path, spec) for spec in specs if (path := _path(folder, spec.name)).exists()}
 
 
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as read from JSON: tuples are lists."""
-    plain: dict[str, Any] = json.loads(json.dumps(dict(settings), allow_nan=False))
-    return plain
-
-
 def _path(folder: Path, name: str) -> Path:
     return folder / f"{re.sub(r'[^a-z0-9+]+', '-', name.lower())}.json"
 
@@ -173,17 +157,16 @@ def _path(folder: Path, name: str) -> Path:
 def _read(path: Path, spec: CellSpec[Record]) -> Record:
     try:
         content = read_sealed(path)
-        written, plain = dict(content["settings"]), content["record"]
+        written, fields = dict(content["settings"]), content["record"]
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"Expected a finished cell of a study in {path} ({error}). Remove it to compute it again."
         ) from error
-    settings, written = flat_settings(_plain(spec.settings)), flat_settings(written)
+    settings, written = flat_settings(plain(spec.settings)), flat_settings(written)
     for name in sorted(settings.keys() | written.keys()):
         if name != "data_dir" and written.get(name) != settings.get(name):
             raise StructureError(
                 f"Expected {name} = {written.get(name)!r:.60} as in {path}, got {settings.get(name)!r:.60}. Resume "
                 "with the same settings, or name another folder."
             )
-    record: Record = from_plain(plain, spec.kind, str(path))
-    return record
+    return from_plain(fields, spec.kind, str(path))

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..records import Study
+from ..report.tables import table
 from .paper1.figures import invariances_figure, recover_figure, sampling_figure, sizes_figure, table_figure, toy_figure
 from .paper2.figures import cifar_layers_figure, groups_figure, quadrant_figure, separable_figure
 from .paper3.figures import reparametrization_figure, sharpness_figure
@@ -33,10 +34,7 @@ STUDY_FIGURES: dict[str, Mapping[str, Draw]] = {
 
 def study_table(study: Study) -> Table:
     """The claims of a study: what was expected, what was found, and whether the claim holds."""
-    table = Table(title=Text(study.title))
-    for column in ("claim", "expected", "found", "holds"):
-        table.add_column(column, overflow="fold")
-    for claim in study.claims:
-        cells = (claim.sentence, claim.expected, claim.found, "yes" if claim.holds else "NO")
-        table.add_row(*(Text(cell) for cell in cells))
-    return table
+    rows = [[claim.sentence, claim.expected, claim.found, "yes" if claim.holds else "NO"] for claim in study.claims]
+    made = table(("claim", "expected", "found", "holds"), rows)
+    made.title = Text(study.title)
+    return made

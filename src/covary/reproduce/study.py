@@ -5,9 +5,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._types import Progress
+from ..config import HyperConfig
 from ..config.settings import check_choice
 from ..errors import StructureError
 from ..records import Claim, Study
+
+# Steps as in paper 1: by Adam, one per minibatch, after a pass over all data, without a bound.
+ADAM_STEPS = HyperConfig(
+    estimator="two_pass",
+    width_optimizer="adam",
+    num_moves=1,
+    max_width_change=100.0,
+    num_samples=None,
+    num_sets=1,
+    num_steps=1,
+    prior_lr=0.1,
+)
 
 
 def _silent(message: str, done: float) -> None:

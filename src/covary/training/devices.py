@@ -14,14 +14,10 @@ from ..networks.offloaded import offloaded
 
 
 class Devices(NamedTuple):
-    """Where a fit computes.
+    """Where a fit computes."""
 
-    Arguments:
-        model: The device of network, likelihood and prior, where hyper steps and evaluations run.
-        weight_steps: The device of the passes of weight steps through the network; another one if that has no float64.
-    """
-
-    model: torch.device
+    model: torch.device  # the device of network, likelihood and prior, where hyper steps and evaluations run
+    # the device of the passes of weight steps through the network; another one if that has no float64
     weight_steps: torch.device
 
 

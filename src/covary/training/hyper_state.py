@@ -23,29 +23,20 @@ HYPER_BETAS = (0.9, 0.95)
 
 @dataclass
 class HyperState(ModelParts):
-    """A model with the optimizer of its hyperparameters, and how far they have come.
+    """A model with the optimizer of its hyperparameters, and how far they have come."""
 
-    Arguments:
-        model: Network, likelihood and prior.
-        optimizer: Of the hyperparameters, with a group for each learning rate; None where nothing is to learn.
-        learning: How far the learning of the widths has come.
-        num_data: N, the number of training data.
-        num_seen: The data that weight steps have read since the start, each as often as it was read.
-        running: The statistics of the curvature that hyper steps update; None before the first.
-        evidence: The estimate of the last hyper step.
-        log_likelihood: The mean log-likelihood per datum of the last epoch; None to measure it when it is needed.
-        constant: The mean log-likelihood per datum of the best constant prediction.
-    """
-
-    model: Model
+    model: Model  # network, likelihood and prior
+    # of the hyperparameters, with a group for each learning rate; None where nothing is to learn
     optimizer: Optimizer | None
-    learning: WidthLearning
-    num_data: int = 0
-    num_seen: int = 0
+    learning: WidthLearning  # how far the learning of the widths has come
+    num_data: int = 0  # N, the number of training data
+    num_seen: int = 0  # the data that weight steps have read since the start, each as often as it was read
+    # the statistics of the curvature that hyper steps update; None before the first
     running: RunningStatistics | None = None
-    evidence: Evidence | None = None
+    evidence: Evidence | None = None  # the estimate of the last hyper step
+    # the mean log-likelihood per datum of the last epoch; None to measure it when it is needed
     log_likelihood: float | None = -math.inf
-    constant: float = -math.inf
+    constant: float = -math.inf  # the mean log-likelihood per datum of the best constant prediction
 
     @property
     def progress(self) -> float:

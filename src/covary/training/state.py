@@ -35,39 +35,25 @@ class Best:
 
 @dataclass
 class FitState(ModelParts):
-    """A model with the optimizers of weights and hyperparameters, and how far they have come.
+    """A model with the optimizers of weights and hyperparameters, and how far they have come."""
 
-    Arguments:
-        hyper: The model, and what hyper steps change.
-        weight_optimizer: Of the weights.
-        untrained: The mean log-likelihood per datum of the network before its first step, on the first batch.
-        problem: Why training ended early; None where it did not.
-        epoch: Epochs that are complete.
-        step: Weight steps done in the epoch under way.
-        log_likelihood: The sum of log-likelihoods over the data seen in the epoch under way.
-        num_seen: How many data that were.
-        seconds: The time that earlier sessions took.
-        timings: Seconds of weight steps, hyper steps and evaluations, by "weights", "hyper", "evaluation", "test".
-        evaluation_modules: Names of the modules that were in evaluation mode before the fit, and stay there.
-        stepped: The network as weight steps run it, where it is compiled or on another device.
-        best: The best evaluated state.
-        history: One record per complete epoch.
-    """
-
-    hyper: HyperState
-    weight_optimizer: Optimizer
+    hyper: HyperState  # the model, and what hyper steps change
+    weight_optimizer: Optimizer  # of the weights
+    # the mean log-likelihood per datum of the network before its first step, on the first batch
     untrained: float = -math.inf
-    problem: str | None = None
-    epoch: int = 0
-    step: int = 0
-    log_likelihood: float = 0.0
-    num_seen: int = 0
-    seconds: float = 0.0
+    problem: str | None = None  # why training ended early; None where it did not
+    epoch: int = 0  # epochs that are complete
+    step: int = 0  # weight steps done in the epoch under way
+    log_likelihood: float = 0.0  # the sum of log-likelihoods over the data seen in the epoch under way
+    num_seen: int = 0  # how many data that were
+    seconds: float = 0.0  # the time that earlier sessions took
+    # seconds of weight steps, hyper steps and evaluations, by "weights", "hyper", "evaluation", "test"
     timings: dict[str, float] = field(default_factory=dict)
+    # names of the modules that were in evaluation mode before the fit, and stay there
     evaluation_modules: tuple[str, ...] = ()
-    stepped: nn.Module | None = None
+    stepped: nn.Module | None = None  # the network as weight steps run it, where it is compiled or on another device
     best: Best | None = None
-    history: list[Epoch] = field(default_factory=list)
+    history: list[Epoch] = field(default_factory=list)  # one record per complete epoch
 
     @property
     def learns_likelihood(self) -> bool:

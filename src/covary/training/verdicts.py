@@ -59,17 +59,11 @@ class Ended(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """A log Bayes factor.
+    """A log Bayes factor."""
 
-    Arguments:
-        value: The factor, in nats.
-        error: Its standard error.
-        gain: G, the nats that the losing side gained in the second half of its epochs; at least 0.
-    """
-
-    value: float
-    error: float
-    gain: float = 0.0
+    value: float  # the factor, in nats
+    error: float  # its standard error
+    gain: float = 0.0  # G, the nats that the losing side gained in the second half of its epochs; at least 0
 
     @property
     def sign(self) -> int:
@@ -79,15 +73,10 @@ class Factor(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """What all symmetries are compared by.
+    """What all symmetries are compared by."""
 
-    Arguments:
-        variance: The mean variance of the differences between continuations.
-        constant: The log-likelihood of the best constant prediction.
-    """
-
-    variance: float
-    constant: float
+    variance: float  # the mean variance of the differences between continuations
+    constant: float  # the log-likelihood of the best constant prediction
 
 
 def verdict(

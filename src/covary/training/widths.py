@@ -51,26 +51,18 @@ def augmentation_of(network: nn.Module) -> Augmentation | None:
 
 @dataclass
 class WidthLearning:
-    """How far the learning of the widths has come; part of the state of a fit.
+    """How far the learning of the widths has come; part of the state of a fit."""
 
-    Arguments:
-        max_change: The bound Δ of the next hyper step.
-        num_steps: The hyper steps taken so far, on whatever was to be learned.
-        begun: The epochs after which the widths began to be learned; None before.
-        ended: The epochs after which that ended; None before.
-        num_undone: Hyper steps that were undone because the evidence fell.
-        widths: The widths before the first and after each hyper step that learned them.
-        fisher: The Fisher information in each parameter, from the variance between minibatches.
-        velocity: The last step of each parameter; empty after one that was undone.
-    """
-
-    max_change: float
-    num_steps: int = 0
-    begun: float | None = None
-    ended: float | None = None
-    num_undone: int = 0
+    max_change: float  # the bound Δ of the next hyper step
+    num_steps: int = 0  # the hyper steps taken so far, on whatever was to be learned
+    begun: float | None = None  # the epochs after which the widths began to be learned; None before
+    ended: float | None = None  # the epochs after which that ended; None before
+    num_undone: int = 0  # hyper steps that were undone because the evidence fell
+    # the widths before the first and after each hyper step that learned them
     widths: list[list[float]] = field(default_factory=list)
+    # the Fisher information in each parameter, from the variance between minibatches
     fisher: list[list[float]] = field(default_factory=list)
+    # the last step of each parameter; empty after one that was undone
     velocity: list[list[float]] = field(default_factory=list)
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...errors import DataError
 from ...groups.square import DIHEDRAL_NAMES
+from ..color import COLOR_NAMES
 from ..protocol import Augmentation
 from .ranges import differences, two_shears
 from .reading import (
@@ -27,7 +28,6 @@ from .reading import (
 Spec = dict[str, Any]
 CHOOSING = ("OneOf", "SomeOf", "RandomOrder", "OneOrOther", "SelectiveChannelTransform")
 FLIPS = {"HorizontalFlip": "flip_x", "VerticalFlip": "flip_y", "Transpose": "transpose"}
-COLORS = ("brightness", "contrast", "saturation", "hue")
 _BESIDE = "another flip or turn is beside it; use it alone, or flips and RandomRotate90"
 _ADDS = "it adds to the values; use ColorJitter to learn the range"
 
@@ -153,19 +153,11 @@ def _shift_scale_rotate(step: Spec) -> dict[str, Range]:
     return shifts | {"scale_x": scale, "scale_y": scale, "rotation": as_range(step["rotate_limit"])}
 
 
-def _rotate(step: Spec) -> dict[str, Range]:
-    return {"rotation": as_range(step["limit"])}
-
-
-def _colors(step: Spec) -> dict[str, Range]:
-    return {name: as_range(step[name]) for name in COLORS}
-
-
 READERS: dict[str, Callable[[Spec], dict[str, Range]]] = {
     "Affine": _affine,
-    "Rotate": _rotate,
+    "Rotate": lambda step: {"rotation": as_range(step["limit"])},
     "ShiftScaleRotate": _shift_scale_rotate,
-    "ColorJitter": _colors,
+    "ColorJitter": lambda step: {name: as_range(step[name]) for name in COLOR_NAMES},
 }
 
 
@@ -191,7 +183,7 @@ def _set(step: Spec, ranges: dict[str, Range]) -> None:
     names = {"Affine": "rotate", "Rotate": "limit", "ShiftScaleRotate": "rotate_limit"}
     if "rotation" in ranges:
         step[names[kind]] = list(ranges["rotation"])
-    for name in COLORS:
+    for name in COLOR_NAMES:
         if name in ranges:
             step[name] = list(ranges[name])
     if kind == "ShiftScaleRotate":

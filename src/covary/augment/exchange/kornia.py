@@ -7,15 +7,19 @@ from typing import Any
 
 from torch import nn
 
+from ..color import COLOR_NAMES
 from ..protocol import Augmentation
 from .ranges import Flips, two_shears
 from .reading import (
     CHOICE,
+    FLIPS,
     NO_RANGE,
     Range,
     Reading,
     assembled,
     drawn_shear,
+    flip_reading,
+    flip_share,
     independent_flips,
     learned_ranges,
     quarter_turns,
@@ -91,9 +95,8 @@ def _reading(step: Any) -> Reading:
     p = float(getattr(step, "p", 1.0))
     if kind in CONTAINERS:
         return Reading(kind, unsupported=CHOICE)
-    if kind in ("RandomHorizontalFlip", "RandomVerticalFlip"):
-        name = "flip_x" if kind == "RandomHorizontalFlip" else "flip_y"
-        return Reading(kind, elements={"identity": 1 - p, name: p} if p else {}, p=p)
+    if kind in FLIPS:
+        return flip_reading(kind, p)
     if kind == "RandomRotation90":
         return Reading(kind, elements=quarter_turns(_rounded(_ends(_plain(step, "times"))), p), p=p)
     if kind in ("ColorJiggle", "RandomBrightness", "RandomContrast", "RandomSaturation"):
@@ -105,8 +108,8 @@ def _reading(step: Any) -> Reading:
 
 def _affine(step: Any) -> dict[str, Range]:
     own = step._param_generator
-    samplers = {"rotation": own.degree_sampler, "shift_x": own.translate_x_sampler, "shift_y": own.translate_y_sampler}
-    found = {name: _ends(sampler) for name, sampler in samplers.items() if sampler is not None}
+    found = {} if own.degree_sampler is None else {"rotation": _ends(own.degree_sampler)}
+    found |= _translate(step)
     if own.scale_2_sampler is not None:
         found["scale_x"] = _ends(own.scale_2_sampler)
         found["scale_y"] = _ends(own.scale_4_sampler or own.scale_2_sampler)
@@ -125,25 +128,16 @@ def _shear(step: Any) -> dict[str, Range]:
 
 
 def _colors(step: Any) -> dict[str, Range]:
-    names = ("brightness", "contrast", "saturation", "hue")
-    return {name: _ends(getattr(step._param_generator, f"{name}_sampler")) for name in names}
-
-
-def _rotation(step: Any) -> dict[str, Range]:
-    return {"rotation": _ends(_plain(step, "degrees"))}
-
-
-def _hue(step: Any) -> dict[str, Range]:
-    return {"hue": _ends(_plain(step, "hue_factor"))}
+    return {name: _ends(getattr(step._param_generator, f"{name}_sampler")) for name in COLOR_NAMES}
 
 
 READERS: dict[str, Callable[[Any], dict[str, Range]]] = {
     "RandomAffine": _affine,
-    "RandomRotation": _rotation,
+    "RandomRotation": lambda step: {"rotation": _ends(_plain(step, "degrees"))},
     "RandomTranslate": _translate,
     "RandomShear": _shear,
     "ColorJitter": _colors,
-    "RandomHue": _hue,
+    "RandomHue": lambda step: {"hue": _ends(_plain(step, "hue_factor"))},
 }
 
 
@@ -175,13 +169,12 @@ def _with_ranges(step: Any, ranges: dict[str, Range], flips: Flips) -> Any:
         return step
     kind, options = type(step).__name__, {"same_on_batch": step.same_on_batch, "keepdim": step.keepdim}
     flags = getattr(step, "flags", {})
-    shares = {"RandomHorizontalFlip": flips.horizontal, "RandomVerticalFlip": flips.vertical}
-    if kind in shares:
-        return type(step)(p=shares[kind], **options)
+    if kind in FLIPS:
+        return type(step)(p=flip_share(kind, flips), **options)
     if kind == "RandomRotation90":
         return type(step)((-1.5, 2.5), p=flips.turned, **flags, **options)
     if kind == "ColorJitter":
-        given = {name: ranges[name] for name in ("brightness", "contrast", "saturation", "hue") if name in ranges}
+        given = {name: ranges[name] for name in COLOR_NAMES if name in ranges}
         return type(step)(**given, p=1.0, **options)
     return type(step)(**_new_arguments(step, ranges), p=1.0, **flags, **options)
 

@@ -13,8 +13,7 @@ from ...groups.square import DIHEDRAL_NAMES, product
 from ..affine import Affine2d, Correlated
 from ..color import ColorJitter
 from ..composed import Composed
-from ..finite import FiniteGroup
-from ..mirror import Mirror3d
+from ..finite import FiniteGroup, Mirror3d
 from ..protocol import Augmentation
 
 TURNS = ("identity", "quarter_turn", "half_turn", "three_quarter_turn")
@@ -24,21 +23,15 @@ _APART = 0.02  # the total variation from which on drawn probabilities are said 
 
 @dataclass(frozen=True)
 class Ranges:
-    """Ranges of images' transforms.
+    """Ranges of images' transforms."""
 
-    Arguments:
-        widths: The widths of affine transforms and colors by name.
-        elements: The probabilities of symmetries of the square by name, the identity included; empty without flips.
-        mirrors: The probabilities of mirror images along axes of volumes by name.
-        padding: The pixels outside of an image.
-        notes: What other libraries cannot express, in sentences.
-    """
-
-    widths: dict[str, float] = field(default_factory=dict)
+    widths: dict[str, float] = field(default_factory=dict)  # the widths of affine transforms and colors by name
+    # the probabilities of symmetries of the square by name, the identity included; empty without flips
     elements: dict[str, float] = field(default_factory=dict)
+    # the probabilities of mirror images along axes of volumes by name
     mirrors: dict[str, float] = field(default_factory=dict)
-    padding: str = "zeros"
-    notes: tuple[str, ...] = ()
+    padding: str = "zeros"  # the pixels outside of an image
+    notes: tuple[str, ...] = ()  # what other libraries cannot express, in sentences
 
     def only(self, names: Collection[str]) -> "Ranges":
         """The ranges of these transforms alone; an element of a finite group that is left out has the probability 0."""
@@ -88,30 +81,22 @@ def _parts(augment: Augmentation) -> Iterator[Augmentation]:
 
 def _correlations(augment: Correlated) -> list[str]:
     matrix, names = augment.correlation.tolist(), augment.names
-    found = [
+    return [
         f"{names[i]} and {names[j]} have a correlation of {matrix[i][j]:.2f}; here they are drawn independently."
         for i in range(len(names))
         for j in range(i)
         if abs(matrix[i][j]) > _CORRELATED
     ]
-    return found
 
 
 @dataclass(frozen=True)
 class Flips:
-    """Independent flips and quarter turns that are nearest to a distribution over the symmetries of the square.
+    """Independent flips and quarter turns that are nearest to a distribution over the symmetries of the square."""
 
-    Arguments:
-        horizontal: The probability of exchanging left and right.
-        vertical: The probability of exchanging top and bottom.
-        turned: The probability of turning by a number of quarters that is drawn evenly from 0 to 3.
-        notes: A sentence if these are not the learned distribution.
-    """
-
-    horizontal: float
-    vertical: float
-    turned: float
-    notes: tuple[str, ...] = ()
+    horizontal: float  # the probability of exchanging left and right
+    vertical: float  # the probability of exchanging top and bottom
+    turned: float  # the probability of turning by a number of quarters that is drawn evenly from 0 to 3
+    notes: tuple[str, ...] = ()  # a sentence if these are not the learned distribution
 
 
 def flips_of(elements: dict[str, float]) -> Flips:

@@ -35,29 +35,22 @@ from .ranges import (
 Range = tuple[float, float]
 FACTORS = ("scale_x", "scale_y", "brightness", "contrast", "saturation")
 NO_RANGE = "covary has no range for it"
+FLIPS = {"RandomHorizontalFlip": "flip_x", "RandomVerticalFlip": "flip_y"}  # of kornia and torchvision
 CHOICE = "one of several is drawn; list them one after another instead"
 _LARGEST_ANGLE = 0.99 * math.pi  # a range of all angles is a width just below π
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What is read from one transform of a pipeline.
+    """What is read from one transform of a pipeline."""
 
-    Arguments:
-        title: The name of its class.
-        ranges: Its ranges by the names of covary.
-        elements: The probabilities of the symmetries of the square that it draws from.
-        p: The probability with which it is applied.
-        fixed: Why it, or a part of it, is kept as it is.
-        unsupported: Why it cannot be read.
-    """
-
-    title: str
-    ranges: Mapping[str, Range] = field(default_factory=dict)
+    title: str  # the name of its class
+    ranges: Mapping[str, Range] = field(default_factory=dict)  # its ranges by the names of covary
+    # the probabilities of the symmetries of the square that it draws from
     elements: Mapping[str, float] = field(default_factory=dict)
-    p: float = 1.0
-    fixed: str = ""
-    unsupported: str = ""
+    p: float = 1.0  # the probability with which it is applied
+    fixed: str = ""  # why it, or a part of it, is kept as it is
+    unsupported: str = ""  # why it cannot be read
 
 
 def assembled(library: str, readings: Sequence[Reading]) -> Augmentation:
@@ -110,6 +103,16 @@ def independent_flips(elements: dict[str, float]) -> Flips:
     for note in flips.notes:
         warnings.warn(note, stacklevel=3)
     return flips
+
+
+def flip_reading(title: str, p: float) -> Reading:
+    """What is read from a flip of kornia or torchvision; nothing of one that is never applied."""
+    return Reading(title, elements={"identity": 1 - p, FLIPS[title]: p} if p else {}, p=p)
+
+
+def flip_share(title: str, flips: Flips) -> float:
+    """The probability of a flip of kornia or torchvision."""
+    return flips.horizontal if FLIPS[title] == "flip_x" else flips.vertical
 
 
 def drawn_shear(x: Range | None, y: Range | None) -> dict[str, Range]:

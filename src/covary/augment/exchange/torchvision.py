@@ -4,22 +4,25 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
+from ..color import COLOR_NAMES
 from ..protocol import Augmentation
 from .ranges import Flips, two_shears
 from .reading import (
     CHOICE,
+    FLIPS,
     NO_RANGE,
     Range,
     Reading,
     as_range,
     assembled,
     drawn_shear,
+    flip_reading,
+    flip_share,
     independent_flips,
     learned_ranges,
 )
 
 CHOOSING = ("RandomChoice", "RandomApply", "RandomOrder")
-COLORS = ("brightness", "contrast", "saturation", "hue")
 
 
 def from_torchvision(transforms: Any) -> Augmentation:
@@ -84,12 +87,11 @@ def _reading(step: Any) -> Reading:
     kind = type(step).__name__
     if kind in CHOOSING:
         return Reading(kind, unsupported=CHOICE)
-    if kind in ("RandomHorizontalFlip", "RandomVerticalFlip"):
-        name, p = "flip_x" if kind == "RandomHorizontalFlip" else "flip_y", float(step.p)
-        return Reading(kind, elements={"identity": 1 - p, name: p} if p else {}, p=p)
+    if kind in FLIPS:
+        return flip_reading(kind, float(step.p))
     if kind == "ColorJitter":
         return Reading(
-            kind, ranges={name: as_range(ends) for name in COLORS if (ends := getattr(step, name)) is not None}
+            kind, ranges={name: as_range(ends) for name in COLOR_NAMES if (ends := getattr(step, name)) is not None}
         )
     if kind not in ("RandomAffine", "RandomRotation"):
         return Reading(kind, fixed=NO_RANGE)
@@ -113,10 +115,9 @@ def _affine(step: Any) -> dict[str, Range]:
 def _set(step: Any, ranges: dict[str, Range], flips: Flips) -> None:
     """Set the attributes of a transform; what is not learned is left as it is."""
     kind = type(step).__name__
-    shares = {"RandomHorizontalFlip": flips.horizontal, "RandomVerticalFlip": flips.vertical}
-    if kind in shares and 0 < step.p < 1:
-        step.p = shares[kind]
-    for name in COLORS:
+    if kind in FLIPS and 0 < step.p < 1:
+        step.p = flip_share(kind, flips)
+    for name in COLOR_NAMES:
         if name in ranges:
             setattr(step, name, ranges[name])
     if "rotation" in ranges:

@@ -18,21 +18,13 @@ RuleFunction = Callable[[Any, Tensor], Mapping[str, JacobianFactors]]
 
 @dataclass(frozen=True)
 class CheckedMap:
-    """A linear map of a user's factors, whose result has the axes that its place needs.
-
-    Arguments:
-        function: The map.
-        layer: The name of the layer's class.
-        parameter: The name of the parameter.
-        axes: The axes of the result, such as "(N, S, R, Q, D)"; its first `num_shared` are those of the argument.
-        num_shared: The number of axes that it has in common with the argument.
-    """
+    """A linear map of a user's factors, whose result has the axes that its place needs."""
 
     function: Callable[[Tensor], Tensor]
-    layer: str
-    parameter: str
-    axes: str
-    num_shared: int
+    layer: str  # the name of the layer's class
+    parameter: str  # the name of the parameter
+    axes: str  # the axes of the result, such as "(N, S, R, Q, D)"; its first `num_shared` are those of the argument
+    num_shared: int  # the number of axes that it has in common with the argument
 
     def __call__(self, rows: Tensor) -> Tensor:
         """The result of the map; raise `UnsupportedLayerError` if it fails or has another number of axes."""
@@ -51,15 +43,10 @@ class CheckedMap:
 
 @dataclass(frozen=True)
 class UserRule:
-    """A user's rule, of which every call is checked.
-
-    Arguments:
-        function: The rule.
-        forms: The form of each parameter.
-    """
+    """A user's rule, of which every call is checked."""
 
     function: RuleFunction
-    forms: Mapping[str, Form]
+    forms: Mapping[str, Form]  # the form of each parameter
 
     def require_parameters(self, module: nn.Module) -> None:
         """Raise `UnsupportedLayerError` if the rule names a parameter that the layer does not have."""

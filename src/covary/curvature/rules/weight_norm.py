@@ -34,13 +34,9 @@ def parameter_names(tensor: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class WeightNormalized:
-    """The rule of a layer with normalized weights, from that of the plain layer.
+    """The rule of a layer with normalized weights, from that of the plain layer."""
 
-    Arguments:
-        plain: The rule's function of the plain layer.
-    """
-
-    plain: RuleFunction
+    plain: RuleFunction  # the rule's function of the plain layer
 
     def __call__(self, module: nn.Module, inputs: Float[Tensor, "N S ..."]) -> dict[str, JacobianFactors]:
         """The factors of every parameter of the layer; those of g and v are products."""

@@ -98,25 +98,15 @@ class Chart:
         self.maps.domain(theta)
         return self.maps.log_det(theta)
 
-    def push(
-        self,
-        theta: Float[Tensor, "*batch P"],
-        vector: Float[Tensor, "*batch P"],
-    ) -> Float[Tensor, "*batch P"]:
+    def push(self, theta: Float[Tensor, "*batch P"], vector: Float[Tensor, "*batch P"]) -> Float[Tensor, "*batch P"]:
         """The vector :math:`J v` in ψ of a vector v in θ, without J."""
         self.maps.domain(theta)
-        pushed: Tensor = jvp(self.maps.forward, (theta,), (vector,))[1]
-        return pushed
+        return jvp(self.maps.forward, (theta,), (vector,))[1]
 
-    def pull(
-        self,
-        theta: Float[Tensor, "*batch P"],
-        covector: Float[Tensor, "*batch P"],
-    ) -> Float[Tensor, "*batch P"]:
+    def pull(self, theta: Float[Tensor, "*batch P"], covector: Float[Tensor, "*batch P"]) -> Float[Tensor, "*batch P"]:
         r"""The covector :math:`J^\top w` in θ of a covector w in ψ, without J."""
         self.maps.domain(theta)
-        pulled: Tensor = vjp(self.maps.forward, theta)[1](covector)[0]
-        return pulled
+        return vjp(self.maps.forward, theta)[1](covector)[0]
 
     def inverted(self) -> "Chart":
         r"""The chart :math:`\theta = \varphi^{-1}(\psi)`, whose Jacobian is :math:`J^{-1}`."""

@@ -96,8 +96,7 @@ class InChart(nn.Module):
     def forward(self, x: Tensor, index: Tensor | None = None, *, seed: int = 0) -> Float[Tensor, "N C"]:
         """Outputs at the present coordinates; index and seed are those of the noise of an averaged network."""
         weights = unflatten(self.chart.inverse(self.psi), self.weights)
-        outputs: Tensor = functional_call(self.network, weights, (x,), _noise_arguments(self.network, index, seed))
-        return outputs
+        return functional_call(self.network, weights, (x,), _noise_arguments(self.network, index, seed))
 
     @property
     def point(self) -> Point:

@@ -150,7 +150,13 @@ def cube() -> Chart:
         >>> cube().inverse(torch.tensor([-8.0]))
         tensor([-2.])
     """
-    return elementwise(_cube, _cube_root, name="cube", domain=_require_nonzero, image=_require_nonzero)
+    return elementwise(
+        lambda theta: theta**3,
+        lambda psi: psi.sign() * psi.abs() ** (1 / 3),
+        name="cube",
+        domain=_require_nonzero,
+        image=_require_nonzero,
+    )
 
 
 @runtime_checkable
@@ -202,14 +208,6 @@ def _softplus(theta: Tensor) -> Tensor:
 
 def _inverse_softplus(psi: Tensor) -> Tensor:
     return psi + torch.log(-torch.expm1(-psi))
-
-
-def _cube(theta: Tensor) -> Tensor:
-    return theta**3
-
-
-def _cube_root(psi: Tensor) -> Tensor:
-    return psi.sign() * psi.abs() ** (1 / 3)
 
 
 def _require_positive(name: str, coordinates: Tensor) -> None:

@@ -32,27 +32,16 @@ class Estimate(NamedTuple):
 
 
 class Accuracy(NamedTuple):
-    """The accuracy of an estimator over seeds.
+    """The accuracy of an estimator over seeds."""
 
-    Arguments:
-        num_covered: For how many seeds the intervals held the truth, all of them where there are several values.
-        num_seeds: The number of seeds.
-        largest_error: The largest relative deviation from the truth, over seeds and values.
-        num_products: The number of products of one estimate.
-    """
-
-    num_covered: int
+    num_covered: int  # for how many seeds the intervals held the truth, all of them where there are several values
     num_seeds: int
-    largest_error: float
-    num_products: int
+    largest_error: float  # the largest relative deviation from the truth, over seeds and values
+    num_products: int  # the number of products of one estimate
 
 
 def accuracy(estimates: Sequence[Estimate], truth: Float[Tensor, "*k"]) -> Accuracy:
-    """The accuracy of estimates with different seeds.
-
-    Arguments:
-        estimates: One per seed, at least one.
-    """
+    """The accuracy of estimates with different seeds."""
     if not estimates:
         raise DataError("Expected the estimates of at least one seed, got none.")
     deviations = [(estimate.value - truth).abs() for estimate in estimates]
@@ -69,7 +58,6 @@ def error_of_mean(squared_norm: Float[Tensor, ""], num_probes: int) -> Float[Ten
 
     Arguments:
         squared_norm: The mean of :math:`\|B g\|^2` over the probes.
-        num_probes: The number of probes.
     """
     # Student's quantile to first order: a few probes of a matrix of low rank know its norm no better than this
     quantile = NORMAL_95 + (NORMAL_95**3 + NORMAL_95) / (4 * num_probes)

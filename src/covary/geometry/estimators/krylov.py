@@ -33,20 +33,13 @@ class Krylov(NamedTuple):
     r"""A Krylov space of dimension J = m·K, and A on it; all but the basis in float64 on the CPU.
 
     With the basis Q in rows, :math:`A Q^\top = Q^\top T + W^\top E^\top`, where E picks the last block.
-
-    Arguments:
-        basis: Q, orthonormal rows.
-        projection: :math:`T = Q A Q^\top`, symmetric and block tridiagonal.
-        start: The triangular factor :math:`R_0` of the block, :math:`G^\top = Q_1^\top R_0`.
-        remainder: The triangular factor R of :math:`W^\top`, which the last step adds to the space.
-        rounding: The size of a rounding error in an entry of T.
     """
 
-    basis: Float[Tensor, "J P"]
-    projection: Float[Tensor, "J J"]
-    start: Float[Tensor, "K K"]
-    remainder: Float[Tensor, "K K"]
-    rounding: float
+    basis: Float[Tensor, "J P"]  # Q, orthonormal rows
+    projection: Float[Tensor, "J J"]  # T = Q A Qᵀ, symmetric and block tridiagonal
+    start: Float[Tensor, "K K"]  # the triangular factor R₀ of the block, Gᵀ = Q₁ᵀ R₀
+    remainder: Float[Tensor, "K K"]  # the triangular factor R of Wᵀ, which the last step adds to the space
+    rounding: float  # the size of a rounding error in an entry of T
 
 
 @torch.no_grad()
@@ -54,7 +47,6 @@ def krylov(matrix: MatrixFree, block: Float[Tensor, "K P"], num_steps: int) -> K
     """The Krylov space of a block after a number of steps.
 
     Arguments:
-        matrix: The symmetric matrix A.
         block: The rows G that the space starts from.
         num_steps: The number m of steps, K products each; fewer if the space is full before.
     """

@@ -218,16 +218,11 @@ class JacobianRoot:
 
     A row is :math:`(L_n^\top \hat J_n)_c` of a datum n and an output c, where :math:`L_n L_n^\top = \Lambda_n`.
     Products with B alone give :math:`v^\top B^\top B w` for half of what the Gauss–Newton matrix costs.
-
-    Arguments:
-        model: The model.
-        batches: The data.
-        seed: The seed of the noise of an averaged network.
     """
 
     model: Model
     batches: Batches
-    seed: int = 0
+    seed: int = 0  # the seed of the noise of an averaged network
 
     @torch.no_grad()
     def push(self, vectors: Float[Tensor, "K P"]) -> Float[Tensor, "K R"]:

@@ -50,16 +50,12 @@ _ACTIVATIONS = {"relu": nn.ReLU, "erf": Erf}
 
 
 class FiniteKernels(NamedTuple):
-    r"""Kernels of one drawn network with one output, (N, N) each.
+    r"""Kernels of one drawn network with one output, (N, N) each."""
 
-    Arguments:
-        nngp: The covariance of the output over the last layer's prior given the hidden units; tends to `nngp`.
-        ntk: The tangent kernel with the Euclidean metric of the NTK parametrization; tends to `ntk`.
-        standard: The one with the Euclidean metric of the standard parametrization; grows like `standard_ntk`.
-    """
-
+    # the covariance of the output over the last layer's prior given the hidden units; tends to `nngp`
     nngp: Float[Tensor, "N N"]
-    ntk: Float[Tensor, "N N"]
+    ntk: Float[Tensor, "N N"]  # the tangent kernel with the Euclidean metric of the NTK parametrization; tends to `ntk`
+    # the one with the Euclidean metric of the standard parametrization; grows like `standard_ntk`
     standard: Float[Tensor, "N N"]
 
 
@@ -93,11 +89,7 @@ def ntk_scales(
     return scales
 
 
-def ntk_chart(
-    network: nn.Module,
-    weight_variance: float | int | Tensor,
-    bias_variance: float | int | Tensor,
-) -> Chart:
+def ntk_chart(network: nn.Module, weight_variance: float | int | Tensor, bias_variance: float | int | Tensor) -> Chart:
     r"""The chart :math:`\psi = \theta / s` from standard weights to the NTK parametrization, over their flat vector.
 
     Arguments as in `ntk_scales`.
@@ -126,10 +118,7 @@ def ntk_metric(
 
 
 def draw_network(
-    network: InfiniteNetwork,
-    sizes: tuple[int, int, int],
-    generator: torch.Generator,
-    dtype: torch.dtype | None = None,
+    network: InfiniteNetwork, sizes: tuple[int, int, int], generator: torch.Generator, dtype: torch.dtype | None = None
 ) -> nn.Sequential:
     """A network of finite width in standard parametrization, drawn from the prior.
 

@@ -28,23 +28,14 @@ NUM_PICTURES = 6  # samples of the augmentation that a record keeps, of one imag
 
 
 class Sizes(NamedTuple):
-    """The sizes of a scale.
+    """The sizes of a scale."""
 
-    Arguments:
-        num_train: The number of training images; None for all.
-        epochs: The number of epochs.
-        num_seeds: The number of seeds.
-        test_samples: The augmentation samples that a test prediction averages over.
-        settings: Other settings, by name.
-        processes: How many networks are trained at once.
-    """
-
-    num_train: int | None
+    num_train: int | None  # the number of training images; None for all
     epochs: int
     num_seeds: int
-    test_samples: int
-    settings: dict[str, object]
-    processes: int = 1
+    test_samples: int  # the augmentation samples that a test prediction averages over
+    settings: dict[str, object]  # other settings, by name
+    processes: int = 1  # how many networks are trained at once
 
 
 # Networks at scale "smoke".
@@ -77,37 +68,22 @@ def sizes_of(scale: str, network: str) -> Sizes:
 
 @dataclass(frozen=True)
 class Cell:
-    """One method on one version of the data with one seed.
-
-    Arguments:
-        version: The version of the data.
-        method: "plain", "augerino" or "learned".
-        seed: The seed.
-        num_train: The number of training images.
-        test: Metrics of the test predictions.
-        evidence: The evidence of the training data; None for Augerino.
-        widths: The widths after each epoch, by name; empty for a plain network.
-        learned: The widths of the network that was kept.
-        true_widths: The amounts that the data were made with.
-        correlation: The correlation of the coefficients, where it was learned.
-        samples: One image with samples of the learned augmentation; None for other methods.
-        problem: Why what was learned cannot be trusted, and other warnings of the fit; None where there are none.
-        seconds: The time of training.
-    """
+    """One method on one version of the data with one seed."""
 
     version: str
-    method: str
+    method: str  # "plain", "augerino" or "learned"
     seed: int
     num_train: int
     test: Metrics
-    evidence: Evidence | None
-    widths: dict[str, list[float]]
-    learned: dict[str, float]
-    true_widths: dict[str, float]
-    correlation: list[list[float]] | None
-    samples: Pictures | None
+    evidence: Evidence | None  # the evidence of the training data; None for Augerino
+    widths: dict[str, list[float]]  # the widths after each epoch, by name; empty for a plain network
+    learned: dict[str, float]  # the widths of the network that was kept
+    true_widths: dict[str, float]  # the amounts that the data were made with
+    correlation: list[list[float]] | None  # the correlation of the coefficients, where it was learned
+    samples: Pictures | None  # one image with samples of the learned augmentation; None for other methods
+    # why what was learned cannot be trusted, and other warnings of the fit; None where there are none
     problem: str | None
-    seconds: float
+    seconds: float  # the time of training
 
 
 class Job(NamedTuple):

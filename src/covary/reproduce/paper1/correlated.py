@@ -7,13 +7,12 @@ learn independent and correlated coefficients, by evidence and test accuracy.
 from dataclasses import asdict
 from typing import Any
 
-from ...config.settings import check_choice
 from ...records import Claim, Study
 from ...training import versions as library_versions
 from ..cells import compute_cells, wall_time
 from ..study import Request, above
 from .comparison import Cell, Group, Job, config_of, sizes_of
-from .table1 import NETWORKS
+from .table1 import data_and_network
 
 VERSION = "scaled"
 KINDS = {"independent": "affine", "correlated": "correlated"}  # coefficients -> the augmentation
@@ -21,10 +20,7 @@ KINDS = {"independent": "affine", "correlated": "correlated"}  # coefficients ->
 
 def correlated(request: Request) -> Study:
     """Evidence and test accuracy with independent and with correlated coefficients, on the scaled version."""
-    data = request.options.data or "mnist"
-    check_choice("data", data, NETWORKS)
-    network = request.options.network or NETWORKS[data][0]
-    check_choice("network", network, NETWORKS[data])
+    data, network = data_and_network(request)
     sizes = sizes_of(request.scale, network)
     num_train, processes = request.options.num_train or sizes.num_train, request.options.processes or sizes.processes
     jobs = {}

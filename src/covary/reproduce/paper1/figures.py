@@ -1,6 +1,6 @@
 """The figures of paper 1, each drawn from the record of its study."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
@@ -96,31 +96,37 @@ def recover_figure(study: Study) -> Figure:
     Widths are in their own units: radians, halves of the image, log-scale.
     """
     versions = {row["version"]: _version(row, study) for row in study.rows if row["version"] in study.series}
-    colors = width_colors(versions)
-    with style():
-        figure = Figure(figsize=(0.6 + 2.4 * len(versions), 7.0), layout="constrained")
-        panels = figure.subplots(3, len(versions), squeeze=False)
-        for column, (version, found) in zip(panels.T, versions.items(), strict=True):
-            trajectories(column[0], found, colors)
-            _flows(column[1], found["matrices"][: len(SHADES)])
-            width_bars(column[2], found, colors)
-            column[0].set_title(version)
-        for panel in panels[2, 1:]:
-            panel.set_yticklabels([])
-        panels[0, 0].set_ylabel("width")
-        panels[1, 0].set_ylabel("where content moves")
-        panels[2, 0].set_ylabel("learned")
-        handles = [Line2D([], [], color=color) for color in colors.values()]
-        dotted = Line2D([], [], color=MUTED, linestyle=":")
-        labels = [*(plain_name(name) for name in colors), "true amount"]
-        figure.legend([*handles, dotted], labels, loc="outside lower center", ncols=len(labels), handlelength=1.4)
-    return figure
+    return _by_version(versions, "where content moves", lambda panel, found: _flows(panel, found["matrices"]))
 
 
 def _version(row: Mapping[str, Any], study: Study) -> dict[str, Any]:
     """The series of one version, with the widths of the best epoch, not of the last one."""
     found = study.series[row["version"]]
     return found | {"learned": {name: row[name] for name in found["widths"]}}
+
+
+def _by_version(
+    versions: Mapping[str, Mapping[str, Any]], label: str, draw: Callable[[Axes, Mapping[str, Any]], None]
+) -> Figure:
+    """A column per version: widths over epochs above, bars of the widths below, and what is drawn between them."""
+    colors = width_colors(versions)
+    with style():
+        figure = Figure(figsize=(0.6 + 2.4 * len(versions), 7.0), layout="constrained")
+        panels = figure.subplots(3, len(versions), squeeze=False)
+        for column, (version, found) in zip(panels.T, versions.items(), strict=True):
+            trajectories(column[0], found, colors)
+            draw(column[1], found)
+            width_bars(column[2], found, colors)
+            column[0].set_title(version)
+        for panel in panels[2, 1:]:
+            panel.set_yticklabels([])
+        for panel, name in zip(panels[:, 0], ("width", label, "learned"), strict=True):
+            panel.set_ylabel(name)
+        handles = [*(Line2D([], [], color=color) for color in colors.values()), Line2D([], [], color=MUTED, ls=":")]
+        labels = [*(plain_name(name) for name in colors), "true amount"]
+        num_columns = min(len(labels), 2 * len(versions))
+        figure.legend(handles, labels, loc="outside lower center", ncols=num_columns, handlelength=1.4)
+    return figure
 
 
 def width_colors(versions: Mapping[str, Any]) -> dict[str, str]:
@@ -145,7 +151,7 @@ def trajectories(panel: Axes, found: Mapping[str, Any], colors: Mapping[str, str
 
 def _flows(panel: Axes, matrices: list[list[float]]) -> None:
     """Draw arrows from each place to where a sampled transform moves it, one shade for each sample."""
-    for matrix, color in zip(matrices, SHADES, strict=False):
+    for matrix, color in zip(matrices, SHADES, strict=False):  # the first few
         start, moved = flow(matrix)
         panel.quiver(*start.T, *(moved - start).T, angles="xy", scale_units="xy", scale=1, color=color, width=0.011)
     if not matrices:
@@ -300,25 +306,7 @@ def invariances_figure(study: Study) -> Figure:
     cells: Cells = [cell for cell in study.series["cells"] if cell["method"] == "learned"]
     versions = {cell["version"]: _drawable(cell) for cell in reversed(cells)}
     versions = {name: versions[name] for name in dict.fromkeys(cell["version"] for cell in cells)}
-    colors = width_colors(versions)
-    with style():
-        figure = Figure(figsize=(0.6 + 2.4 * len(versions), 7.0), layout="constrained")
-        panels = figure.subplots(3, len(versions), squeeze=False)
-        for column, (version, found) in zip(panels.T, versions.items(), strict=True):
-            trajectories(column[0], found, colors)
-            _pictures(column[1], found["samples"])
-            width_bars(column[2], found, colors)
-            column[0].set_title(version)
-        for panel in panels[2, 1:]:
-            panel.set_yticklabels([])
-        for panel, label in zip(panels[:, 0], ("width", "given, and samples", "learned"), strict=True):
-            panel.set_ylabel(label)
-        handles = [*(Line2D([], [], color=color) for color in colors.values()), Line2D([], [], color=MUTED, ls=":")]
-        labels = [*(plain_name(name) for name in colors), "true amount"]
-        figure.legend(
-            handles, labels, loc="outside lower center", ncols=min(len(labels), 2 * len(versions)), handlelength=1.4
-        )
-    return figure
+    return _by_version(versions, "given, and samples", lambda panel, found: _pictures(panel, found["samples"]))
 
 
 def _drawable(cell: Mapping[str, Any]) -> dict[str, Any]:

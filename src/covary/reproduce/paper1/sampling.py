@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ...augment import Affine2d
-from ...config import EvalConfig, ExperimentConfig, FitConfig, HyperConfig, WeightConfig
+from ...config import EvalConfig, ExperimentConfig, FitConfig, WeightConfig
 from ...data import limited, load
 from ...hypergrad import two_pass
 from ...models import Model
@@ -27,7 +27,7 @@ from ...noise import fold
 from ...priors import Prior
 from ...records import Claim, Study
 from ...training import fit, versions
-from ..study import Request
+from ..study import ADAM_STEPS, Request
 
 WIDTHS = {"shift_x": 0.1, "shift_y": 0.1, "rotation": math.pi / 2, "scale_x": 0.15, "scale_y": 0.15}
 SAMPLERS = ("sobol", "two sets", "random")
@@ -51,20 +51,7 @@ class Scale:
 _FIT = FitConfig(
     epochs=10,
     weights=WeightConfig(lr=5e-3, batch_size=250),
-    hyper=HyperConfig(
-        estimator="two_pass",
-        width_optimizer="adam",
-        num_moves=1,
-        max_width_change=100.0,
-        burn_in=2,
-        every=1,
-        num_samples=None,
-        num_sets=1,
-        num_steps=1,
-        num_prior_steps=4,
-        augment_lr_min=0.005,
-        prior_lr=0.1,
-    ),
+    hyper=ADAM_STEPS.replace(burn_in=2, every=1, num_prior_steps=4, augment_lr_min=0.005),
     evaluation=EvalConfig(num_evaluations=0),
 )
 SCALES = {

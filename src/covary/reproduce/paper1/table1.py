@@ -30,11 +30,17 @@ MAX_MINUTES = 60  # of a row of the table: one method on all versions
 
 def table1(request: Request) -> Study:
     """Test accuracy and evidence of the plain, Augerino's and the learned network on five versions of a data set."""
+    data, network = data_and_network(request)
+    return _compared("table1", data, network, request, request.chosen_versions(VERSIONS))
+
+
+def data_and_network(request: Request) -> tuple[str, str]:
+    """The names of the data and of the network that were asked for, by default MNIST and the first network."""
     data = request.options.data or "mnist"
     check_choice("data", data, NETWORKS)
     network = request.options.network or NETWORKS[data][0]
     check_choice("network", network, NETWORKS[data])
-    return _compared("table1", data, network, request, request.chosen_versions(VERSIONS))
+    return data, network
 
 
 def table2(request: Request) -> Study:

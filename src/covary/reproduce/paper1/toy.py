@@ -31,7 +31,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...config import EvalConfig, FitConfig, HyperConfig, WeightConfig
+from ...config import EvalConfig, FitConfig, WeightConfig
 from ...evidence import log_evidence
 from ...networks import Averaged
 from ...noise import fold
@@ -39,7 +39,7 @@ from ...posterior import Laplace
 from ...posterior.predictive import probit_logits
 from ...records import Claim, Study
 from ...training import versions
-from ..study import Request
+from ..study import ADAM_STEPS, Request
 from .toy_models import FULL, KFAC, PANELS, PLAIN, POLAR, STANDARD, TRUE_DEGREES, Trained, rotated_arcs, train
 
 MEDIAN_TOLERANCE, EACH_TOLERANCE = 0.1, 0.2
@@ -63,20 +63,7 @@ class Scale:
 _CPU = FitConfig(
     epochs=300,
     weights=WeightConfig(lr=0.05, lr_min=1e-3),
-    hyper=HyperConfig(
-        estimator="two_pass",
-        width_optimizer="adam",
-        num_moves=1,
-        max_width_change=100.0,
-        burn_in=60,
-        probes="exact",
-        num_samples=None,
-        num_sets=1,
-        num_steps=1,
-        num_prior_steps=1,
-        augment_lr_min=0.002,
-        prior_lr=0.1,
-    ),
+    hyper=ADAM_STEPS.replace(burn_in=60, probes="exact", num_prior_steps=1, augment_lr_min=0.002),
     evaluation=EvalConfig(num_evaluations=0, probes="exact"),
 )
 _PAPER = _CPU.replace(

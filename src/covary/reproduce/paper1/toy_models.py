@@ -87,11 +87,7 @@ def polar_coordinates(x: Float[Tensor, "N 2"]) -> Float[Tensor, "N 2"]:
 
 
 class WeightedCategorical(nn.Module):
-    r"""Categorical likelihood of S samples of a datum, each with the weight 1/S: :math:`\log p(y|f) / S`.
-
-    Arguments:
-        num_samples: The number S of samples.
-    """
+    r"""Categorical likelihood of S samples of a datum, each with the weight 1/S: :math:`\log p(y|f) / S`."""
 
     def __init__(self, num_samples: int) -> None:
         super().__init__()
@@ -119,26 +115,18 @@ class WeightedCategorical(nn.Module):
 
 
 class Trained(NamedTuple):
-    """One trained model with its data.
+    """One trained model with its data."""
 
-    Arguments:
-        model: The model, in float64.
-        data: The data of the likelihood, in float64.
-        coordinates: The map from points of the plane to inputs of the network.
-        widths: The width of the rotations after each epoch, in degrees; empty if there are none.
-    """
-
-    model: Model
-    data: Points
-    coordinates: Callable[[Tensor], Tensor]
-    widths: list[float]
+    model: Model  # the model, in float64
+    data: Points  # the data of the likelihood, in float64
+    coordinates: Callable[[Tensor], Tensor]  # the map from points of the plane to inputs of the network
+    widths: list[float]  # the width of the rotations after each epoch, in degrees; empty if there are none
 
 
 def train(panel: str, num_samples: int, precision: float, config: FitConfig) -> Trained:
     """One panel's model, trained on the points and from the initial weights of the seed, returned in float64.
 
     Arguments:
-        num_samples: The number S of samples of a point.
         config: The settings; batch and curvature are the panel's.
     """
     data, coordinates = rotated_arcs(seed=config.seed), polar_coordinates if panel == POLAR else nn.Identity()

@@ -56,27 +56,18 @@ class Version(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Scale:
-    """The sizes of a study.
+    """The sizes of a study."""
 
-    Arguments:
-        alpha: The width α.
-        num_train: The number of training images; None for all.
-        size: Their side.
-        fit: The training.
-        processes: The number of networks that are trained at a time.
-        train_augment: The augmentation of CIFAR-10 in weight updates, as in App. F.6; digits have none.
-        relaxation: The initial scale of the weights of all paths but the equivariant one, if precisions are learned.
-        start: "given" by the relaxation, or "best": for each sum of paths, the end that short runs prefer.
-        num_seeds: The number of seeds.
-    """
-
-    alpha: int
-    num_train: int | None
-    size: int
+    alpha: int  # the width α
+    num_train: int | None  # the number of training images; None for all
+    size: int  # the side of the images
     fit: FitConfig
-    processes: int = 1
+    processes: int = 1  # the number of networks that are trained at a time
+    # the augmentation of CIFAR-10 in weight updates, as in App. F.6; digits have none
     train_augment: Literal["none", "flips+shifts"] = "none"
+    # the initial scale of the weights of all paths but the equivariant one, if precisions are learned
     relaxation: float = 1.0
+    # "given" by the relaxation, or "best": for each sum of paths, the end that short runs prefer
     start: Literal["given", "best"] = "given"
     num_seeds: int = 1
 
@@ -134,31 +125,18 @@ class Job(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Cell:
-    """The result of one job.
+    """The result of one job."""
 
-    Arguments:
-        data: The version of the data, by name.
-        network: The network, by name.
-        method: "MAP" or "evidence".
-        num_params: The number of its weights.
-        test: Metrics of its predictions on the test data.
-        evidence: The evidence of the training data; None for MAP.
-        layers: The summary of each layer; empty for MAP.
-        seconds: The time of training, loading and layer summary.
-        seed: The seed.
-        start: "given" by the settings, or "free" or "equivariant", as short runs chose.
-    """
-
-    data: str
-    network: str
-    method: str
+    data: str  # the version of the data, by name
+    network: str  # the network, by name
+    method: str  # "MAP" or "evidence"
     num_params: int
     test: Metrics
-    evidence: Evidence | None
-    layers: list[Layer]
-    seconds: float
+    evidence: Evidence | None  # the evidence of the training data; None for MAP
+    layers: list[Layer]  # the summary of each layer; empty for MAP
+    seconds: float  # the time of training, loading and layer summary
     seed: int = 0
-    start: str = "given"
+    start: str = "given"  # "given" by the settings, or "free" or "equivariant", as short runs chose
 
     def row(self) -> dict[str, Any]:
         """One line of a table."""
@@ -188,15 +166,9 @@ class Cell:
 @final
 @dataclass(frozen=True)
 class Cells:
-    """All trained networks of a study.
+    """All trained networks of a study."""
 
-    Arguments:
-        all: The cells, in the order of their jobs.
-        scale: The sizes of the study.
-        request: The arguments of the study.
-    """
-
-    all: list[Cell]
+    all: list[Cell]  # the cells, in the order of their jobs
     scale: Scale
     request: Request
 
@@ -223,11 +195,7 @@ class Cells:
         return wall_time((cell.seconds for cell in self.all), self.scale.processes)
 
     def study(self, name: str, title: str, claims: list[Claim], config: dict[str, Any]) -> Study:
-        """The record of the study.
-
-        Arguments:
-            name: The study, such as "quadrant".
-        """
+        """The record of the study."""
         return Study(
             name=name,
             scale=self.request.scale,
@@ -242,11 +210,7 @@ class Cells:
 
 
 def train_all(jobs: Sequence[Job], scale: Scale, request: Request) -> Cells:
-    """The cells of all jobs, with those of earlier sessions in the folder of the request.
-
-    Arguments:
-        jobs: The jobs, in the order in which they are started.
-    """
+    """The cells of all jobs, with those of earlier sessions in the folder of the request."""
     specs = [
         CellSpec(_name(job), job.config.as_dict() | _chosen(job, scale), Cell, partial(_trained, job, scale.start))
         for job in jobs

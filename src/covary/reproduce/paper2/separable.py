@@ -21,18 +21,13 @@ TABLE_ALPHA = 10  # the width at which the table matches channels
 
 
 class Factorization(NamedTuple):
-    """A row of Table 7.
+    """A row of Table 7."""
 
-    Arguments:
-        variant: The variant of the reference network.
-        counts: Its number of parameters at each width α of the table. That of "depthwise" at 10 is printed as 139,735:
-            a misprint, its other row fits.
-        paper: The test accuracy that the paper reports at α = 10, in %.
-    """
-
-    variant: str
+    variant: str  # the variant of the reference network
+    # its number of parameters at each width α of the table. That of "depthwise" at 10 is printed as 139,735: a
+    # misprint, its other row fits
     counts: dict[int, int]
-    paper: float
+    paper: float  # the test accuracy that the paper reports at α = 10, in %
 
 
 # From the highest accuracy in the paper to the lowest.

@@ -44,7 +44,7 @@ def determinants() -> Part:
     point = Point(torch.linspace(-1.0, 1.0, SIZE, dtype=torch.float64))
     found = {}
     for factor in sorted({1.0, 3.0, *factors}):
-        operator = geometry.hessian_operator(_squares, EUCLIDEAN, point.to(scaling(factor)))
+        operator = geometry.hessian_operator(lambda theta: theta.square().sum(), EUCLIDEAN, point.to(scaling(factor)))
         naive, aware = operator.hessian.components.det(), operator.operator.components.det()
         found[factor] = (float(naive), float(aware))
     rows = [
@@ -158,10 +158,6 @@ def _kernel_change(
     chart, outputs = geometry.ntk_chart(network, 2.0, 0.1), geometry.flat_outputs(network, x)
     here, there = (geometry.ntk_in_chart(outputs, EUCLIDEAN.at(point.to(c))) for c in (CARTESIAN, chart))
     return float((here - there).abs().max() / here.abs().max())
-
-
-def _squares(theta: Float[Tensor, " P"]) -> Float[Tensor, ""]:
-    return theta.square().sum()
 
 
 def _bowl(theta: Float[Tensor, "2"]) -> Float[Tensor, ""]:

@@ -44,7 +44,8 @@ def evidences(num_seeds: int, epochs: int, seed: int) -> Part:
     for number in range(num_seeds):
         for steps in (epochs // 20, epochs):  # far from a mode the connection matters; the table is at the end
             network = trained(data, steps, seed + number)
-            cartesian, polar = _in_chart(network, data, CARTESIAN), _in_chart(network, data, _polar(network))
+            chart = network_chart(dict(network.named_parameters()), {"*.weight": polar_of})
+            cartesian, polar = _in_chart(network, data, CARTESIAN), _in_chart(network, data, chart)
             gaps.append(abs(float(polar.proper.log_evidence - cartesian.proper.log_evidence)))
         normalized = _in_chart(_weight_normalized(network), data, CARTESIAN)
         for name, one in zip(PARAMETRIZATIONS, (cartesian, normalized, polar), strict=True):
@@ -91,10 +92,6 @@ def _in_chart(network: nn.Module, data: Points, chart: Chart) -> ChartEvidence:
         # torch's weight_norm is differentiated one row at a time
         warnings.filterwarnings("ignore", message="There is a performance drop")
         return chart_evidence(Model(network, Gaussian(1.0), Prior(network, "scalar")), data, chart)
-
-
-def _polar(network: nn.Module) -> Chart:
-    return network_chart(dict(network.named_parameters()), {"*.weight": polar_of})
 
 
 def _weight_normalized(network: nn.Sequential) -> nn.Sequential:

@@ -51,29 +51,19 @@ class Minima:
 
 @dataclass(frozen=True)
 class Minimum:
-    """One trained network.
+    """One trained network."""
 
-    Arguments:
-        naive: The trace of the Hessian of the mean loss.
-        own: The trace of E with the optimizer's own metric.
-        error: The 95 % error of `own`.
-        accuracy: Its test accuracy.
-        naive_scaled: The trace of H under each ψ = cθ, for the one network of Table 3.
-        aware_scaled: The trace of E there, with the Euclidean metric of θ carried along.
-        gaps: The training minus the test accuracy there.
-        gap: The training minus the test accuracy of the network itself.
-        seconds: The time of training and measurement.
-    """
-
-    naive: float
-    own: float
-    error: float
+    naive: float  # the trace of the Hessian of the mean loss
+    own: float  # the trace of E with the optimizer's own metric
+    error: float  # the 95 % error of `own`
     accuracy: float
+    # the trace of H under each ψ = cθ, for the one network of Table 3
     naive_scaled: list[float] = field(default_factory=list)
+    # the trace of E there, with the Euclidean metric of θ carried along
     aware_scaled: list[float] = field(default_factory=list)
-    gaps: list[float] = field(default_factory=list)
-    gap: float | None = None
-    seconds: float = 0.0
+    gaps: list[float] = field(default_factory=list)  # the training minus the test accuracy there
+    gap: float | None = None  # the training minus the test accuracy of the network itself
+    seconds: float = 0.0  # the time of training and measurement
 
 
 def minima(chosen: Minima, request: Request) -> Part:
@@ -211,13 +201,7 @@ _NAME = re.compile(r"wide-resnet-(\d+)-(\d+)")
 
 
 class WideBlock(nn.Module):
-    """Two 3×3 convolutions, each after normalization and ReLU, added to their input.
-
-    Arguments:
-        num_in: Channels of the input.
-        num_out: Channels of the output.
-        stride: The stride of the first convolution.
-    """
+    """Two 3×3 convolutions, each after normalization and ReLU, added to their input."""
 
     def __init__(self, num_in: int, num_out: int, stride: int) -> None:
         super().__init__()
@@ -231,8 +215,7 @@ class WideBlock(nn.Module):
         """The features of the block."""
         before = torch.relu(self.norm1(x))
         skipped = x if self.shortcut is None else self.shortcut(before)
-        out: Tensor = skipped + self.conv2(torch.relu(self.norm2(self.conv1(before))))
-        return out
+        return skipped + self.conv2(torch.relu(self.norm2(self.conv1(before))))
 
 
 def wide_resnet(name: str, num_channels: int, num_outputs: int, seed: int) -> nn.Module:

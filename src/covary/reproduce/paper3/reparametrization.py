@@ -31,25 +31,15 @@ PRODUCTS = SharpnessConfig(trace_products=90, num_probes=40, probe_steps=6)
 
 @dataclass(frozen=True)
 class Scale:
-    """The sizes of the study.
+    """The sizes of the study."""
 
-    Arguments:
-        path_steps: Steps of the paths.
-        widths: Of the networks whose kernels are measured.
-        evidence_seeds: Networks of Table 1.
-        evidence_epochs: Their steps.
-        minima: Of Fig. 5 and Table 3.
-        num_hidden: Hidden units of the network whose estimates are checked; 33 make 1,990 weights.
-        estimator_seeds: Seeds of the estimates.
-    """
-
-    path_steps: int
-    widths: tuple[int, ...]
-    evidence_seeds: int
-    evidence_epochs: int
-    minima: Minima
-    num_hidden: int
-    estimator_seeds: int
+    path_steps: int  # steps of the paths
+    widths: tuple[int, ...]  # of the networks whose kernels are measured
+    evidence_seeds: int  # networks of Table 1
+    evidence_epochs: int  # steps of their training
+    minima: Minima  # those of Fig. 5 and Table 3
+    num_hidden: int  # hidden units of the network whose estimates are checked; 33 make 1,990 weights
+    estimator_seeds: int  # seeds of the estimates
 
 
 WIDTHS = (16, 64, 256, 1024, 4096)

@@ -8,7 +8,7 @@ import pytest
 
 from covary.errors import DataError
 from covary.records import Evidence, RunRecord
-from covary.records.corrected import FILE, with_corrected, write_evidence
+from covary.records.files import EVIDENCE, with_corrected, write_evidence
 from covary.report import comparability, comparison
 from covary.report.tables import undecided
 
@@ -36,15 +36,15 @@ def test_it_is_read_back_unless_the_weights_are_others(tmp_path):
 def test_a_damaged_file_is_an_error_that_says_what_to_do(tmp_path, damage):
     record = RunRecord("digits", evidence=PLAIN)
     write_evidence(BETTER, record, tmp_path)
-    content = json.loads((tmp_path / FILE).read_text())
+    content = json.loads((tmp_path / EVIDENCE).read_text())
     content["evidence"]["log_evidence"] = -1.0
-    (tmp_path / FILE).write_text(json.dumps(content) if damage == "changed" else damage)
+    (tmp_path / EVIDENCE).write_text(json.dumps(content) if damage == "changed" else damage)
     with pytest.raises(DataError, match=r"damaged.*compute it again"):
         with_corrected(record, tmp_path)
 
 
 def test_a_pipe_in_its_place_is_refused(tmp_path):
-    os.mkfifo(tmp_path / FILE)
+    os.mkfifo(tmp_path / EVIDENCE)
     with pytest.raises(DataError, match="not a regular file"):
         with_corrected(RunRecord("digits", evidence=PLAIN), tmp_path)
 

@@ -1,8 +1,7 @@
 """Who predicts the test data best, also when it is not what was learned."""
 
 from covary.records import Baseline, Metrics, RunRecord
-from covary.records.ranking import best_tested
-from covary.records.summary import summary
+from covary.records.summary import best_tested, summary
 
 
 def run(ours: float, others: dict[str, float], num_data: int = 1000) -> RunRecord:

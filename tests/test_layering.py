@@ -101,6 +101,7 @@ TESTED_BY = {
     "benchmarks/figures.py": "benchmarks/test_fit.py benchmarks/test_rows.py",
     "cli/runs.py": "cli/test_discover.py cli/test_layers.py",
     "cli/options.py": "cli/test_discover.py cli/test_layers.py",
+    "curvature/decompositions.py": "test_distributed.py",
     "curvature/ggn.py": "curvature/test_ggn_gradients.py curvature/test_kron.py",
     "experiments/begun.py": "experiments/test_run.py",
     "experiments/geometry_figure.py": "reproduce/paper3/test_figures.py",

@@ -289,8 +289,13 @@ def _warn_of_range(x: Tensor) -> None:
         )
 
 
+def _is_finite(x: Tensor) -> bool:
+    low, high = x.aminmax()  # a fifth of the time of isfinite().all(); nan and inf propagate
+    return bool(low.isfinite() & high.isfinite())
+
+
 def _checked(batch: IndexedBatch) -> IndexedBatch:
-    if batch.x.is_floating_point() and not bool(batch.x.isfinite().all()):
+    if batch.x.is_floating_point() and batch.x.numel() and not _is_finite(batch.x):
         bad = int(batch.identity[(~batch.x.isfinite()).reshape(len(batch.x), -1).any(1)][0])
         raise DataError(f"The inputs of datum {bad} are not finite (NaN or infinity). Fix or remove it.")
     return batch

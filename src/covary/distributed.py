@@ -5,10 +5,10 @@ group there is one process, and every function here is the identity.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from jaxtyping import Int
@@ -20,6 +20,8 @@ from .errors import CovaryError, DataError, StructureError
 
 Result = TypeVar("Result")
 Place = tuple[int, int]  # the rank of this process, and the number of processes
+Parts = tuple[Tensor, ...]  # a result
+Kinds = list[tuple[tuple[int, ...], tuple[int, ...], torch.dtype]]  # shape, strides and type of each part
 
 
 def place() -> Place:
@@ -105,11 +107,26 @@ def own_part(batches: Batches) -> Batches:
 
 def all_sum(value: Tensor) -> Tensor:
     """The sum of a tensor over the processes of the default group; its derivative is that of this process's term."""
+    return all_sum_each([value])[0]
+
+
+def all_sum_each(values: Sequence[Tensor]) -> list[Tensor]:
+    """The sums of several tensors as by `all_sum`, with one message for all of a type and device.
+
+    A message takes a fraction of a millisecond, however short it is.
+    """
     if not (distributed.is_available() and distributed.is_initialized()):
-        return value
-    total = value.detach().clone().contiguous()
-    distributed.all_reduce(total)
-    return value + (total - value.detach()) if value.requires_grad else total
+        return list(values)
+    found = list(values)
+    for kind in dict.fromkeys((value.dtype, value.device) for value in values):
+        alike = [number for number, value in enumerate(values) if (value.dtype, value.device) == kind]
+        total = torch.cat([values[number].detach().flatten() for number in alike])
+        distributed.all_reduce(total)
+        parts = total.split([values[number].numel() for number in alike])
+        for number, part in zip(alike, parts, strict=True):
+            value, sum_of_all = values[number], part.view(values[number].shape)
+            found[number] = value + (sum_of_all - value.detach()) if value.requires_grad else sum_of_all
+    return found
 
 
 def all_max(value: Tensor) -> Tensor:
@@ -119,6 +136,50 @@ def all_max(value: Tensor) -> Tensor:
     largest = value.detach().clone().contiguous()
     distributed.all_reduce(largest, distributed.ReduceOp.MAX)
     return largest
+
+
+def divided(
+    compute: Callable[[list[int]], list[Parts]], costs: Sequence[float | int], device: torch.device
+) -> list[Parts]:
+    """The results of several items, each computed by one process and then in all: the same bits in each.
+
+    The most costly item goes to the first process, and each further one to the process with the least to do. An error
+    of covary is raised in every process.
+
+    Arguments:
+        compute: From the numbers of items to their results.
+        costs: The cost of each item, alike in all processes.
+        device: The device of the results.
+    """
+    rank, world = place()
+    owners, loads = [0] * len(costs), [0.0] * world
+    for item in sorted(range(len(costs)), key=lambda number: (-costs[number], number)):
+        owners[item] = loads.index(min(loads))
+        loads[owners[item]] += costs[item]
+    found, outcome = _tried(compute, [item for item, owner in enumerate(owners) if owner == rank])
+    outcomes: list[Any] = [None] * world
+    distributed.all_gather_object(outcomes, outcome)
+    if errors := [error for error in outcomes if isinstance(error, CovaryError)]:
+        raise errors[0]
+    for item, owner in enumerate(owners):
+        if owner != rank:
+            kinds = outcomes[owner][item]
+            found[item] = tuple(torch.empty_strided(*sizes, dtype=kind, device=device) for *sizes, kind in kinds)
+        for part in found[item]:
+            distributed.broadcast(part.as_strided((part.numel(),), (1,)), owner)  # in the order of its memory
+    return [found[item] for item in range(len(costs))]
+
+
+def _tried(
+    compute: Callable[[list[int]], list[Parts]], items: list[int]
+) -> tuple[dict[int, Parts], dict[int, Kinds] | CovaryError]:
+    """The results of these items, and what another process must know of them: their kinds, or the error."""
+    try:
+        found = dict(zip(items, compute(items), strict=True))
+    except CovaryError as error:
+        return {}, error
+    kinds = {item: [(tuple(p.shape), p.stride(), p.dtype) for p in parts] for item, parts in found.items()}
+    return found, kinds
 
 
 def all_sum_number(value: int) -> int:

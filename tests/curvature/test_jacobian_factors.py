@@ -21,8 +21,10 @@ def test_a_block_of_rows_is_padded_with_zeros(generator):
     whole, middle = (OuterFactors(a, rows, rows, block=block).vjp(g) for block in ((0, 1), (1, 3)))
     torch.testing.assert_close(middle.view(2, 3, 6)[:, 1], whole)
     assert middle.view(2, 3, 6)[:, [0, 2]].count_nonzero() == 0
-    bias = DirectVJP(lambda gradient: gradient.sum(1), block=(2, 3)).vjp(g)
-    torch.testing.assert_close(bias, torch.cat([torch.zeros(2, 6), g.sum(1)], 1))
+    torch.testing.assert_close(OuterFactors(a, rows, rows, block=(1, 3)).summed_vjp(g), middle.sum(0))
+    bias = DirectVJP(lambda gradient: gradient.sum(1), block=(2, 3))
+    torch.testing.assert_close(bias.vjp(g), torch.cat([torch.zeros(2, 6), g.sum(1)], 1))
+    torch.testing.assert_close(bias.summed_vjp(g), bias.vjp(g).sum(0))
 
 
 def test_folded_rows_belong_to_their_datum(generator):
@@ -31,6 +33,7 @@ def test_folded_rows_belong_to_their_datum(generator):
     folded, plain = OuterFactors(a, rows, rows, fold=3), OuterFactors(a, rows, rows)
     torch.testing.assert_close(folded.vjp(g), plain.vjp(g).view(2, 3, -1).sum(1))
     torch.testing.assert_close(folded.vjp(g, slice(1, 2)), folded.vjp(g)[1:])
+    torch.testing.assert_close(folded.summed_vjp(g), folded.vjp(g).sum(0))
     assert folded.averaged_inputs().shape == (2, 3, 1, 2)
     assert folded.summed_gradients(g).shape == (2, 3, 1, 3)
 
@@ -49,5 +52,6 @@ def test_lookups_are_one_hot_outer_products(generator):
     one_hot = torch.nn.functional.one_hot(index.clamp(min=0), 4) * (index >= 0)[..., None]
     expected = torch.einsum("nsrv,nsrd->nvd", one_hot.double(), g)
     torch.testing.assert_close(lookup.vjp(g), expected.flatten(1))
+    torch.testing.assert_close(lookup.summed_vjp(g), expected.flatten(1).sum(0))
     torch.testing.assert_close(lookup.counts(), torch.tensor([2.0, 2.0, 2.0, 0.0]))
     assert lookup.num_used == 4

@@ -7,6 +7,7 @@ from torch import nn
 import covary
 from cases import CASES, NUM_OUTPUTS, SINGLE_ROW_CASES, diagonal_blocks, targets
 from covary.curvature import full, kfac
+from covary.curvature.ggn import ggn as ggn_of
 from covary.linalg import Dense, Kron
 from oracles.curvature import ggn, loss_of, matrix_root, output_hessian, shared_factors
 
@@ -148,6 +149,21 @@ def test_biases_and_norms_are_exact_blocks():
     ours = kfac(network, (x, y))
     for name in ("0.bias", "1.weight", "1.bias", "4.bias"):
         assert isinstance(ours[name], Dense)
+        exact = full(covary.Model(network).restricted([name]), (x, y)).to_dense()
+        torch.testing.assert_close(ours[name].to_dense(), exact, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("num_sets", [1, 2])
+@pytest.mark.parametrize("approx", ["expand", "reduce"])
+@pytest.mark.parametrize("structure", ["kron", "kron-shared"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_biases_from_the_rows_of_their_weights_are_exact_blocks(groups, structure, approx, num_sets, generator):
+    """Convolutions with one block and with two, whose bias is read from its own gradients."""
+    inner = nn.Sequential(nn.Conv2d(2, 4, 3, groups=groups), nn.Tanh(), nn.Flatten(), nn.Linear(16, NUM_OUTPUTS))
+    network = covary.Averaged(inner, covary.augment.Affine2d(initial_width=0.3), 4, num_sets=num_sets)
+    x, y = torch.randn(5, 2, 4, 4, generator=generator), targets("categorical", 5)
+    ours = ggn_of(network, (x, y), covary.Curvature(structure, kfac_approx=approx))
+    for name in ("network.0.bias", "network.3.bias"):
         exact = full(covary.Model(network).restricted([name]), (x, y)).to_dense()
         torch.testing.assert_close(ours[name].to_dense(), exact, rtol=1e-10, atol=1e-13)
 

@@ -46,6 +46,20 @@ def test_products_sum_over_data_rows_and_calls(generator):
             torch.testing.assert_close(found[q], rows.T @ (count[:, None] * rows))
 
 
+SHAPES = {"linear": (5, 1, 1, 3), "convolution": (3, 5, 1, 2), "blocks": (3, 2, 2, 4)}  # (N, R, Q, D)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_products_of_rows_with_themselves_have_first_and_second_derivatives(shape, generator):
+    rows = torch.randn(shape, generator=generator, requires_grad=True)
+    weight = torch.randn(shape[2:3] + shape[3:] * 2 if shape[2] > 1 else shape[3:] * 2, generator=generator)
+    torch.autograd.gradcheck(lambda a: products([a[None]]).matrix, rows)
+    torch.autograd.gradgradcheck(lambda a: products([a[None]]).matrix.square(), rows)
+    (found,) = torch.autograd.grad((weight * products([rows[None]]).matrix).sum(), rows)
+    expected = torch.einsum("qij,nrqj->nrqi", (weight + weight.mT).view(shape[2], shape[3], -1), rows)
+    torch.testing.assert_close(found, expected)
+
+
 def test_two_sets_give_symmetric_cross_products(generator):
     one, other = torch.randn(2, 6, 4, generator=generator)
     found = products([torch.stack([one, other])[:, :, None, None]]).matrix

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from covary.errors import NotPositiveDefiniteError
 from covary.linalg import AbstractPSD, Block, Dense, Kron
-from covary.linalg.gram import Gram
+from covary.linalg.gram import HALF_SIZE, STRIP, Gram, row_products
 from oracles import linalg as oracle
 
 from .structures import gram, normal
@@ -107,3 +107,11 @@ def test_eigenvectors_that_were_needed_first_leave_the_eigenvalues_of_the_rows()
     torch.testing.assert_close(dense.logdet(1e-6).double(), exact, rtol=0, atol=1e-3)
     whole = Dense(single[0].mT @ single[0])  # the control
     assert abs(whole.logdet(1e-6) - exact) > 10
+
+
+@pytest.mark.parametrize("size", [5, HALF_SIZE, HALF_SIZE + STRIP + 1])
+def test_products_of_rows_by_half_are_the_whole_matrix(size):
+    rows = normal(0, 7, size)
+    found = row_products(rows)
+    torch.testing.assert_close(found, torch.einsum("ki,kj->ij", rows, rows))
+    assert size < HALF_SIZE or torch.equal(found.triu(STRIP), found.tril(-STRIP).T), "what is above mirrors the strips"

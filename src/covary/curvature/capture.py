@@ -119,6 +119,11 @@ class Captured:
             return self.outputs.new_zeros(rows.stop - rows.start, self.weights[name].numel())
         return reduce(torch.add, products)
 
+    def summed_vjp(self, name: str, gradients: Sequence[Tensor]) -> Float[Tensor, " P"]:
+        r"""The sum :math:`\sum_n \hat J_n^\top v_n` of the products of all data; arguments as in `vjp`."""
+        products = [factors.summed_vjp(gradients[call]) for call, factors in self.factors[name]]
+        return reduce(torch.add, products) if products else self.outputs.new_zeros(self.weights[name].numel())
+
 
 def capture(
     network: nn.Module,
@@ -164,6 +169,15 @@ def capture(
     samples = num_samples, num_sets, sample_weights
     found = Captured(outputs, *samples, weights, structures, factors, edges, shapes, folds, differentiable, per_datum)
     return replace(found, moving=isinstance(network, MovingOutputs) and network.moves_outputs)
+
+
+def outputs_without_capture(
+    network: nn.Module, x: Tensor, weights: Mapping[str, nn.Parameter], *, index: Int[Tensor, " N"]
+) -> Float[Tensor, "N C"]:
+    """The outputs of `capture` alone, without graph and hooks; arguments as there."""
+    # with gradients, as a captured pass has them: without, torch may choose fused kernels of other rounding
+    with torch.enable_grad():
+        return _forward(network, weights, 0, False, {}, x, index).detach()
 
 
 def row_slices(num_data: int, num_params: int) -> Iterator[slice]:

@@ -143,6 +143,12 @@ class OuterFactors:
         left, right = (a, g) if self.input_rows else (g, a)
         return _place(torch.einsum("nsrqi,nsrqj->nqij", left, right).flatten(1), self.block)
 
+    def summed_vjp(self, gradient: Float[Tensor, "NF S *outputs"]) -> Float[Tensor, " P"]:
+        r"""The sum :math:`\sum_n \hat J_n^\top v` over all data, without the products of each."""
+        a, g = self.sample_inputs(merge=False), self.sample_gradients(gradient, merge=False)
+        left, right = (a, g) if self.input_rows else (g, a)
+        return _place(torch.einsum("nsrqi,nsrqj->qij", left, right).reshape(1, -1), self.block)[0]
+
 
 @dataclass(frozen=True)
 class LookupFactors:
@@ -218,6 +224,12 @@ class LookupFactors:
         table = table.scatter_add(1, index.unsqueeze(-1).expand_as(values), values)
         return table.unflatten(0, (-1, self.fold)).sum(1).flatten(1)
 
+    def summed_vjp(self, gradient: Float[Tensor, "NF S *outputs"]) -> Float[Tensor, " P"]:
+        r"""The sum :math:`\sum_n \hat J_n^\top v` over all data, without the products of each."""
+        values = self._arrange(gradient).flatten(0, 2)
+        table = values.new_zeros(self.num_rows, values.shape[-1])
+        return table.index_add(0, self.index.clamp(min=0).flatten(), values).flatten()
+
     def _one_hot(self) -> Float[Tensor, "NF S R V"]:
         one_hot = torch.nn.functional.one_hot(self.index.clamp(min=0), self.num_rows)
         return (one_hot * (self.index >= 0).unsqueeze(-1)).to(self.dtype)
@@ -257,6 +269,10 @@ class DirectVJP:
         products = self.function(gradient).unflatten(0, (-1, self.fold)).sum(1)
         return _place(products[rows], self.block)
 
+    def summed_vjp(self, gradient: Float[Tensor, "NF S *outputs"]) -> Float[Tensor, " P"]:
+        r"""The sum :math:`\sum_n \hat J_n^\top v` over all data."""
+        return _place(self.function(gradient).sum(0, keepdim=True), self.block)[0]
+
 
 JacobianFactors = OuterFactors | LookupFactors | DirectVJP
 
@@ -291,5 +307,7 @@ def _fold_rows(rows: slice, fold: int) -> slice:
 def _place(products: Float[Tensor, "N p"], block: tuple[int, int]) -> Float[Tensor, "N P"]:
     """The products of the whole parameter, zero outside the given block of its rows."""
     position, number = block
+    if number == 1:  # padding by nothing would copy
+        return products
     width = products.shape[1]
     return torch.nn.functional.pad(products, (position * width, (number - 1 - position) * width))

@@ -17,7 +17,7 @@ has its own B, with count N, or all use their sum with count N·Q (paper 2, Sec.
 parameters get exact blocks.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -29,7 +29,7 @@ from ..linalg.gram import Gram
 from .capture import Captured
 from .exact import accumulate, exact_blocks
 from .jacobian_factors import DirectVJP, LookupFactors, OuterFactors
-from .rows import DEFAULT, Sharing, called, gradient_rows, input_rows, products, stack
+from .rows import DEFAULT, Rows, Sharing, called, gradient_rows, input_rows, products, stack
 
 
 def kron_blocks(
@@ -37,14 +37,20 @@ def kron_blocks(
 ) -> dict[str, AbstractPSD]:
     """The blocks of the weights that were called, additive over batches by `accumulate`."""
     inputs = {name: _input_factor(captured, name, sharing) for name in called(captured, "kron")}
-    partners = _partners(captured, inputs)
+    biases = _biases(captured, inputs)
+    partners = {bias: weight for bias, weight in biases.items() if _has_one_row(captured, inputs[weight])}
+    summed = {weight: bias for bias, weight in biases.items() if bias not in partners}
     outputs: dict[str, Gram] = {}
     exact: dict[str, AbstractPSD] = {}
     for gradients in captured.pull_all(probes):
+        found = exact_blocks(captured, gradients, without=biases)
         for name in inputs:
-            factor = _gradient_factor(captured, name, gradients, sharing)
+            rows = gradient_rows(captured, name, gradients, sharing)
+            factor = _gradient_factor(rows, sharing)
             outputs[name] = factor if name not in outputs else outputs[name] + factor
-        exact = accumulate(exact, exact_blocks(captured, gradients, without=partners))
+            if name in summed:
+                found[summed[name]] = _bias_block(rows, summed[name])
+        exact = accumulate(exact, found)
         del gradients  # before those of the next probe are made
     exact |= {bias: Dense(outputs[weight], name=bias) for bias, weight in partners.items() if weight in outputs}
     pairs = {
@@ -70,19 +76,13 @@ class InputFactor(NamedTuple):
     num_rows: Float[Tensor, "*Q"]
 
 
-def _partners(captured: Captured, inputs: dict[str, InputFactor]) -> dict[str, str]:
-    """For each bias whose exact block is the gradient factor of its layer's weight, that weight."""
+def _biases(captured: Captured, inputs: dict[str, InputFactor]) -> dict[str, str]:
+    """For each bias whose product is the sum of the rows g of its layer's weight, that weight."""
     weights = {}
     for name, factor in inputs.items():
         call, factors = captured.factors[name][0]
         single = len(captured.factors[name]) == 1 and isinstance(factors, OuterFactors) and not factors.input_rows
-        # as many rows as data: no weight sharing inside a datum, and no groups split the factor
-        if (
-            single
-            and captured.num_sets == 1
-            and factor.gram.matrix.ndim == 2
-            and float(factor.num_rows.max()) == len(captured.outputs)
-        ):
+        if single and factor.gram.matrix.ndim == 2:  # no groups split the factor
             weights[call] = name
     biases = {}
     for name in called(captured, "dense"):
@@ -90,6 +90,19 @@ def _partners(captured: Captured, inputs: dict[str, InputFactor]) -> dict[str, s
         if len(captured.factors[name]) == 1 and isinstance(factors, DirectVJP) and factors.additive and call in weights:
             biases[name] = weights[call]
     return biases
+
+
+def _has_one_row(captured: Captured, factor: InputFactor) -> bool:
+    """Whether a datum is one row, so that the gradient factor of the weight is the exact block of its bias."""
+    return captured.num_sets == 1 and float(factor.num_rows.max()) == len(captured.outputs)
+
+
+def _bias_block(rows: Rows, name: str) -> Dense:
+    """The exact block of a bias for one probe: gradients of all samples are read once, for the rows of its weight."""
+    ((call,),) = rows.values()
+    own = call[0] if len(call) == 1 else call.mean(0)  # each set is scaled to all samples
+    added = own.sum(1, keepdim=True)
+    return Dense(products([added[None]]).matrix, name=name)
 
 
 def _input_factor(captured: Captured, name: str, sharing: Sharing) -> InputFactor:
@@ -124,8 +137,7 @@ def _short_input_factor(captured: Captured, name: str, sharing: Sharing) -> Inpu
     return InputFactor(Gram(matrix if len(matrix) > 1 else matrix[0]), _count([num_rows], matrix))
 
 
-def _gradient_factor(captured: Captured, name: str, gradients: Sequence[Tensor], sharing: Sharing) -> Gram:
-    rows = gradient_rows(captured, name, gradients, sharing)
+def _gradient_factor(rows: Rows, sharing: Sharing) -> Gram:
     if sharing.common_gradients:  # blocks count as further rows
         rows = {key: [part.flatten(2, 3)[:, :, :, None] for part in parts] for key, parts in rows.items()}
     return stack([products(rows[key]) for key in sorted(rows)])

@@ -4,7 +4,7 @@ As everywhere in torch, what a pass returns carries a graph unless it is compute
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from .._text import warn_once
 from .._types import Probes, SampleAveraging
 from ..batches import Batches, IndexedBatch, outputs_of_first
-from ..distributed import all_sum, all_sum_number
+from ..distributed import all_sum_each, all_sum_number
 from ..likelihoods import Likelihood, RankDeficient, given
 from ..linalg import AbstractPSD, Block, Diagonal
 from ..models import Model
@@ -29,13 +29,19 @@ ROWS_AT_ONCE = 2048  # rows of the inner batch in one chunk
 
 
 class CurvatureStatistics(NamedTuple):
-    r"""Sums over all data and processes."""
+    """Sums over data: over those of all processes, unless it is said that they are those of one."""
 
     curvature: Block  # H, one block per weight or one for all
     log_likelihood: Float[Tensor, ""]  # log p(D | θ)
     # ∇ log p(D | θ) by weight, or None where it was not requested
     gradient: Mapping[str, Tensor] | None
     num_data: int
+
+    def accumulate(self, other: "CurvatureStatistics") -> "CurvatureStatistics":
+        """The sums over the data of both, without gradient."""
+        log_likelihood = self.log_likelihood + other.log_likelihood
+        curvature, num_data = self.curvature.accumulate(other.curvature), self.num_data + other.num_data
+        return CurvatureStatistics(curvature, log_likelihood, None, num_data)
 
 
 def curvature_pass(
@@ -64,16 +70,27 @@ def curvature_pass(
         log_likelihoods.append(model.likelihood.log_prob(captured.outputs, batch.y).double())
         blocks = accumulate(blocks, blocks_of(captured, draw_probes(model, captured, batch, curvature.probes, seed)))
         num_data += len(batch.x)
-    found = total_statistics(joined(blocks, weights), log_likelihoods, num_data)
+    found = over_processes(
+        CurvatureStatistics(joined(blocks, weights), torch.stack(log_likelihoods).sum(), None, num_data)
+    )
     if not with_gradient:
         return found
-    return found._replace(gradient={name: all_sum(value) for name, value in gradient.items()})
+    return found._replace(gradient=dict(zip(gradient, all_sum_each(list(gradient.values())), strict=True)))
 
 
-def total_statistics(blocks: Block, log_likelihoods: Sequence[Tensor], num_data: int) -> CurvatureStatistics:
-    """The sums over all processes of what each has found on its data."""
-    log_likelihood = all_sum(torch.stack(list(log_likelihoods)).sum())
-    return CurvatureStatistics(blocks.map(all_sum), log_likelihood, None, all_sum_number(num_data))
+def over_processes(statistics: CurvatureStatistics) -> CurvatureStatistics:
+    """The sums over all processes of what each has found on its data, without gradient."""
+    own = [statistics.log_likelihood]
+
+    def note(statistic: Tensor) -> Tensor:
+        own.append(statistic)
+        return statistic
+
+    statistics.curvature.map(note)
+    log_likelihood, *sums = all_sum_each(own)
+    remaining = iter(sums)
+    curvature = statistics.curvature.map(lambda _: next(remaining))  # in the same order
+    return CurvatureStatistics(curvature, log_likelihood, None, all_sum_number(statistics.num_data))
 
 
 def captured_chunks(

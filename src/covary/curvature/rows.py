@@ -7,13 +7,14 @@ over group elements too by default; over R if `Sharing` says so.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd import Function
 
-from ..linalg.gram import Gram
+from ..linalg.gram import Gram, row_products
 from .capture import Captured
 from .jacobian_factors import DirectVJP, JacobianFactors, LookupFactors, OuterFactors
 
@@ -64,10 +65,13 @@ def products(
     Arguments:
         weights: The weight of each row; 1 by default.
     """
-    weighted = [rows[0] for rows in calls]
-    if weights is not None:
-        weighted = [rows * weight[..., None] for rows, weight in zip(weighted, weights, strict=True)]
-    found = [_products(left, rows[-1]) for left, rows in zip(weighted, calls, strict=True)]
+    if weights is None and len(calls[0]) == 1:
+        found = [cast(Any, _OwnProducts).apply(rows[0]) for rows in calls]  # torch's own is untyped
+    else:
+        weighted = [rows[0] for rows in calls]
+        if weights is not None:
+            weighted = [rows * weight[..., None] for rows, weight in zip(weighted, weights, strict=True)]
+        found = [_products(left, rows[-1]) for left, rows in zip(weighted, calls, strict=True)]
     matrix = torch.stack(found).sum(0) if len(found) > 1 else found[0]
     if len(calls[0]) > 1:
         return Gram((matrix + matrix.mT) / 2)
@@ -134,12 +138,45 @@ def _few_rows(
     return torch.cat([rows.permute(2, 0, 1, 3).flatten(1, 2) for rows in found], 1)
 
 
+class _OwnProducts(Function):
+    r"""The products of rows with themselves, (N, R, Q, D) -> (Q, D, D), or (D, D) for one block.
+
+    The gradient by the rows, :math:`R (G + G^\top)`, is one product of matrices, where autograd would compute two.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(rows: Tensor) -> Tensor:
+        if rows.shape[2] > 1 or _are_many(rows.squeeze(2)):
+            return _products(rows, rows)
+        return row_products(rows.squeeze(2).flatten(0, 1))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (rows,) = ctx.saved_tensors
+        both = gradient + gradient.mT
+        if rows.shape[2] > 1:
+            return torch.einsum("nrqi,qij->nrqj", rows, both)
+        return torch.bmm(both.expand(len(rows), -1, -1), rows.squeeze(2).mT).mT.unsqueeze(2)
+
+
 def _products(left: Float[Tensor, "N R Q D"], right: Float[Tensor, "N R Q D"]) -> Float[Tensor, "*Q D D"]:
-    _, num_shared, num_blocks, size = left.shape
-    if num_blocks > 1:
+    if left.shape[2] > 1:
         return torch.einsum("nrqi,nrqj->qij", left, right)
     left, right = left.squeeze(2), right.squeeze(2)
-    if size <= num_shared:
-        # rows of a convolution are a transposed view: products per datum read it without a copy and are smaller
-        return (left.transpose(1, 2) @ right).sum(0)
+    if _are_many(left):
+        return (left.mT @ right).sum(0)
     return left.flatten(0, 1).T @ right.flatten(0, 1)
+
+
+def _are_many(rows: Float[Tensor, "N R D"]) -> bool:
+    """Whether a datum has as many rows as columns, so that products per datum are no larger.
+
+    Rows of a convolution are a transposed view, which products per datum read without a copy.
+    """
+    return rows.shape[2] <= rows.shape[1]

@@ -3,15 +3,16 @@ r"""The self-check of captured passes against autograd, on a few data, before a 
 For up to 32 random data of the first batch and one vector v per datum,
 
 - the output of a datum must be the same when half of the others are missing (all of these data);
+- the sum of the products with random factors, :math:`\sum_n c_n \hat J_n^\top v_n`, must be autograd's gradient of
+  :math:`\sum_n c_n v_n^\top \hat f_n` (all of these data, each weight);
 - the products :math:`\hat J_n^\top v_n` of a datum and a weight must be autograd's gradient of
-  :math:`v_n^\top \hat f_n` (four data, each weight);
-- their sum over all of these data must be autograd's gradient of :math:`\sum_n v_n^\top \hat f_n` (each weight);
-- so must their sum with random factors, :math:`\sum_n c_n \hat J_n^\top v_n` (each weight).
+  :math:`v_n^\top \hat f_n` (four data, each weight).
 
-The first finds networks that mix data or draw noise, the second rules that are wrong, the third a weight that some data
-use outside its module, the fourth rows that a network moves between any two of these data, which no plain sum shows.
-What no checked datum shows is not found. The difference must be below 1e-6 of the size of both sides in float64, 1e-3
-in float32.
+The first finds networks that mix data or draw noise, the second rules that are wrong, a weight that some data use
+outside its module, and rows that a network moves between any two of these data, which no plain sum shows: factors have
+either sign and sizes from 1/2 to 3/2, so that two are hardly ever alike and none hides its datum. The third finds
+products of a datum that are wrong by little. What no checked datum shows is not found. The difference must be below
+1e-6 of the size of both sides in float64, 1e-3 in float32.
 """
 
 from collections.abc import Mapping
@@ -22,11 +23,12 @@ from torch import Tensor, nn
 
 from .._types import SampleAveraging
 from ..errors import UnsupportedLayerError
-from ..noise import Stream, normal, permutation
-from .capture import Captured, capture, row_slices
+from ..noise import Stream, normal, permutation, uniform
+from .capture import Captured, capture, outputs_without_capture
 from .rules.user import layer_of
 
 NUM_SINGLE, NUM_TOGETHER = 4, 32
+DOUBLE = torch.float64  # of random numbers, which are then alike in all types
 MAX_ENTRIES, MAX_ROWS = 2**26, 256  # of all products, and of the inner batch: fewer data keep the check cheap
 
 
@@ -44,32 +46,46 @@ def check_jacobian_factors(network: nn.Module, x: Tensor, weights: Mapping[str, 
     captured = capture(network, x[index], weights, index=index)
     for half in (slice(0, None, 2), slice(1, None, 2)):
         if len(index[half]):
-            others = capture(network, x[index[half]], weights, index=index[half]).outputs
+            others = outputs_without_capture(network, x[index[half]], weights, index=index[half])
             _require_independent(others, captured.outputs[half])
-    _check_products(captured)
+    outputs, few = captured.outputs, index[:NUM_SINGLE]
+    probe = normal(0, torch.arange(len(outputs), device=x.device), outputs.shape[1:], stream=Stream.PROBE, dtype=DOUBLE)
+    largest = _check_together(captured, probe.to(outputs))
+    alone = captured if len(few) == len(index) else capture(network, x[few], weights, index=few)
+    _check_each(alone, probe[: len(few)].to(outputs), largest)
 
 
-def _check_products(captured: Captured) -> None:
-    outputs, weights = captured.outputs, captured.weights
-    index = torch.arange(len(outputs), device=outputs.device)
-    probe = normal(0, index, (outputs.shape[1],), stream=Stream.PROBE, dtype=torch.float64).to(outputs)
-    gradients = captured.pull(probe)
-    positions = range(min(NUM_SINGLE, len(outputs)))
-    factors = normal(1, index, stream=Stream.PROBE, dtype=torch.float64).to(outputs)
-    whole, mixed = _gradient(captured, probe), _gradient(captured, probe * factors[:, None])
-    single = [_gradient(captured, probe * (index == n)[:, None]) for n in positions]
-    largest = max((float(gradient.norm()) for gradient in whole.values()), default=0.0)
-    for name, weight in weights.items():
-        total, scaled = torch.zeros_like(whole[name]), torch.zeros_like(whole[name])
-        for rows in row_slices(len(outputs), weight.numel()):
-            products = captured.vjp(name, gradients, rows)
-            _require_size(captured, name, products.shape[1])
-            total += products.sum(0)
-            scaled += factors[rows] @ products
-            for n in range(rows.start, min(rows.stop, len(positions))):
-                _require_equal(captured, name, (products[n - rows.start], single[n][name]), largest)
-        for pair in ((total, whole[name]), (scaled, mixed[name])):
-            _require_equal(captured, name, pair, largest)
+def _check_together(captured: Captured, probe: Float[Tensor, "N C"]) -> float:
+    """Check the sums over all data with random factors; the largest norm of autograd's gradient of a weight."""
+    index = torch.arange(len(probe), device=probe.device)
+    spread = 2 * uniform(1, index, stream=Stream.PROBE, dtype=DOUBLE) - 1
+    factors = (spread + spread.new_tensor(0.5).copysign(spread)).to(probe)
+    expected = _gradient(captured, probe * factors[:, None])
+    largest = max((float(gradient.norm()) for gradient in expected.values()), default=0.0)
+    mixed = [_scaled(gradient, factors) for gradient in captured.pull(probe)]
+    for name, theirs in expected.items():
+        ours = captured.summed_vjp(name, mixed)
+        _require_size(captured, name, len(ours))
+        _require_equal(captured, name, (ours, theirs), largest)
+    return largest
+
+
+def _check_each(captured: Captured, probe: Float[Tensor, "N C"], largest: float) -> None:
+    """Check the products of each datum."""
+    gradients, everything = captured.pull(probe), slice(0, len(probe))
+    rows = torch.eye(len(probe), dtype=probe.dtype, device=probe.device)
+    expected = [_gradient(captured, row[:, None] * probe) for row in rows]
+    for name in captured.weights:
+        products = captured.vjp(name, gradients, everything)
+        _require_size(captured, name, products.shape[1])
+        for ours, theirs in zip(products, expected, strict=True):
+            _require_equal(captured, name, (ours, theirs[name]), largest)
+
+
+def _scaled(gradient: Float[Tensor, "NF S *outputs"], factors: Float[Tensor, " N"]) -> Float[Tensor, "NF S *outputs"]:
+    """The gradients of each datum times its factor."""
+    rows = factors.repeat_interleave(len(gradient) // len(factors))
+    return gradient * rows.reshape(-1, *[1] * (gradient.ndim - 1))
 
 
 def _gradient(captured: Captured, probe: Float[Tensor, "N C"]) -> dict[str, Tensor]:
@@ -116,8 +132,11 @@ def _layer(captured: Captured, name: str) -> str | None:
 def _require_equal(captured: Captured, name: str, pair: tuple[Tensor, Tensor], largest: float) -> None:
     ours, theirs = pair
     # a gradient that vanishes by symmetry (a key bias under softmax) is rounding error of the others, on both sides
-    error, size = (ours - theirs).norm(), theirs.norm() + ours.norm()
-    if error > _tolerance(ours.dtype) * size and error > torch.finfo(ours.dtype).eps ** (2 / 3) * largest:
+    error = (ours - theirs).norm()
+    if not error > torch.finfo(ours.dtype).eps ** (2 / 3) * largest:
+        return
+    size = theirs.norm() + ours.norm()
+    if error > _tolerance(ours.dtype) * size:
         if layer := _layer(captured, name):
             raise UnsupportedLayerError(
                 f"Expected the gradient of parameter '{name}' as autograd has it, got one that differs by "

@@ -5,8 +5,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..batches import Data, as_batches
+from ..curvature.decompositions import decompose
 from ..curvature.passes import check_model, curvature_pass
-from ..curvature.registry import Curvature, CurvatureName, as_curvature, check_curvature
+from ..curvature.registry import Curvature, CurvatureName, as_curvature, check_curvature, joined_shifts
 from ..models import Model, as_model
 from .correction import Correction, CorrectionMethod, as_correction, check_correctable, corrected
 from .kernel import kernel_terms
@@ -65,6 +66,7 @@ def log_evidence(
     if curvature.structure == "kernel":
         return kernel_terms(model, batches, seed, mode_correction)
     statistics = curvature_pass(model, batches, curvature, seed=seed, with_gradient=True)
+    decompose(statistics.curvature, joined_shifts(statistics.curvature, model))
     terms = evidence_terms(model, statistics, mode_correction=mode_correction)
     return terms if wanted is None else corrected(terms, model, batches, statistics.curvature, wanted, seed)
 

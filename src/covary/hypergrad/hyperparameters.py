@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from ..distributed import all_sum
+from ..distributed import all_sum_each
 from ..evidence import EvidenceTerms
 from ..models import Model
 from ..priors import Prior, hyperparameters_of
@@ -52,7 +52,7 @@ def gradients(value: Tensor, parameters: Mapping[str, nn.Parameter]) -> dict[str
 
 def summed(gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The gradients of all processes together."""
-    return {name: all_sum(gradient) for name, gradient in gradients.items()}
+    return dict(zip(gradients, all_sum_each(list(gradients.values())), strict=True))
 
 
 def detached(terms: EvidenceTerms) -> EvidenceTerms:

@@ -29,6 +29,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..batches import Batches, IndexedBatch, outputs_of
+from ..curvature.decompositions import decompose
 from ..curvature.passes import CurvatureStatistics, chunk_slices
 from ..curvature.registry import joined_shifts
 from ..distributed import all_sum
@@ -89,6 +90,7 @@ def information_along(
     curvature = statistics.curvature
     shifts = {name: shift.detach() for name, shift in joined_shifts(curvature, model).items()}
     prior = torch.cat([shifts[name].expand(block.size) for name, block in curvature.blocks.items()])
+    decompose(curvature, shifts)
     rate, root = sample.num_data / sample.num_read, JacobianRoot(model, sample.batches, seed)
     held, cross = (rate * all_sum(part) for part in _own_and_cross(model, sample.batches, lines, seed))
     residual, directions, products = cross, [], []

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..batches import Batches, Data, as_batches
+from ..curvature.decompositions import decompose
 from ..curvature.exact import accumulate
 from ..curvature.passes import (
     CurvatureStatistics,
@@ -24,9 +25,9 @@ from ..curvature.passes import (
     curvature_pass,
     draw_probes,
     joined,
-    total_statistics,
 )
 from ..curvature.registry import Curvature, CurvatureName, as_curvature, check_blocks, joined_shifts
+from ..distributed import all_sum_number
 from ..evidence.terms import evidence_terms
 from ..linalg import AbstractPSD, Block
 from ..models import Model, as_model
@@ -56,7 +57,7 @@ class SecondPass(NamedTuple):
     """What the second pass returns."""
 
     gradients: dict[str, Tensor]  # the gradient of log Z, by hyperparameter name
-    statistics: CurvatureStatistics  # the statistics of the M data that were read, not scaled and without graph
+    statistics: CurvatureStatistics  # of the data that this process has read, not scaled and without graph
 
 
 def two_pass(
@@ -97,8 +98,10 @@ def two_pass(
     check_model(model, batches)
     with torch.no_grad():
         statistics = curvature_pass(model, batches, curvature, seed=seed)
-    # cotangents before the log-determinant: they need eigenvectors, for it the eigenvalues they leave are enough
-    cotangents = curvature_cotangents(model, statistics, curvature) if model_hyperparameters(model) else None
+    learned = bool(model_hyperparameters(model))
+    # once, for the log-determinant needs eigenvalues alone, and the cotangents eigenvectors
+    decompose(statistics.curvature, joined_shifts(statistics.curvature, model), vectors=learned)
+    cotangents = curvature_cotangents(model, statistics, curvature) if learned else None
     gradient = prior_gradient(model, statistics)
     if cotangents is not None:
         second = batches if num_data is None else batches.subset(num_data, seed)
@@ -148,8 +151,8 @@ def model_gradient(
         blocks = accumulate(blocks, {name: block.map(Tensor.detach) for name, block in part.items()})
         log_likelihoods.append(log_likelihood.detach().double())
         num_read += len(batch.x)
-    found = total_statistics(joined(blocks, weights), log_likelihoods, num_read)
-    scale = cotangents.num_data / found.num_data
+    found = CurvatureStatistics(joined(blocks, weights), torch.stack(log_likelihoods).sum(), None, num_read)
+    scale = cotangents.num_data / all_sum_number(num_read)
     return SecondPass({name: scale * gradient for name, gradient in summed(total).items()}, found)
 
 

@@ -12,7 +12,7 @@ from ..errors import ShapeError, StructureError
 from .checks import check_vectors, describe
 from .dense import Dense
 from .diagonal import Diagonal
-from .eigen import decompose
+from .eigen import Run, decompose, in_parallel
 from .kron import Kron
 from .psd import AbstractPSD, Shift, Shifts, check_matching, is_vector
 
@@ -137,16 +137,22 @@ class Block(AbstractPSD):
         check_vectors(vectors, self.size, describe(self.name))
         return dict(zip(self.blocks, vectors.split(self._sizes, dim=-1), strict=True))
 
-    def decompose(self, shift: Shifts) -> None:
-        """Decompose all blocks with eigenvectors, for a log-determinant that is followed by its cotangents."""
-        self._prepared(shift)
+    def decompose(self, shift: Shifts, *, vectors: bool = True, run: Run = in_parallel) -> None:
+        """Decompose all blocks: with eigenvectors for a log-determinant that is followed by its cotangents.
 
-    def _prepared(self, shift: Shifts, *, vectors: bool = True) -> dict[str, Shift]:
+        Arguments:
+            shift: The shift, or one per block.
+            vectors: Whether eigenvectors are needed.
+            run: How single decompositions are run.
+        """
+        self._prepared(shift, vectors=vectors, run=run)
+
+    def _prepared(self, shift: Shifts, *, vectors: bool = True, run: Run = in_parallel) -> dict[str, Shift]:
         """Name -> shift, after decomposing the blocks that need it, with eigenvectors or without."""
         shifts = self._shifts(shift)
         # a shift per row is solved by Cholesky and needs no eigenvectors
         wanted = {name: block.factors for name, block in self.blocks.items() if not is_vector(shifts[name])}
-        decompose(wanted, vectors=vectors)
+        decompose(wanted, vectors=vectors, run=run)
         return shifts
 
     def _shifts(self, shift: Shifts) -> dict[str, Shift]:

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar, final
+from typing import Any, NamedTuple, final
 
 import torch
 from jaxtyping import Float
@@ -18,7 +19,9 @@ from .gram import Gram, as_gram
 # Below this size a decomposition takes less than 30 ms, and a worker thread costs as much as it saves (measured).
 PARALLEL_SIZE = 400
 
-Result = TypeVar("Result")
+Job = tuple[Tensor, str, bool]  # a matrix, its name, and whether it is an estimate
+Solve = Callable[[Tensor, str, bool], tuple[Tensor, ...]]  # from a job to its eigenvalues, and eigenvectors if wanted
+Run = Callable[[Solve, Sequence[Job]], list[tuple[Tensor, ...]]]  # one result per job, in order
 
 
 class Spectrum(NamedTuple):
@@ -84,19 +87,30 @@ class Factors:
         self._values = tuple(map(_with_zeros, values, self.matrices.values()))
 
 
-def decompose(blocks: Mapping[str, Factors], *, vectors: bool = True) -> None:
+def in_parallel(solve: Solve, jobs: Sequence[Job]) -> list[tuple[Tensor, ...]]:
+    """One result per job, in order; by worker threads if at least two jobs are large and on the CPU."""
+    large = sum(m.shape[-1] >= PARALLEL_SIZE and m.device.type == "cpu" for m, _, _ in jobs)
+    with _threads_kept() as threads:
+        if min(large, threads) < 2:
+            return [solve(*job) for job in jobs]
+        with ThreadPoolExecutor(min(large, threads)) as workers:
+            return list(workers.map(solve, *zip(*jobs, strict=True)))
+
+
+def decompose(blocks: Mapping[str, Factors], *, vectors: bool = True, run: Run = in_parallel) -> None:
     """Decompose every matrix that is not decomposed yet, in parallel, and store the results in the blocks.
 
     Arguments:
         vectors: Whether eigenvectors are needed; eigenvalues alone take half the time.
+        run: How the jobs are run.
     """
     with_vectors = {n: f for n, f in blocks.items() if (vectors or f.tracked) and f.pending(vectors=True)}
-    _fill(with_vectors, attrgetter("matrix"), eigh_all, Factors.keep)
+    _fill(with_vectors, attrgetter("matrix"), partial(eigh_all, run=run), Factors.keep)
     # those filled above are not pending any more, but the eigenvalues of few rows have none of the rounding of their
     # whole matrix, which a weak prior turns into nats
     few = {n: f for n, f in with_vectors.items() if any(gram.rows is not None for gram in f.grams.values())}
     without = few | {n: f for n, f in blocks.items() if f.pending(vectors=False)}
-    _fill(without, Gram.compact, eigvalsh_all, Factors.keep_values)
+    _fill(without, Gram.compact, partial(eigvalsh_all, run=run), Factors.keep_values)
 
 
 Solver = Callable[[Sequence[Tensor], Sequence[str], Sequence[bool]], list[Any]]
@@ -122,7 +136,9 @@ def _with_zeros(values: Float[Tensor, "*Qs m"], matrix: Float[Tensor, "*Q n n"])
     return functional.pad(values.to(matrix.dtype), (missing, 0)).reshape(matrix.shape[:-1])
 
 
-def eigh_all(matrices: Sequence[Tensor], labels: Sequence[str] = (), estimated: Sequence[bool] = ()) -> list[Spectrum]:
+def eigh_all(
+    matrices: Sequence[Tensor], labels: Sequence[str] = (), estimated: Sequence[bool] = (), *, run: Run = in_parallel
+) -> list[Spectrum]:
     r"""Spectra :math:`M = V \mathrm{diag}(\lambda) V^\top` of positive semi-definite matrices, without graph.
 
     Eigenvalues in :math:`[-t\,(|\lambda|_{\max} \epsilon + m), 0)`, with t = 10 · size and the relative accuracy ε and
@@ -136,11 +152,12 @@ def eigh_all(matrices: Sequence[Tensor], labels: Sequence[str] = (), estimated: 
         matrices: Symmetric matrices, each (n, n) or a stack (Q, n, n).
         labels: The name of each matrix in messages; "the matrix" by default.
         estimated: For each matrix whether it is an unbiased estimate of a positive semi-definite one; none by default.
+        run: How the jobs are run.
     """
     flags = estimated or [False] * len(matrices)
     pieces, labels = _jobs(matrices, labels, flags)
-    spectra = iter(_in_parallel(_eigh, [job for group in pieces for job in group]))
-    joined = [_joined([next(spectra) for _ in group]) for group in pieces]
+    spectra = iter(run(_eigh, [job for group in pieces for job in group]))
+    joined = [_joined([Spectrum(*next(spectra)) for _ in group]) for group in pieces]
     return [
         Spectrum(_without_rounding(values, label, flag), vectors)
         for (values, vectors), label, flag in zip(joined, labels, flags, strict=True)
@@ -148,12 +165,12 @@ def eigh_all(matrices: Sequence[Tensor], labels: Sequence[str] = (), estimated: 
 
 
 def eigvalsh_all(
-    matrices: Sequence[Tensor], labels: Sequence[str] = (), estimated: Sequence[bool] = ()
+    matrices: Sequence[Tensor], labels: Sequence[str] = (), estimated: Sequence[bool] = (), *, run: Run = in_parallel
 ) -> list[Tensor]:
     """The eigenvalues of `eigh_all` alone."""
     flags = estimated or [False] * len(matrices)
     pieces, labels = _jobs(matrices, labels, flags)
-    values = iter(_in_parallel(_eigvalsh, [job for group in pieces for job in group]))
+    values = (value for (value,) in run(_eigvalsh, [job for group in pieces for job in group]))
     joined = [torch.cat([next(values) for _ in group]) if len(group) > 1 else next(values) for group in pieces]
     return [_without_rounding(value, label, flag) for value, label, flag in zip(joined, labels, flags, strict=True)]
 
@@ -161,9 +178,6 @@ def eigvalsh_all(
 def _tracked_values(matrix: Float[Tensor, "*Q n n"], spectrum: Spectrum) -> Float[Tensor, "*Q n"]:
     quotients = (spectrum.vectors * (matrix @ spectrum.vectors)).sum(-2)
     return spectrum.values + (quotients - quotients.detach())
-
-
-Job = tuple[Tensor, str, bool]  # a matrix, its name, and whether it is an estimate
 
 
 def _jobs(
@@ -192,16 +206,6 @@ def _joined(spectra: Sequence[Spectrum]) -> Spectrum:
     return Spectrum(torch.cat([s.values for s in spectra]), torch.cat([s.vectors for s in spectra]))
 
 
-def _in_parallel(solve: Callable[[Tensor, str, bool], Result], jobs: Sequence[Job]) -> list[Result]:
-    """One result per job, in order; by worker threads if at least two jobs are large and on the CPU."""
-    large = sum(m.shape[-1] >= PARALLEL_SIZE and m.device.type == "cpu" for m, _, _ in jobs)
-    with _threads_kept() as threads:
-        if min(large, threads) < 2:
-            return [solve(*job) for job in jobs]
-        with ThreadPoolExecutor(min(large, threads)) as workers:
-            return list(workers.map(solve, *zip(*jobs, strict=True)))
-
-
 @contextmanager
 def _threads_kept() -> Iterator[int]:
     """The caller's number of intra-op threads, restored on exit.
@@ -224,11 +228,11 @@ def _eigh(matrix: Float[Tensor, "*Q n n"], label: str, estimated: bool) -> Spect
     return Spectrum(values.to(matrix.dtype), vectors.to(matrix.dtype))
 
 
-def _eigvalsh(matrix: Float[Tensor, "*Q n n"], label: str, estimated: bool) -> Float[Tensor, "*Q n"]:
+def _eigvalsh(matrix: Float[Tensor, "*Q n n"], label: str, estimated: bool) -> tuple[Float[Tensor, "*Q n"]]:
     """The eigenvalues of one job."""
     with _single_threaded(label):
         (values,) = _solved(lambda m: (torch.linalg.eigvalsh(m),), matrix, estimated)
-    return values.to(matrix.dtype)
+    return (values.to(matrix.dtype),)
 
 
 def _solved(

@@ -1,4 +1,4 @@
-"""Sums of outer products that keep their rows while these are few."""
+"""Sums of outer products: computed by half, and kept with their rows while these are few."""
 
 from dataclasses import dataclass
 from typing import final
@@ -8,6 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from .._types import TensorMap
+
+HALF_SIZE, STRIP = 512, 128  # columns from which strips pay, and those of a strip (measured)
 
 
 @final
@@ -47,3 +49,19 @@ class Gram:
 def as_gram(matrix: Float[Tensor, "..."] | Gram) -> Gram:
     """The matrix as a `Gram`, with unknown rows if it is a tensor."""
     return matrix if isinstance(matrix, Gram) else Gram(matrix)
+
+
+def row_products(rows: Float[Tensor, "k n"]) -> Float[Tensor, "n n"]:
+    r"""The matrix :math:`\sum_i r_i r_i^\top`, without graph.
+
+    A large one is computed in strips that end at the diagonal, and what is above mirrors them: little more than half.
+    """
+    size = rows.shape[1]
+    if size < HALF_SIZE:
+        return rows.T @ rows
+    found = rows.new_empty(size, size)
+    for start in range(0, size, STRIP):
+        stop = min(start + STRIP, size)
+        torch.mm(rows[:, start:stop].T, rows[:, :stop], out=found[start:stop, :stop])
+        found[:start, start:stop] = found[start:stop, :start].T
+    return found

@@ -7,7 +7,7 @@ widths move at once is bounded (`training.widths`).
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import partial, reduce
 
 import torch
 from torch import nn
@@ -15,7 +15,8 @@ from torch.optim import Optimizer
 
 from ..batches import Batches, IndexedBatch, outputs_of
 from ..config import FitConfig
-from ..curvature.passes import CurvatureStatistics, curvature_pass
+from ..curvature.decompositions import decompose
+from ..curvature.passes import CurvatureStatistics, curvature_pass, over_processes
 from ..curvature.registry import Curvature, check_curvature, joined_shifts
 from ..distributed import all_sum, own, own_part, place
 from ..errors import StructureError
@@ -102,12 +103,11 @@ def _running_steps(state: HyperState, optimizer: Optimizer, batches: Batches, co
     terms, cotangents = _prior_steps(state, optimizer, model, statistics, config)
     if cotangents is None:
         size, seed = data_per_step(config, batches.num_data), seed_for(seed, 0)
-        parts = [_factor_pass(model, chosen(batches, size, seed), curvature, seed)]
+        part = _factor_pass(model, chosen(batches, size, seed), curvature, seed)
     else:
         parts = _model_steps(state, optimizer, batches, config, model, cotangents)
-    decays = [config.hyper.decay] + [1.0] * (len(parts) - 1)
-    for part, decay in zip(parts, decays, strict=True):
-        state.running = state.running.updated(part, decay)
+        part = over_processes(reduce(CurvatureStatistics.accumulate, parts))
+    state.running = state.running.updated(part, config.hyper.decay)
     return evidence_record(terms, config.curvature, config.hyper.probes)
 
 
@@ -125,9 +125,8 @@ def _prior_steps(
     state: HyperState, optimizer: Optimizer, model: Model, statistics: CurvatureStatistics, config: FitConfig
 ) -> tuple[EvidenceTerms, Cotangents | None]:
     """Steps on the prior: the terms before them, and the cotangents after them where there is more to learn."""
-    learned = model_hyperparameters(model)
-    if learned:  # cotangents will need the eigenvectors, which steps on the prior do without
-        statistics.curvature.decompose(joined_shifts(statistics.curvature, model))
+    learned = bool(model_hyperparameters(model))  # cotangents need eigenvectors, which steps on the prior do without
+    decompose(statistics.curvature, joined_shifts(statistics.curvature, model), vectors=learned)
     terms = climb_prior(state, optimizer, partial(prior_gradient, model, statistics), config)
     return terms, curvature_cotangents(model, statistics, _curvature(config)) if learned else None
 
@@ -135,7 +134,7 @@ def _prior_steps(
 def _model_steps(
     state: HyperState, optimizer: Optimizer, batches: Batches, config: FitConfig, model: Model, cotangents: Cotangents
 ) -> list[CurvatureStatistics]:
-    """Steps on augmentation and likelihood: the statistics of the data that each has read."""
+    """Steps on augmentation and likelihood: the statistics of the data that each has read in this process."""
     move, parts = Move(state.network, state.learning.max_change), []
     natural = config.hyper.width_optimizer == "natural"
     for number in range(config.hyper.num_moves):

@@ -18,7 +18,7 @@ from torch.func import functional_call
 from .._types import SampleAveraging
 from ..batches import Batches, IndexedBatch, outputs_of
 from ..config import FitConfig
-from ..distributed import all_sum, own_part, place
+from ..distributed import all_sum_each, own_part, place
 from ..errors import StructureError
 from ..evidence import log_evidence
 from ..hypergrad.hyperparameters import gradients
@@ -54,7 +54,8 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
     with _own_noise(fold(fold(seed, state.step), place()[0]), batch.x.device), reduced:
         outputs = _outputs(state, batch, seed)
         log_likelihood, gradients_of = _likelihood_gradients(model, outputs, batch.y, {**weights, **joint})
-    means = {name: all_sum(entry) / batch_size for name, entry in gradients_of.items()}
+    *sums, log_likelihood = all_sum_each([*gradients_of.values(), log_likelihood])
+    means = {name: entry / batch_size for name, entry in zip(gradients_of, sums, strict=True)}
     shifts = state.prior.trained_shifts()
     for name, weight in weights.items():
         pull = (shifts[name] * weight.flatten()).reshape(weight.shape).detach()
@@ -70,7 +71,7 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
     if joint and state.hyper.optimizer is not None:
         reward = augerino_reward(state.network, joint)
         climb(joint, state.hyper.optimizer, {name: means[name] + reward[name] for name in joint})
-    state.log_likelihood += float(all_sum(log_likelihood))
+    state.log_likelihood += float(log_likelihood)
     state.num_seen += batch_size
     state.step += 1
 
@@ -127,13 +128,13 @@ def _outputs(state: FitState, batch: IndexedBatch, seed: int) -> Tensor:
 def _likelihood_gradients(
     model: Model, outputs: Tensor, targets: Tensor, parameters: Mapping[str, nn.Parameter]
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """The log-likelihood of a shard, a sum, with its gradient; zeros for an empty shard."""
+    """The log-likelihood of a shard, a sum in the type of the weights, with its gradient; zeros for an empty shard."""
+    like = next(iter(parameters.values())).detach()
     if not len(outputs):
-        zeros = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
-        return torch.zeros((), dtype=torch.float64, device=outputs.device), zeros
+        return like.new_zeros(()), {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
     model.likelihood.check(outputs, targets)
     log_likelihood = model.likelihood.log_prob(outputs, targets)
-    return log_likelihood.detach().double(), gradients(log_likelihood, parameters)
+    return log_likelihood.detach().to(like), gradients(log_likelihood, parameters)
 
 
 @contextmanager

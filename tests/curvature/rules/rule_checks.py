@@ -8,7 +8,7 @@ from oracles.layers import parameter_gradients
 
 
 def check_rule(module: nn.Module, x: Tensor, generator: torch.Generator) -> None:
-    """Compare the products of a layer's factors with autograd, for all data and for a slice of them.
+    """Compare the products of a layer's factors with autograd, for all data, for a slice of them, and their sum.
 
     Arguments:
         module: The layer.
@@ -25,3 +25,4 @@ def check_rule(module: nn.Module, x: Tensor, generator: torch.Generator) -> None
     for name, rows in expected.items():
         torch.testing.assert_close(factors[name].vjp(gradient), rows, rtol=1e-10, atol=1e-12)
         torch.testing.assert_close(factors[name].vjp(gradient, slice(1, 2)), rows[1:2], rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(factors[name].summed_vjp(gradient), rows.sum(0), rtol=1e-10, atol=1e-12)

@@ -148,6 +148,14 @@ def test_a_callback_without_learner_or_with_that_of_another_network_is_refused()
         EvidenceCallback(learner).on_train_begin(*beginning(), model=Classifier(averaged(), learner))
 
 
+def test_another_number_of_epochs_and_weight_decay_are_noticed(tmp_path):
+    with (
+        pytest.warns(UserWarning, match="num_train_epochs=2, the learner epochs=5"),
+        pytest.warns(UserWarning, match=r"weight_decay=0.1 .* Pass weight_decay=0.0 to the optimizer"),
+    ):
+        fitted(tmp_path, max_steps=6, weight_decay=0.1)
+
+
 def test_an_accelerator_saves_and_loads_the_learner(tmp_path):
     """Accelerate needs no callback: the learner is registered with what is saved."""
     from accelerate import Accelerator

@@ -126,10 +126,11 @@ def test_the_learner_of_another_network_and_another_number_of_epochs_are_noticed
     learner = covary.EvidenceLearner(averaged(), points(), CONFIG)
     callback = EvidenceCallback(learner)
     trainer = pl.Trainer(accelerator="cpu", max_epochs=7, logger=False, enable_checkpointing=False)
-    with pytest.raises(StructureError, match="Make the learner with the network that the module trains"):
-        callback.on_fit_start(trainer, Classifier(averaged(), learner))
-    with pytest.warns(UserWarning, match="max_epochs=7, the learner epochs=5"):
-        callback.on_fit_start(trainer, Classifier(learner.model.network, learner))
+    with pytest.raises(StructureError, match="Make the learner with the network that it trains"):
+        callback.on_train_start(trainer, Classifier(averaged(), learner))
     trainer.fit_loop.max_batches = float("inf")
-    with pytest.raises(StructureError, match="limit_train_batches"):
+    with (
+        pytest.warns(UserWarning, match="max_epochs=7, the learner epochs=5"),
+        pytest.raises(StructureError, match="limit_train_batches"),
+    ):
         callback.on_train_start(trainer, Classifier(learner.model.network, learner))

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from ..errors import MissingLibraryError, StructureError
 from ..training import EvidenceLearner
+from .trainers import check_trainer
 
 try:
     from transformers.trainer_callback import (
@@ -68,21 +69,23 @@ class EvidenceCallback(TrainerCallback, ExportableState):
             setattr(model, LEARNER, self.learner)
 
     def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: nn.Module, **_: Any
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: nn.Module,
+        optimizer: Optimizer | None = None,
+        **_: Any,
     ) -> None:
-        """Set the learner to the state of the checkpoint that is resumed from; check that it is that of the model."""
+        """Set the learner to the state of the checkpoint that is resumed from; check that trainer and learner agree."""
         del args, control
         self.learner = getattr(model, LEARNER, None) if self.learner is None else self.learner
         if self.learner is None:
             raise StructureError(
                 "Expected a learner, got none. Pass callbacks=[EvidenceCallback(learner)] when the Trainer is made."
             )
-        own = {id(parameter) for parameter in model.parameters()}
-        if not all(id(weight) in own for weight in self.learner.model.trained_weights.values()):
-            raise StructureError(
-                f"Expected the learner's network to be part of {type(model).__name__}, got another one. Make the "
-                "learner with the network that the trainer trains."
-            )
+        optimizers = [] if optimizer is None else [optimizer]
+        check_trainer(self.learner, model, optimizers, ("num_train_epochs", state.num_train_epochs))
         entry = state.stateful_callbacks.get(type(self).__name__, {})
         saved = entry.get("attributes", {}).get("saved", "") if isinstance(entry, dict) else ""
         if saved:

@@ -177,24 +177,24 @@ def wandb_records(content):
 
 
 def finished_records(file):
-    """The records of a finished run: wandb's own process writes the file, up to a moment after `finish` returns."""
+    """The records of a finished run: wandb's own process writes them, the last up to some time after `finish`."""
+    from wandb.proto import wandb_internal_pb2
+
     deadline = time.monotonic() + 60
-    while len(found := list(wandb_records(file.read_bytes()))) < 5 or time.time() - file.stat().st_mtime < 0.5:
-        assert time.monotonic() < deadline, "no records were written"
+    while True:
+        found = [wandb_internal_pb2.Record.FromString(data) for data in wandb_records(file.read_bytes())]
+        if any(record.WhichOneof("record_type") == "exit" for record in found):
+            return found
+        assert time.monotonic() < deadline, f"{len(found)} records were written, none of which is the last"
         time.sleep(0.1)
-    return found
 
 
 def test_wandb(tmp_path, offline):
     pytest.importorskip("wandb")
-    from wandb.proto import wandb_internal_pb2
-
     run = fitted(tracker_of("wandb", tmp_path, "digits"))
     (file,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
     settings, widths = {}, {}
-    for data in finished_records(file):
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
+    for record in finished_records(file):
         for update in (record.config.update, record.run.config.update):  # of their own, or with the start of the run
             settings |= {"/".join(item.nested_key) or item.key: item.value_json for item in update}
         entries = {"/".join(item.nested_key) or item.key: item.value_json for item in record.history.item}

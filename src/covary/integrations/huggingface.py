@@ -5,7 +5,7 @@ The `Trainer` keeps the state of callbacks as JSON. That of the learner is a tex
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from safetensors.torch import load, save
@@ -36,8 +36,9 @@ class EvidenceCallback(TrainerCallback, ExportableState):
 
     The loss of the model is a mean of negative log-likelihoods, such as `cross_entropy`. The callback adds the gradient
     of the prior before each step of the optimizer, in the place of weight decay, and takes hyper steps after it. Their
-    `log_evidence` and `width/NAME` are entries of the trainer's `log_history`. Its state is part of the trainer's
-    checkpoints, without pickle, and is restored by `resume_from_checkpoint`.
+    `log_evidence` and `width/NAME` are entries of the trainer's `log_history`; with `callback.log = trainer.log` the
+    trackers of `report_to` have them too. Its state is part of the trainer's checkpoints, without pickle, and is
+    restored by `resume_from_checkpoint`.
 
     Arguments:
         learner: The learner of a network that is part of the trainer's model, with as many `epochs` as the trainer;
@@ -54,6 +55,7 @@ class EvidenceCallback(TrainerCallback, ExportableState):
     def __init__(self, learner: EvidenceLearner | None = None) -> None:
         self.learner = learner
         self.saved = ""
+        self.log: Callable[[dict[str, float]], None] | None = None  # a callback is not told of its trainer
 
     def state(self) -> dict[str, Any]:
         """The state as JSON can hold it: `args` to make the callback, and `attributes` to set."""
@@ -102,7 +104,11 @@ class EvidenceCallback(TrainerCallback, ExportableState):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Take the hyper steps that are due after a step of the optimizer, and log what they found."""
         del args, control
-        if self.learner is not None and self.learner.step_to(state.epoch):
+        if self.learner is None or not self.learner.step_to(state.epoch):
+            return
+        if self.log is not None:
+            self.log(self.learner.metrics)
+        else:
             state.log_history.append({**self.learner.metrics, "epoch": state.epoch, "step": state.global_step})
 
 

@@ -22,8 +22,8 @@ class EvidenceCallback(Callback):
     The loss of the module is a mean of negative log-likelihoods, such as `cross_entropy`. The callback adds the
     gradient of the prior before each step of the optimizer, in the place of weight decay, and takes hyper steps after
     it: with gradient accumulation too, since both follow steps of the optimizer. It logs `log_evidence` and
-    `width/NAME` when a hyper step was taken. Its state is part of Lightning's checkpoints, so that a run resumed by
-    `ckpt_path` goes on bit for bit.
+    `width/NAME` after each hyper step, whatever `log_every_n_steps` is. Its state is part of Lightning's checkpoints,
+    so that a run resumed by `ckpt_path` goes on bit for bit.
 
     Arguments:
         learner: The learner of a model whose network is part of the module, with as many `epochs` as the trainer.
@@ -65,7 +65,10 @@ class EvidenceCallback(Callback):
         self._num_steps = trainer.global_step
         epochs = trainer.current_epoch + (batch_idx + 1) / trainer.num_training_batches
         if self.learner.step_to(epochs):
-            pl_module.log_dict(self.learner.metrics, on_step=True, on_epoch=False)
+            metrics = self.learner.metrics
+            pl_module.log_dict(metrics, on_step=True, on_epoch=False, logger=False)
+            for logger in trainer.loggers:  # here, as Lightning would keep every 50th step only
+                logger.log_metrics(metrics, step=trainer.global_step - 1)
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the learner, for Lightning's checkpoint."""

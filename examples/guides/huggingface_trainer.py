@@ -48,7 +48,9 @@ with tempfile.TemporaryDirectory() as folder:
         disable_tqdm=True,
         use_cpu=True,
     )
-    trainer = Trainer(Classifier(), arguments, train_dataset=rows, callbacks=[EvidenceCallback(learner)])
+    callback = EvidenceCallback(learner)
+    trainer = Trainer(Classifier(), arguments, train_dataset=rows, callbacks=[callback])
+    callback.log = trainer.log  # for TensorBoard, Weights & Biases and others in report_to; not needed without them
     trainer.train()
 
 # %%

@@ -55,6 +55,10 @@ trainer.fit(Classifier(), DataLoader(TensorDataset(*train), batch_size=50, shuff
 # ``log_evidence`` and ``width/rotation`` are logged after hyper steps, for whatever logger the trainer has. With
 # ``accumulate_grad_batches`` hyper steps follow the steps of the optimizer. The state of the learner is in Lightning's
 # checkpoints: ``trainer.fit(..., ckpt_path="last")`` goes on bit for bit, if batches come in the same order.
+#
+# The estimates of hyper steps are noisy, and there is none in the burn-in. For ``ModelCheckpoint(monitor="evidence",
+# mode="max")`` evaluate all data: ``self.log("evidence", learner.evaluate().log_evidence)`` in
+# ``on_validation_epoch_end``.
 
 print({name: round(float(value), 2) for name, value in trainer.callback_metrics.items()})
 print(f"rotation ±{math.degrees(learner.widths['rotation']):.0f}°, log evidence {learner.evaluate().log_evidence:.0f}")

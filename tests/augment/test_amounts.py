@@ -14,7 +14,9 @@ from covary.augment import (
     FiniteGroup,
     LearnedGenerators,
     Mirror3d,
+    PerClass,
     Rotation2d,
+    bounded,
 )
 from covary.augment.amounts import complete_width, num_elements, set_full, set_none
 from covary.errors import StructureError
@@ -27,6 +29,21 @@ WIDTHS = {
     "color": (lambda: ColorJitter(("brightness", "contrast"), initial_width=0.2), "contrast", math.log(2)),
     "generators": (lambda: LearnedGenerators(2, dim=2, initial_width=0.4), "generator_2", math.pi),
     "mirror": (lambda: Mirror3d(initial_probability=0.1), "mirror_y", 0.5),
+    "per class": (
+        lambda: PerClass(Affine2d(("rotation", "shift_x"), initial_width=0.2), ("6", "9")),
+        "rotation[9]",
+        math.pi,
+    ),
+    "limits": (
+        lambda: bounded(Affine2d(("rotation", "shift_x"), initial_width=0.3), rotation=(0.2, 0.5)),
+        "rotation",
+        math.pi,
+    ),
+    "limits of correlated": (
+        lambda: bounded(Correlated(Affine2d(("scale_x", "scale_y"), initial_width=0.2)), scale_y=(0.1, 0.5)),
+        "scale_y",
+        math.log(2),
+    ),
     "composed": (lambda: Composed(FiniteGroup("flips", 0.1), Affine2d(("rotation",))), "rotation", math.pi),
 }
 

@@ -52,3 +52,4 @@ def test_a_network_of_ones_own_is_said_to_be_needed(tmp_path, generator):
     assert 'snapshot_download("USER/NAME"), network)' in text
     assert "license" not in text
     assert "pipeline_tag" not in text
+    assert "run.predict_proba(x)  # data (N, 2)" in text

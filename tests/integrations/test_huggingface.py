@@ -50,8 +50,9 @@ class StopAfter(transformers.TrainerCallback):
             control.should_training_stop = True
 
 
-def fitted(folder, *callbacks, resume=None, **settings):
-    learner = covary.EvidenceLearner(averaged(), points(), CONFIG)
+def fitted(folder, *callbacks, resume=None, callback=None, **settings):
+    """A trainer after training; with a callback of its own, the trainer's log is that of the callback."""
+    learner = covary.EvidenceLearner(averaged(), points(), CONFIG) if callback is None else callback.learner
     arguments = transformers.TrainingArguments(
         output_dir=str(folder),
         use_cpu=True,
@@ -67,8 +68,10 @@ def fitted(folder, *callbacks, resume=None, **settings):
     )
     model = Classifier(learner.model.network, learner)
     trainer = transformers.Trainer(
-        model, arguments, train_dataset=Rows(), callbacks=[EvidenceCallback(learner), *callbacks]
+        model, arguments, train_dataset=Rows(), callbacks=[callback or EvidenceCallback(learner), *callbacks]
     )
+    if callback is not None:
+        callback.log = trainer.log
     trainer.train(resume_from_checkpoint=resume)
     return trainer, learner
 
@@ -106,6 +109,23 @@ def test_an_interrupted_run_resumes_to_the_same_bits(whole, tmp_path, restore):
     assert learner.log_evidence == whole[1].log_evidence
     assert all(map(torch.equal, trainer.model.parameters(), whole[0].model.parameters()))
     assert torch.equal(learner.model.prior.log_precision, whole[1].model.prior.log_precision)
+
+
+def test_the_trackers_of_the_trainer_see_what_hyper_steps_found(whole, tmp_path):
+    """Its own log tells all callbacks, such as that of TensorBoard."""
+
+    class Kept(transformers.TrainerCallback):
+        def __init__(self):
+            self.seen = []
+
+        def on_log(self, args, state, control, logs=None, **_):
+            self.seen += [logs] * ("log_evidence" in logs)
+
+    kept, callback = Kept(), EvidenceCallback(covary.EvidenceLearner(averaged(), points(), CONFIG))
+    trainer, _ = fitted(tmp_path, kept, callback=callback)
+    logged = [entry for entry in trainer.state.log_history if "log_evidence" in entry]
+    assert logged == [entry for entry in whole[0].state.log_history if "log_evidence" in entry]
+    assert [entry["width/rotation"] for entry in kept.seen] == [entry["width/rotation"] for entry in logged]
 
 
 def beginning():
@@ -146,6 +166,14 @@ def test_a_callback_without_learner_or_with_that_of_another_network_is_refused()
         EvidenceCallback().on_train_begin(*beginning(), model=Classifier(learner.model.network, learner))
     with pytest.raises(StructureError, match="Make the learner with the network"):
         EvidenceCallback(learner).on_train_begin(*beginning(), model=Classifier(averaged(), learner))
+
+
+def test_another_number_of_epochs_and_weight_decay_are_noticed(tmp_path):
+    with (
+        pytest.warns(UserWarning, match="num_train_epochs=2, the learner epochs=5"),
+        pytest.warns(UserWarning, match=r"weight_decay=0.1 .* Pass weight_decay=0.0 to the optimizer"),
+    ):
+        fitted(tmp_path, max_steps=6, weight_decay=0.1)
 
 
 def test_an_accelerator_saves_and_loads_the_learner(tmp_path):

@@ -1,5 +1,6 @@
 """The callback in a real Lightning trainer: what it learns, logs and saves, and that a resumed run is the same."""
 
+import csv
 import logging
 import warnings
 
@@ -51,7 +52,7 @@ def loader():
     return DataLoader(TensorDataset(x, y, torch.arange(24)), batch_size=8)
 
 
-def fitted(folder, *callbacks, ckpt_path=None, **settings):
+def fitted(folder, *callbacks, ckpt_path=None, logger=False, **settings):
     learner = covary.EvidenceLearner(averaged(), points(), CONFIG)
     module = Classifier(learner.model.network, learner)
     trainer = pl.Trainer(
@@ -59,7 +60,7 @@ def fitted(folder, *callbacks, ckpt_path=None, **settings):
         max_epochs=5,
         callbacks=[EvidenceCallback(learner), *callbacks],
         default_root_dir=folder,
-        logger=False,
+        logger=logger,
         enable_checkpointing=any(isinstance(callback, pl.callbacks.ModelCheckpoint) for callback in callbacks),
         enable_progress_bar=False,
         enable_model_summary=False,
@@ -104,6 +105,25 @@ def test_a_module_and_the_callback_train_as_a_plain_loop(tmp_path, accumulate):
     assert module.evidences == pytest.approx([expected.evaluate().log_evidence] * 3, rel=1e-6)
 
 
+def test_a_logger_has_every_hyper_step(tmp_path):
+    """Also those between the steps that Lightning logs, every 50th by default."""
+    found = {}
+
+    class Evidences(pl.Callback):
+        def on_train_batch_end(self, trainer, pl_module, *_):
+            evidence = pl_module.learner.log_evidence
+            if evidence is not None and evidence not in found.values():
+                found[trainer.global_step - 1] = evidence
+
+    logger = pl.loggers.CSVLogger(tmp_path)
+    trainer, module = fitted(tmp_path, Evidences(), logger=logger)
+    with open(f"{logger.log_dir}/metrics.csv") as file:
+        rows = [row for row in csv.DictReader(file) if row["width/rotation"]]
+    assert trainer.global_step == 15 < trainer.log_every_n_steps
+    assert {int(row["step"]): float(row["log_evidence"]) for row in rows} == found
+    assert float(rows[-1]["width/rotation"]) == module.learner.widths["rotation"]
+
+
 def test_an_interrupted_run_resumes_to_the_same_bits(tmp_path):
     whole = fitted(tmp_path)[1]
     saving = pl.callbacks.ModelCheckpoint(tmp_path, filename="last", enable_version_counter=False)
@@ -126,10 +146,11 @@ def test_the_learner_of_another_network_and_another_number_of_epochs_are_noticed
     learner = covary.EvidenceLearner(averaged(), points(), CONFIG)
     callback = EvidenceCallback(learner)
     trainer = pl.Trainer(accelerator="cpu", max_epochs=7, logger=False, enable_checkpointing=False)
-    with pytest.raises(StructureError, match="Make the learner with the network that the module trains"):
-        callback.on_fit_start(trainer, Classifier(averaged(), learner))
-    with pytest.warns(UserWarning, match="max_epochs=7, the learner epochs=5"):
-        callback.on_fit_start(trainer, Classifier(learner.model.network, learner))
+    with pytest.raises(StructureError, match="Make the learner with the network that it trains"):
+        callback.on_train_start(trainer, Classifier(averaged(), learner))
     trainer.fit_loop.max_batches = float("inf")
-    with pytest.raises(StructureError, match="limit_train_batches"):
+    with (
+        pytest.warns(UserWarning, match="max_epochs=7, the learner epochs=5"),
+        pytest.raises(StructureError, match="limit_train_batches"),
+    ):
         callback.on_train_start(trainer, Classifier(learner.model.network, learner))

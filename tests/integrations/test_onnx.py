@@ -48,6 +48,17 @@ def test_outputs_are_those_of_torch(run, tmp_path):
     assert json.loads(said["widths"]).keys() == set(run.augment.names)
 
 
+def test_tokens_are_inputs_too(tmp_path, generator):
+    from covary.integrations import onnx
+
+    x = torch.randint(5, (20, 3), generator=generator)
+    network = torch.nn.Sequential(torch.nn.Embedding(5, 4), torch.nn.Flatten(), torch.nn.Linear(12, 2))
+    run = covary.fit(network, (x, x[:, 0] % 2), epochs=1, callbacks=())
+    session = onnxruntime.InferenceSession(str(onnx.export_onnx(run, tmp_path / "model.onnx", example=x)))
+    (found,) = session.run(["outputs"], {"x": x[:7].numpy()})
+    np.testing.assert_allclose(found, deployed(run)(x[:7]).numpy(), rtol=0, atol=1e-5)
+
+
 def test_another_network_is_refused(tmp_path, monkeypatch):
     """A file whose outputs are not those of the network is not written."""
     from covary.integrations import onnx
@@ -56,5 +67,5 @@ def test_another_network_is_refused(tmp_path, monkeypatch):
     run = covary.fit(covary.networks.mlp(3, 2, 2), (x, (x[:, 0] > 0.5).long()), epochs=1, callbacks=())
     monkeypatch.setattr(onnx, "TOLERANCE", -1.0)
     with pytest.raises(NumericalError, match="It is not written"):
-        onnx.export_onnx(run, tmp_path / "model.onnx", example=x.float())
+        onnx.export_onnx(run, tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()

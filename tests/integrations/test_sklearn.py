@@ -172,6 +172,10 @@ def test_bad_input():
     x, y = blobs()
     with pytest.raises(ShapeError, match=r"Expected 9 features, the pixels of image_shape=\(1, 3, 3\), got 2"):
         CovaryClassifier(image_shape=(1, 3, 3)).fit(x, y)
+    with pytest.raises(ShapeError, match=r"Expected images .* For rows that are images, set image_shape=\(C, H, W\)"):
+        CovaryClassifier(augment=covary.augment.Affine2d(), epochs=1).fit(x, y)
+    with pytest.raises(StructureError, match="Expected 'epochs' to be a whole number"):
+        CovaryClassifier(epochs="many").fit(x, y)
     with pytest.raises(DataError, match="got 1 class"):
         CovaryClassifier().fit(x, 0 * y)
     with pytest.raises(StructureError, match="got a int from"):

@@ -146,6 +146,20 @@ def test_mlflow(tmp_path, offline, monkeypatch):
     assert "augmentation-2.png" in [file.path for file in client.list_artifacts(found.info.run_id)]
 
 
+def test_mlflow_takes_names_that_it_has_no_letters_for(tmp_path, offline, monkeypatch):
+    """Those of widths of a class, which the user has named."""
+    mlflow = pytest.importorskip("mlflow")
+    tracker = tracker_of("mlflow", tmp_path)
+    tracker.log_config({"widths[6]": 1})
+    tracker.log_scalars({"widths/rotation[6 or 9?]": 0.5}, 1)
+    tracker.close()
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    client = mlflow.MlflowClient(tracking_uri=tmp_path.as_uri())
+    (found,) = client.search_runs([client.get_experiment_by_name("covary").experiment_id])
+    assert found.data.metrics == {"widths/rotation_6 or 9__": 0.5}
+    assert found.data.params == {"widths_6_": "1"}
+
+
 def wandb_records(content):
     """The records of a file of Weights & Biases: LevelDB's log format, in blocks of 32 KiB, behind seven bytes."""
     place, record = 7, b""
@@ -163,24 +177,24 @@ def wandb_records(content):
 
 
 def finished_records(file):
-    """The records of a finished run: wandb's own process writes the file, up to a moment after `finish` returns."""
+    """The records of a finished run: wandb's own process writes them, the last up to some time after `finish`."""
+    from wandb.proto import wandb_internal_pb2
+
     deadline = time.monotonic() + 60
-    while len(found := list(wandb_records(file.read_bytes()))) < 5 or time.time() - file.stat().st_mtime < 0.5:
-        assert time.monotonic() < deadline, "no records were written"
+    while True:
+        found = [wandb_internal_pb2.Record.FromString(data) for data in wandb_records(file.read_bytes())]
+        if any(record.WhichOneof("record_type") == "exit" for record in found):
+            return found
+        assert time.monotonic() < deadline, f"{len(found)} records were written, none of which is the last"
         time.sleep(0.1)
-    return found
 
 
 def test_wandb(tmp_path, offline):
     pytest.importorskip("wandb")
-    from wandb.proto import wandb_internal_pb2
-
     run = fitted(tracker_of("wandb", tmp_path, "digits"))
     (file,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
     settings, widths = {}, {}
-    for data in finished_records(file):
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
+    for record in finished_records(file):
         for update in (record.config.update, record.run.config.update):  # of their own, or with the start of the run
             settings |= {"/".join(item.nested_key) or item.key: item.value_json for item in update}
         entries = {"/".join(item.nested_key) or item.key: item.value_json for item in record.history.item}
@@ -189,6 +203,16 @@ def test_wandb(tmp_path, offline):
     assert float(settings["weights.lr"]) == SHORT.weights.lr
     assert widths == pytest.approx({epoch.epoch: epoch.widths["rotation"] for epoch in run.record.history})
     assert len(list(tmp_path.glob("wandb/offline-run-*/files/media/images/augmentation_*.png"))) == 2
+
+
+def test_a_run_of_ones_own_in_wandb_stays_apart(tmp_path, offline):
+    wandb = pytest.importorskip("wandb")
+    own = wandb.init(project="own", mode="offline", dir=str(tmp_path), settings=wandb.Settings(silent=True))
+    tracker = tracker_of("wandb", tmp_path)
+    assert tracker.run.id != own.id
+    tracker.close()
+    own.log({"mine": 1.0})  # an error of a run that has ended
+    own.finish()
 
 
 def test_an_unknown_tracker_and_a_missing_library_are_one_line(tmp_path):

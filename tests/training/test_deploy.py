@@ -33,12 +33,24 @@ def test_a_program_in_a_file_is_the_network(run, tmp_path, generator):
     torch.testing.assert_close(program(x), averaged(x, torch.zeros(5, dtype=torch.int64), seed=seed))
 
 
-@pytest.mark.filterwarnings("ignore:No width was learned")
-def test_inputs_of_another_kind_need_an_example(tmp_path, generator):
-    x = torch.randn(20, 2, generator=generator)
-    run = covary.fit(covary.networks.mlp(2, 4, 2), (x, (x[:, 0] > 0).long()), epochs=1, callbacks=())
-    with pytest.raises(DataError, match="Pass data of that shape as `example`"):
+def test_rows_and_images_without_an_augmentation_need_no_example(tmp_path, generator):
+    for shape, network in (((2,), covary.networks.mlp(2, 4, 2)), ((1, 6, 6), covary.networks.mlp(36, 4, 2))):
+        x = torch.randn(20, *shape, generator=generator)
+        run = covary.fit(network, (x, torch.arange(20) % 2), epochs=1, callbacks=())
+        found = torch.export.load(export_program(run, tmp_path / "model.pt2")).module()(x.float())
+        torch.testing.assert_close(found, run.network.float()(x.float()))
+
+
+def tokens(generator):
+    """A run of a network on numbers of tokens, and its inputs."""
+    x = torch.randint(5, (20, 3), generator=generator)
+    network = torch.nn.Sequential(torch.nn.Embedding(5, 4), torch.nn.Flatten(), torch.nn.Linear(12, 2))
+    return covary.fit(network, (x, x[:, 0] % 2), epochs=1, callbacks=()), x
+
+
+def test_tokens_need_an_example(tmp_path, generator):
+    run, x = tokens(generator)
+    with pytest.raises(DataError, match="without the type of the inputs. Pass some of the data as `example`"):
         export_program(run, tmp_path / "model.pt2")
-    path = export_program(run, tmp_path / "model.pt2", example=x)
-    found = torch.export.load(path).module()(x.float())
-    torch.testing.assert_close(found, run.network.float()(x.float()))
+    found = torch.export.load(export_program(run, tmp_path / "model.pt2", example=x)).module()(x)
+    torch.testing.assert_close(found, run.network.float()(x))

@@ -12,6 +12,7 @@ from .affine import Correlated
 from .composed import Composed
 from .finite import FiniteGroup, Mirror3d
 from .generators import LearnedGenerators
+from .per_class import PerClass
 from .protocol import Augmentation
 from .uniform import UniformWidths, raw_from_widths
 
@@ -47,7 +48,7 @@ def num_elements(augment: Augmentation) -> int:
 
 
 def set_none(augment: Augmentation, name: str) -> None:
-    """Take a symmetry out of an augmentation, in place: its width, or its probability, is 0.
+    """Take a symmetry out of an augmentation, in place: its width, or its probability, is 0, whatever its limits are.
 
     Without an element of a finite group, the rest has to be a group: of the subgroups without it, the one that had the
     largest probability remains.
@@ -65,8 +66,8 @@ def set_none(augment: Augmentation, name: str) -> None:
 def set_full(augment: Augmentation, name: str) -> None:
     """Make a symmetry of an augmentation complete, in place.
 
-    A width is that of `complete_width`. A mirror has the probability ½. With an element g of a finite group, g x is as
-    probable as x: the learned probabilities are averaged over the powers of g.
+    A width is that of `complete_width`, whatever its limits are. A mirror has the probability ½. With an element g of a
+    finite group, g x is as probable as x: the learned probabilities are averaged over the powers of g.
     """
     part = _part(augment, name)
     number = part.names.index(name)
@@ -90,10 +91,17 @@ def _part(augment: Augmentation, name: str) -> Augmentation:
 @torch.no_grad()
 def _set_width(augment: Augmentation, name: str, width: float) -> None:
     number = augment.names.index(name)
-    if isinstance(augment, UniformWidths):
+    if isinstance(augment, PerClass):
+        of, own = divmod(number, len(augment.names) // len(augment.parts))
+        part = augment.parts[of]
+        assert isinstance(part, UniformWidths), "PerClass takes no others"
+        _set_width(part, part.names[own], width)
+    elif isinstance(augment, UniformWidths):
+        _unlimit(augment, name)
         raw = raw_from_widths(augment.raw_widths.new_tensor([width]), augment.angular[number : number + 1])
         _fill(augment.raw_widths, number, float(raw))
     elif isinstance(augment, Correlated):
+        _unlimit(augment.base, name)
         row = torch.zeros_like(augment.raw_mix[number])
         angular = augment.base.angular[number : number + 1]
         row[number] = float(raw_from_widths(row.new_tensor([width]), angular))
@@ -107,6 +115,11 @@ def _set_width(augment: Augmentation, name: str, width: float) -> None:
             f"The width of '{name}' cannot be set: expected an augmentation of covary, or one whose `widths` are a "
             f"parameter, got {type(augment).__name__}."
         )
+
+
+def _unlimit(augment: UniformWidths, name: str) -> None:
+    """Remove the limits of a width, which would hold it there."""
+    augment.limits = {other: ends for other, ends in augment.limits.items() if other != name}
 
 
 @torch.no_grad()

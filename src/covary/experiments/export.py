@@ -12,6 +12,7 @@ from ..records import RunRecord, Symmetry, Verdict, read_run
 from ..records.checksums import read_checked
 from ..records.words import interval, strength
 from ..training import Run
+from ..training.inputs import trained_shape
 from .predict import saved_run
 from .resources import require_sample_memory
 
@@ -23,7 +24,7 @@ UNSETTLED = {
 
 
 def run_to_export(run: Path, network: str | None, trust_code: bool, num_samples: int | None = None) -> Run:
-    """A saved run of images, whose network is to be exported.
+    """A saved run whose network is to be exported.
 
     Arguments:
         run: The folder of the run.
@@ -31,12 +32,11 @@ def run_to_export(run: Path, network: str | None, trust_code: bool, num_samples:
         trust_code: Whether the function that the record names may make it, where none is passed.
         num_samples: The augmentation samples of what is exported; None for those of the run.
     """
-    record = read_run(run)
-    if record.samples is None:
+    shape = trained_shape(read_run(run))
+    if not shape:
         raise StructureError("The record is without the shape of the inputs. Export it in Python, with an example.")
-    channels, height, width = record.samples.shape[2:]
-    found = saved_run(run, (channels, height, width), network, trust_code)
-    require_sample_memory(found.network, Size((NUM_TRIED, channels, height, width)), num_samples)
+    found = saved_run(run, shape, network, trust_code)
+    require_sample_memory(found.network, Size((NUM_TRIED, *shape)), num_samples)
     return found
 
 

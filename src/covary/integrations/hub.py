@@ -14,6 +14,7 @@ from ..records.summary import summary
 from ..records.tables import run_text
 from ..records.words import short
 from ..training import Run
+from ..training.inputs import trained_shape
 from ..training.storage import has_own_network
 
 _USE = """```python
@@ -59,7 +60,7 @@ def _config(run: Run) -> dict[str, Any]:
         "library_name": "covary",
         "versions": record.versions,
         "model": record.model,
-        "input_shape": _input_shape(record),
+        "input_shape": list(trained_shape(record)) or None,
         "class_names": record.class_names,
         "symmetries": [asdict(symmetry) for symmetry in record.symmetries],
         "settings": record.config,
@@ -72,12 +73,10 @@ def _card(run: Run, license: str | None) -> str:
     header = ["library_name: covary", "tags:", "- covary", "- symmetry", "- laplace", "- marginal-likelihood"]
     header += ["pipeline_tag: image-classification"] if images else []
     header += [f"license: {json.dumps(license)}"] if license is not None else []
-    shape = _input_shape(record)
-    inputs = (
-        "inputs as in training"
-        if shape is None
-        else f"images (N, {', '.join(map(str, shape))}); bytes are divided by 255"
-    )
+    shape = trained_shape(record)
+    sizes = ", ".join(map(str, shape))
+    inputs = f"{'images' if len(shape) == 3 else 'data'} (N, {sizes})" if shape else "inputs as in training"
+    inputs += "; bytes are divided by 255" if record.samples is not None else ""
     own = ", network" if has_own_network(record) else ""
     parts = [
         f"# {short(record.title, 100)}",
@@ -104,7 +103,3 @@ def _training(record: RunRecord) -> str:
 
 def _notes(notes: Sequence[str]) -> list[str]:
     return ["\n".join(f"- {note}" for note in notes)] if notes else []
-
-
-def _input_shape(record: RunRecord) -> list[int] | None:
-    return None if record.samples is None else list(record.samples.shape[2:])

@@ -5,7 +5,7 @@ The `Trainer` keeps the state of callbacks as JSON. That of the learner is a tex
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from safetensors.torch import load, save
@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from ..errors import MissingLibraryError, StructureError
 from ..training import EvidenceLearner
+from .trainers import check_trainer
 
 try:
     from transformers.trainer_callback import ExportableState, TrainerCallback, TrainerControl, TrainerState
@@ -30,8 +31,9 @@ class EvidenceCallback(TrainerCallback, ExportableState):
 
     The loss of the model is a mean of negative log-likelihoods, such as `cross_entropy`. The callback adds the gradient
     of the prior before each step of the optimizer, in the place of weight decay, and takes hyper steps after it. Their
-    `log_evidence` and `width/NAME` are entries of the trainer's `log_history`. Its state is part of the trainer's
-    checkpoints, without pickle, and is restored by `resume_from_checkpoint`.
+    `log_evidence` and `width/NAME` are entries of the trainer's `log_history`; with `callback.log = trainer.log` the
+    trackers of `report_to` have them too. Its state is part of the trainer's checkpoints, without pickle, and is
+    restored by `resume_from_checkpoint`.
 
     Arguments:
         learner: The learner of a network that is part of the trainer's model, with as many `epochs` as the trainer;
@@ -48,6 +50,7 @@ class EvidenceCallback(TrainerCallback, ExportableState):
     def __init__(self, learner: EvidenceLearner | None = None) -> None:
         self.learner = learner
         self.saved = ""
+        self.log: Callable[[dict[str, float]], None] | None = None  # a callback is not told of its trainer
 
     def state(self) -> dict[str, Any]:
         """The state as JSON can hold it: `args` to make the callback, and `attributes` to set."""
@@ -63,21 +66,23 @@ class EvidenceCallback(TrainerCallback, ExportableState):
             setattr(model, LEARNER, self.learner)
 
     def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: nn.Module, **_: Any
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: nn.Module,
+        optimizer: Optimizer | None = None,
+        **_: Any,
     ) -> None:
-        """Set the learner to the state of the checkpoint that is resumed from; check that it is that of the model."""
+        """Set the learner to the state of the checkpoint that is resumed from; check that trainer and learner agree."""
         del args, control
         self.learner = getattr(model, LEARNER, None) if self.learner is None else self.learner
         if self.learner is None:
             raise StructureError(
                 "Expected a learner, got none. Pass callbacks=[EvidenceCallback(learner)] when the Trainer is made."
             )
-        own = {id(parameter) for parameter in model.parameters()}
-        if not all(id(weight) in own for weight in self.learner.model.trained_weights.values()):
-            raise StructureError(
-                f"Expected the learner's network to be part of {type(model).__name__}, got another one. Make the "
-                "learner with the network that the trainer trains."
-            )
+        optimizers = [] if optimizer is None else [optimizer]
+        check_trainer(self.learner, model, optimizers, ("num_train_epochs", state.num_train_epochs))
         entry = state.stateful_callbacks.get(type(self).__name__, {})
         saved = entry.get("attributes", {}).get("saved", "") if isinstance(entry, dict) else ""
         if saved:
@@ -94,7 +99,11 @@ class EvidenceCallback(TrainerCallback, ExportableState):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Take the hyper steps that are due after a step of the optimizer, and log what they found."""
         del args, control
-        if self.learner is not None and self.learner.step_to(state.epoch):
+        if self.learner is None or not self.learner.step_to(state.epoch):
+            return
+        if self.log is not None:
+            self.log(self.learner.metrics)
+        else:
             state.log_history.append({**self.learner.metrics, "epoch": state.epoch, "step": state.global_step})
 
 

@@ -1,7 +1,6 @@
 """A callback for PyTorch Lightning: the weights are trained by your module, the hyperparameters by the evidence."""
 
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +8,7 @@ from torch.optim import Optimizer
 
 from ..errors import MissingLibraryError, StructureError
 from ..training import EvidenceLearner
+from .trainers import check_trainer
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -22,8 +22,8 @@ class EvidenceCallback(Callback):
     The loss of the module is a mean of negative log-likelihoods, such as `cross_entropy`. The callback adds the
     gradient of the prior before each step of the optimizer, in the place of weight decay, and takes hyper steps after
     it: with gradient accumulation too, since both follow steps of the optimizer. It logs `log_evidence` and
-    `width/NAME` when a hyper step was taken. Its state is part of Lightning's checkpoints, so that a run resumed by
-    `ckpt_path` goes on bit for bit.
+    `width/NAME` after each hyper step, whatever `log_every_n_steps` is. Its state is part of Lightning's checkpoints,
+    so that a run resumed by `ckpt_path` goes on bit for bit.
 
     Arguments:
         learner: The learner of a model whose network is part of the module, with as many `epochs` as the trainer.
@@ -40,24 +40,9 @@ class EvidenceCallback(Callback):
         self.learner = learner
         self._num_steps = 0
 
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Raise `StructureError` for the learner of another network; warn of another number of epochs."""
-        own = {id(parameter) for parameter in pl_module.parameters()}
-        if not all(id(weight) in own for weight in self.learner.model.trained_weights.values()):
-            raise StructureError(
-                f"Expected the learner's network to be part of {type(pl_module).__name__}, got another one. Make the "
-                "learner with the network that the module trains."
-            )
-        if trainer.max_epochs != self.learner.config.epochs:
-            warnings.warn(
-                f"The trainer has max_epochs={trainer.max_epochs}, the learner epochs={self.learner.config.epochs}: "
-                "its schedule ends with another epoch. Make the learner with epochs=max_epochs.",
-                stacklevel=2,
-            )
-
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Note how many steps were taken before; raise `StructureError` for an epoch without a length."""
-        del pl_module
+        """Note how many steps were taken before, and check that trainer, module and learner belong together."""
+        check_trainer(self.learner, pl_module, trainer.optimizers, ("max_epochs", trainer.max_epochs))
         self._num_steps = trainer.global_step
         if not math.isfinite(trainer.num_training_batches):
             raise StructureError(
@@ -80,7 +65,10 @@ class EvidenceCallback(Callback):
         self._num_steps = trainer.global_step
         epochs = trainer.current_epoch + (batch_idx + 1) / trainer.num_training_batches
         if self.learner.step_to(epochs):
-            pl_module.log_dict(self.learner.metrics, on_step=True, on_epoch=False)
+            metrics = self.learner.metrics
+            pl_module.log_dict(metrics, on_step=True, on_epoch=False, logger=False)
+            for logger in trainer.loggers:  # here, as Lightning would keep every 50th step only
+                logger.log_metrics(metrics, step=trainer.global_step - 1)
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the learner, for Lightning's checkpoint."""

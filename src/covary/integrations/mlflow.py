@@ -1,6 +1,7 @@
 """MLflow as a tracker, with a local file store, for `mlflow ui --backend-store-uri FOLDER`."""
 
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -42,13 +43,14 @@ class MlflowTracker:
 
     def log_config(self, config: Mapping[str, Any]) -> None:
         """Write the settings as parameters."""
-        params = [Param(name, str(value)[:LONGEST]) for name, value in config.items()]
+        params = [Param(_allowed(name), str(value)[:LONGEST]) for name, value in config.items()]
         self.client.log_batch(self.run_id, params=params)
 
     def log_scalars(self, scalars: Mapping[str, float], step: int) -> None:
         """Write the numbers of a step as metrics."""
         now = int(1000 * time.time())
-        self.client.log_batch(self.run_id, [Metric(name, value, now, step) for name, value in scalars.items()])
+        metrics = [Metric(_allowed(name), value, now, step) for name, value in scalars.items()]
+        self.client.log_batch(self.run_id, metrics)
 
     def log_image(self, name: str, image: Image, step: int) -> None:
         """Write an image as an artifact, NAME-STEP.png."""
@@ -57,6 +59,11 @@ class MlflowTracker:
     def close(self) -> None:
         """End the run."""
         self.client.set_terminated(self.run_id)
+
+
+def _allowed(name: str) -> str:
+    """A name with "_" for what MLflow refuses, such as the brackets of "rotation[6]"."""
+    return re.sub(r"[^/\w.\- ]", "_", name)
 
 
 @contextmanager

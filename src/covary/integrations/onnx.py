@@ -31,14 +31,14 @@ _SIZES = (1, 5)  # numbers of data that a file is tried with
 def export_onnx(run: Run, path: str | Path, *, example: Tensor | None = None, num_samples: int | None = None) -> Path:
     """Write the averaged network of a run to an ONNX file, and return its path.
 
-    The file has one input "x", float32 of any number of data, and one output "outputs" (logits of classes). Noise of
-    the augmentation is a constant in it (`covary.networks.Deployed`). Its outputs are compared with those of torch to
-    1e-5, by onnxruntime, before it is written.
+    The file has one input "x", float32 (or tokens) of any number of data, and one output "outputs" (logits of classes).
+    Noise of the augmentation is a constant in it (`covary.networks.Deployed`). Its outputs are compared with those of
+    torch to 1e-5, by onnxruntime, before it is written.
 
     Arguments:
         run: The run.
         path: The file, such as model.onnx.
-        example: Data of the shape of the inputs, (N, ...); by default images of the shape in the run's record.
+        example: Data of the shape of the inputs, (N, ...); by default floats of the shape in training.
         num_samples: The number of augmentation samples; None for as many as in training.
 
     Example:
@@ -47,10 +47,10 @@ def export_onnx(run: Run, path: str | Path, *, example: Tensor | None = None, nu
         >>> x = torch.randn(20, 2)
         >>> run = covary.fit(covary.networks.mlp(2, 4, 2), (x, (x[:, 0] > 0).long()), epochs=2, callbacks=())
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     export_onnx(run, f"{folder}/model.onnx", example=x).name
+        ...     export_onnx(run, f"{folder}/model.onnx").name
         'model.onnx'
     """
-    network, inputs = deployed(run, num_samples), example_of(run, example).float().cpu()
+    network, inputs = deployed(run, num_samples), example_of(run, example)
     with _silent():
         program = torch.onnx.export(
             network.program(inputs),
@@ -102,7 +102,8 @@ def _check(content: bytes, network: Deployed, inputs: Tensor) -> None:
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     noise = torch.Generator().manual_seed(0)
     for number in _SIZES:
-        x = torch.rand(number, *inputs.shape[1:], generator=noise, dtype=torch.float32)
+        x = inputs[torch.randint(len(inputs), (number,), generator=noise)]
+        x = torch.rand(x.shape, generator=noise, dtype=x.dtype) if x.is_floating_point() else x
         expected = network(x)
         (found,) = session.run(None, {"x": x.numpy()})
         apart = float((torch.from_numpy(found) - expected).abs().max()) / max(float(expected.abs().max()), 1.0)

@@ -4,6 +4,7 @@ import json
 import warnings
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from numbers import Integral
 from pathlib import Path
 from typing import Any, no_type_check
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from .._files import require_regular, write_text
+from .._text import clipped
 from ..augment import Augmentation
 from ..config import FitConfig
 from ..errors import DataError, MissingLibraryError, ShapeError, StructureError
@@ -127,7 +129,12 @@ class _Estimator(BaseEstimator):
             network = Averaged(network, deepcopy(self.augment), self.num_samples).to(x.dtype)
         model = Model(network, likelihood.to(x.dtype))
         config = _settings(self.config, model, self.epochs)
-        self.run_ = fit(model, (x, targets), config, callbacks=(), seed=seed)
+        try:
+            self.run_ = fit(model, (x, targets), config, callbacks=(), seed=seed)
+        except ShapeError as error:
+            if self.augment is None or self.image_shape is not None:
+                raise
+            raise ShapeError(f"{error} For rows that are images, set image_shape=(C, H, W).") from error
         if self.run_.record.problem is not None:
             warnings.warn(self.run_.record.problem, ConvergenceWarning, stacklevel=3)
 
@@ -289,8 +296,10 @@ class CovaryRegressor(RegressorMixin, _Estimator):
         self.y_mean_, self.y_scale_ = np.asarray(state["y_mean_"]), np.asarray(state["y_scale_"])
 
 
-def _settings(given: FitConfig | Mapping[str, Any] | None, model: Model, epochs: int | None) -> FitConfig:
+def _settings(given: FitConfig | Mapping[str, Any] | None, model: Model, epochs: Any) -> FitConfig:
     """Settings of a fit; those of a mapping differ from the preset of the model."""
+    if not isinstance(epochs, Integral | None):
+        raise StructureError(f"Expected 'epochs' to be a whole number, got {clipped(epochs)}.")
     named = {} if epochs is None else {"epochs": int(epochs)}
     if isinstance(given, FitConfig):
         return given.replace(**named)

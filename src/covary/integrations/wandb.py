@@ -19,7 +19,7 @@ __all__: list[str] = []  # `tracking.tracker_of` makes the tracker
 
 
 class WandbTracker:
-    """A run of Weights & Biases that is written to a folder; nothing is sent.
+    """A run of Weights & Biases that is written to a folder; nothing is sent, and a run of one's own stays apart.
 
     Arguments:
         folder: The folder, in which `wandb/offline-run-…` is made.
@@ -29,7 +29,7 @@ class WandbTracker:
     def __init__(self, folder: Path, title: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         settings = wandb.Settings(console="off", silent=True, x_disable_stats=True, save_code=False)
-        self.run = wandb.init(project=title, dir=str(folder), mode="offline", settings=settings)
+        self.run = wandb.init(project=title, dir=str(folder), mode="offline", reinit="create_new", settings=settings)
 
     def log_config(self, config: Mapping[str, Any]) -> None:
         """Write the settings."""

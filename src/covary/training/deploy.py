@@ -9,6 +9,7 @@ from torch import Tensor
 from .._files import write_named
 from ..errors import DataError
 from ..networks import Deployed
+from .inputs import takes_tokens, trained_shape
 from .run import Run
 from .schedule import TEST, seed_for
 
@@ -24,7 +25,7 @@ def export_program(
     Arguments:
         run: The run.
         path: The file, such as model.pt2.
-        example: Data of the shape of the inputs, (N, ...); by default images of the shape in the run's record.
+        example: Data of the shape of the inputs, (N, ...); by default floats of the shape in training.
         num_samples: The number of augmentation samples; None for as many as in training.
 
     Example:
@@ -33,11 +34,11 @@ def export_program(
         >>> x = torch.randn(20, 2)
         >>> run = covary.fit(covary.networks.mlp(2, 4, 2), (x, (x[:, 0] > 0).long()), epochs=2, callbacks=())
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     torch.export.load(export_program(run, f"{folder}/model.pt2", example=x)).module()(x).shape
+        ...     torch.export.load(export_program(run, f"{folder}/model.pt2")).module()(x).shape
         torch.Size([20, 2])
     """
     content = io.BytesIO()
-    torch.export.save(deployed(run, num_samples).program(example_of(run, example).float().cpu()), content)
+    torch.export.save(deployed(run, num_samples).program(example_of(run, example)), content)
     write_named(Path(path), content.getvalue())
     return Path(path)
 
@@ -49,9 +50,12 @@ def deployed(run: Run, num_samples: int | None = None) -> Deployed:
 
 
 def example_of(run: Run, given: Tensor | None = None) -> Tensor:
-    """Data of the shape of a run's inputs: those given, or an image of the shape in its record."""
+    """Data of the shape of a run's inputs, in float32 unless they are tokens: those given, or zeros."""
+    tokens = takes_tokens(run.network)
     if given is not None:
-        return given
-    if run.record.samples is None:
-        raise DataError("The record is without the shape of the inputs. Pass data of that shape as `example`.")
-    return torch.zeros(1, *run.record.samples.shape[2:])
+        return (given if tokens else given.float()).cpu()
+    shape = trained_shape(run.record)
+    if tokens or not shape:
+        what = "type" if shape else "shape"
+        raise DataError(f"The record is without the {what} of the inputs. Pass some of the data as `example`.")
+    return torch.zeros(1, *shape, dtype=torch.float32)

@@ -84,10 +84,14 @@ def _expected(got: tuple[int, ...], shape: tuple[int, ...], names: Sequence[str]
     return f"Expected {what} of shape (N, {sizes}) as in training, got {got}. {advice}"
 
 
+def takes_tokens(network: nn.Module) -> bool:
+    """Whether inputs of a network are numbers of tokens."""
+    return any(isinstance(module, nn.Embedding) for module in network.modules())
+
+
 def is_exact(record: RunRecord, network: nn.Module) -> bool:
     """Whether the inputs of a run have one shape: rows of a table, and what an augmentation transforms."""
-    tokens = any(isinstance(module, nn.Embedding) for module in network.modules())
-    return record.samples is not None or (len(record.input_shape) == 1 and not tokens)
+    return record.samples is not None or (len(record.input_shape) == 1 and not takes_tokens(network))
 
 
 @contextmanager

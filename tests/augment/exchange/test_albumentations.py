@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from covary.augment import FiniteGroup, from_albumentations, to_albumentations
-from covary.errors import DataError
+from covary.augment import Affine2d, FiniteGroup, from_albumentations, to_albumentations
+from covary.errors import DataError, StructureError
 
 A = pytest.importorskip("albumentations", reason="needs albumentations, an optional dependency")
 
@@ -42,6 +42,7 @@ STEPS = [
     A.HorizontalFlip(p=0.3),
     A.Transpose(p=0.3),
     A.D4(p=0.7),
+    A.SquareSymmetry(p=0.7),
     A.Compose([A.HorizontalFlip(p=0.3), A.VerticalFlip(p=0.2)]),
     A.Compose([A.HorizontalFlip(p=0.5), A.RandomRotate90(p=0.8)]),
 ]
@@ -78,6 +79,18 @@ def test_shift_scale_rotate():
     assert (again["shift_limit_x"], again["shift_limit_y"]) == (pytest.approx([-0.1, 0.1]), [0.0, 0.0])
 
 
+def test_one_factor_for_both_sides_is_the_narrower():
+    spec = A.to_dict(A.Affine(scale=(0.8, 1.25), keep_ratio=True, p=1.0))
+    augment = Affine2d(("scale_x", "scale_y"), initial_width=(0.3, 0.1))
+    scale = to_albumentations(augment, spec)["transform"]["scale"]
+    assert scale["x"] == scale["y"] == pytest.approx([math.exp(-0.1), math.exp(0.1)], rel=1e-6)
+
+
+def test_a_pipeline_that_is_applied_at_times_says_so():
+    with pytest.raises(StructureError, match="Compose: not supported: all or none of it is applied, with p=0.5"):
+        from_albumentations(A.Compose([A.Rotate(10)], p=0.5))
+
+
 def test_what_is_not_learned_is_listed_and_kept():
     pipeline = A.Compose(
         [
@@ -109,7 +122,7 @@ def test_advice_is_given_only_where_something_is_not_learned():
 
 
 def test_bad_input():
-    with pytest.raises(DataError, match="got list"):
+    with pytest.raises(DataError, match="got list. Put several transforms into an albumentations.Compose"):
         from_albumentations([])
     with pytest.raises(DataError, match="__class_fullname__"):
         from_albumentations({"transform": {}})

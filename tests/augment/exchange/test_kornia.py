@@ -126,6 +126,8 @@ def test_turns_are_rounded_as_kornia_does():
 
 
 def test_bad_input():
+    with pytest.raises(StructureError, match="Put several transforms into a kornia.augmentation.AugmentationSequent"):
+        from_kornia([K.RandomHorizontalFlip()])
     with pytest.raises(StructureError, match="0 of 1 transforms .*\n- RandomErasing: kept fixed"):
         from_kornia(K.RandomErasing())
     with pytest.raises(StructureError, match="got one without rotation"):

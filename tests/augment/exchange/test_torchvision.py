@@ -3,8 +3,9 @@
 import math
 
 import pytest
+from torch import nn
 
-from covary.augment import from_torchvision, to_torchvision
+from covary.augment import FiniteGroup, from_torchvision, to_torchvision
 
 
 class Standing:
@@ -75,6 +76,17 @@ def test_every_range_is_read():
         "hue": pytest.approx(2 * math.pi * 0.1),
     }
     assert widths(from_torchvision(to_torchvision(from_torchvision(pipeline), pipeline))) == pytest.approx(found)
+
+
+def test_modules_in_a_sequence_are_read():
+    class RandomHorizontalFlip(nn.Module):
+        p = 0.3
+
+    pipeline = nn.Sequential(RandomHorizontalFlip())
+    augment = from_torchvision(pipeline)
+    assert widths(augment) == {"flip_x": pytest.approx(0.3)}
+    assert to_torchvision(FiniteGroup(("identity", "flip_x"), 0.1), pipeline)[0].p == pytest.approx(0.1)
+    assert pipeline[0].p == 0.3
 
 
 @pytest.mark.parametrize("shear", [[-10.0, 10.0], [-10.0, 10.0, 0.0, 0.0], [-10.0, 10.0, -10.0, 10.0]])

@@ -27,6 +27,8 @@ from .reading import (
 
 Spec = dict[str, Any]
 CHOOSING = ("OneOf", "SomeOf", "RandomOrder", "OneOrOther", "SelectiveChannelTransform")
+CONTAINERS = ("Compose", "Sequential")
+DIHEDRAL = ("D4", "SquareSymmetry")  # one transform of two names
 FLIPS = {"HorizontalFlip": "flip_x", "VerticalFlip": "flip_y", "Transpose": "transpose"}
 _BESIDE = "another flip or turn is beside it; use it alone, or flips and RandomRotate90"
 _ADDS = "it adds to the values; use ColorJitter to learn the range"
@@ -36,8 +38,8 @@ def from_albumentations(spec: Any) -> Augmentation:
     """The augmentation whose widths start at the ranges of a pipeline of albumentations.
 
     Learned are the ranges of `Affine`, `Rotate`, `ShiftScaleRotate` and `ColorJitter`, and the probabilities of
-    `HorizontalFlip`, `VerticalFlip`, `Transpose`, `RandomRotate90` and `D4`. A warning lists every transform if one of
-    them is not learned, and says why; `to_albumentations` keeps those as they are.
+    `HorizontalFlip`, `VerticalFlip`, `Transpose`, `RandomRotate90` and `D4` (`SquareSymmetry`). A warning lists every
+    transform if one of them is not learned, and says why; `to_albumentations` keeps those as they are.
 
     Arguments:
         spec: The dictionary that `albumentations.to_dict` makes, or the pipeline itself.
@@ -82,7 +84,10 @@ def to_albumentations(augment: Augmentation, spec: Any) -> Spec:
 def _spec(spec: Any) -> Spec:
     found = spec.to_dict() if hasattr(spec, "to_dict") else spec
     if not isinstance(found, dict):
-        raise DataError(f"Expected the dictionary of albumentations.to_dict, got {type(spec).__name__}.")
+        raise DataError(
+            f"Expected the dictionary of albumentations.to_dict, got {type(spec).__name__}. Put several transforms "
+            "into an albumentations.Compose."
+        )
     return found
 
 
@@ -98,7 +103,7 @@ def _kind(step: Spec) -> str:
 
 
 def _steps(step: Spec) -> Iterator[Spec]:
-    if _kind(step) in ("Compose", "Sequential") and step.get("p", 1.0) == 1.0:
+    if _kind(step) in CONTAINERS and step.get("p", 1.0) == 1.0:
         for inner in step["transforms"]:
             yield from _steps(inner)
     else:
@@ -109,19 +114,21 @@ def _readings(steps: Sequence[Spec]) -> list[Reading]:
     """What is read from each transform; Transpose and D4 are learned only if no other flip or turn is beside them."""
     found = [_reading(step) for step in steps]
     several = sum(bool(reading.elements) for reading in found) > 1
-    alone = [several and reading.title in ("Transpose", "D4") for reading in found]
+    alone = [several and reading.title in ("Transpose", *DIHEDRAL) for reading in found]
     return [replace(r, elements={}, fixed=_BESIDE) if is_one else r for r, is_one in zip(found, alone, strict=True)]
 
 
 def _reading(step: Spec) -> Reading:
     kind, p = _kind(step), float(step.get("p", 1.0))
-    if kind in (*CHOOSING, "Compose", "Sequential"):
+    if kind in CHOOSING:
         return Reading(kind, unsupported=CHOICE)
+    if kind in CONTAINERS:
+        return Reading(kind, unsupported=f"all or none of it is applied, with p={p:g}; give each transform its own p")
     if kind in FLIPS:
         return Reading(kind, elements={"identity": 1 - p, FLIPS[kind]: p} if p else {}, p=p)
     if kind == "RandomRotate90":
         return Reading(kind, elements=quarter_turns(dict.fromkeys(range(4), 0.25), p), p=p)
-    if kind == "D4":
+    if kind in DIHEDRAL:
         return Reading(kind, elements=uniform_elements(DIHEDRAL_NAMES, p), p=p)
     if kind in ("RandomBrightnessContrast", "HueSaturationValue"):
         return Reading(kind, fixed=_ADDS)
@@ -166,11 +173,11 @@ def _shares(elements: dict[str, float], kinds: set[str]) -> dict[str, float]:
     moved = 1 - elements.get("identity", 1.0)
     if kinds == {"Transpose"}:
         return {"Transpose": moved}
-    if kinds == {"D4"}:
+    if kinds & {*DIHEDRAL}:
         share = min(8 / 7 * moved, 1.0)
         for note in differences(elements, uniform_elements(DIHEDRAL_NAMES, share), "All eight are drawn alike"):
             warnings.warn(note, stacklevel=3)
-        return {"D4": share}
+        return dict.fromkeys(DIHEDRAL, share)
     flips = independent_flips(elements)
     return {"HorizontalFlip": flips.horizontal, "VerticalFlip": flips.vertical, "RandomRotate90": flips.turned}
 
@@ -190,13 +197,19 @@ def _set(step: Spec, ranges: dict[str, Range]) -> None:
         for axis in "xy":
             step[f"shift_limit_{axis}"] = list(ranges.get(f"shift_{axis}", (0.0, 0.0)))
         if "scale_x" in ranges:
-            narrower = min(ranges["scale_x"], ranges["scale_y"], key=lambda ends: ends[1])
-            step["scale_limit"] = [end - 1 for end in narrower]
+            step["scale_limit"] = [end - 1 for end in _narrower(ranges)]
     if kind == "Affine":
         _set_affine(step, ranges)
 
 
+def _narrower(ranges: dict[str, Range]) -> Range:
+    """The narrower range of factors of both sides, where one factor is drawn for both."""
+    return min((ranges[name] for name in ("scale_x", "scale_y") if name in ranges), key=lambda ends: ends[1])
+
+
 def _set_affine(step: Spec, ranges: dict[str, Range]) -> None:
+    if step.get("keep_ratio") and "scale_x" in ranges:
+        ranges = ranges | dict.fromkeys(("scale_x", "scale_y"), _narrower(ranges))
     for axis in "xy":
         if f"shift_{axis}" in ranges:
             step["translate_percent"][axis] = list(ranges[f"shift_{axis}"])

@@ -7,6 +7,8 @@ from typing import Any
 
 from torch import nn
 
+from ..._text import clipped
+from ...errors import StructureError
 from ..color import COLOR_NAMES
 from ..protocol import Augmentation
 from .ranges import Flips, two_shears
@@ -29,7 +31,7 @@ CONTAINERS = ("AugmentationSequential", "ImageSequential", "Sequential", "Module
 _OTHER_FORMULAS = "its formulas are not those of kornia's ColorJitter; use that class to learn the range"
 
 
-def from_kornia(pipeline: nn.Module) -> Augmentation:
+def from_kornia(pipeline: Any) -> Augmentation:
     """The augmentation whose widths start at the ranges of a pipeline of kornia.
 
     Learned are the ranges of `RandomAffine`, `RandomRotation`, `RandomTranslate`, `RandomShear`, `ColorJitter` and
@@ -47,10 +49,10 @@ def from_kornia(pipeline: nn.Module) -> Augmentation:
         >>> from_kornia(torch.nn.Sequential(RandomHorizontalFlip()))
         FiniteGroup(flip_x=0.3)
     """
-    return assembled("kornia", [_reading(step) for step in _steps(pipeline)])
+    return assembled("kornia", [_reading(step) for step in _steps(_checked(pipeline))])
 
 
-def to_kornia(augment: Augmentation, pipeline: nn.Module) -> nn.Module:
+def to_kornia(augment: Augmentation, pipeline: Any) -> nn.Module:
     """A copy of a pipeline of kornia with the ranges of an augmentation that was learned from it.
 
     Arguments:
@@ -67,7 +69,7 @@ def to_kornia(augment: Augmentation, pipeline: nn.Module) -> nn.Module:
         >>> round(to_kornia(FiniteGroup(("identity", "flip_x"), 0.2), RandomHorizontalFlip()).p, 6)
         0.2
     """
-    made = deepcopy(pipeline)
+    made = deepcopy(_checked(pipeline))
     steps = [*_steps(made)]
     ranges, elements = learned_ranges(augment, [_reading(step) for step in steps])
     flips = independent_flips(elements)
@@ -80,6 +82,15 @@ def to_kornia(augment: Augmentation, pipeline: nn.Module) -> nn.Module:
         parent, _, child = path.rpartition(".")
         setattr(named[parent], child, new)
     return made
+
+
+def _checked(pipeline: Any) -> nn.Module:
+    if not isinstance(pipeline, nn.Module):
+        raise StructureError(
+            f"Expected a module of kornia, got {clipped(pipeline)}. Put several transforms into a "
+            "kornia.augmentation.AugmentationSequential."
+        )
+    return pipeline
 
 
 def _steps(pipeline: nn.Module) -> Iterator[nn.Module]:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
+from torch import nn
+
 from ..color import COLOR_NAMES
 from ..protocol import Augmentation
 from .ranges import Flips, two_shears
@@ -34,7 +36,7 @@ def from_torchvision(transforms: Any) -> Augmentation:
     `scale`, `shear`, `brightness`, `contrast`, `saturation`, `hue` and `p`; torchvision is not imported.
 
     Arguments:
-        transforms: One transform, a `Compose`, or a sequence of these.
+        transforms: One transform, a `Compose` or `torch.nn.Sequential`, or a list of these.
 
     Example:
         >>> from types import SimpleNamespace
@@ -76,7 +78,7 @@ def to_torchvision(augment: Augmentation, transforms: Any) -> Any:
 
 def _steps(transforms: Any) -> Iterator[Any]:
     inner = getattr(transforms, "transforms", None) if type(transforms).__name__ == "Compose" else transforms
-    if isinstance(inner, Sequence):
+    if isinstance(inner, Sequence | nn.Sequential):
         for each in inner:
             yield from _steps(each)
     else:

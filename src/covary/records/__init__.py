@@ -4,6 +4,7 @@ Evidences are sums over data, higher is better; widths are in the unit that stan
 """
 
 from .files import from_plain, read_run, write_run, write_study
+from .metrics import Metrics, PredictedNoise
 from .run import (
     Baseline,
     Coverage,
@@ -11,7 +12,6 @@ from .run import (
     Evidence,
     Layer,
     LayerPath,
-    Metrics,
     Pictures,
     Pruning,
     RunRecord,
@@ -31,6 +31,7 @@ __all__ = [
     "LayerPath",
     "Metrics",
     "Pictures",
+    "PredictedNoise",
     "Pruning",
     "RunRecord",
     "Study",

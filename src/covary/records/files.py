@@ -30,6 +30,7 @@ OPTIONAL = (
     "timings",
     "verdicts",
     "target_std",
+    "predicted_noise",
     "input_shape",
     "feature_names",
 )  # fields of a run that a file may lack

@@ -39,6 +39,7 @@ from .options import (
     NumTrain,
     Out,
     Overwrite,
+    Precision,
     PrintConfig,
     Prune,
     Resume,
@@ -84,6 +85,7 @@ def discover(
     size: Size = None,
     data_dir: DataDir = None,
     device: Device = None,
+    precision: Precision = None,
     equal: Equal = None,
     overwrite: Overwrite = False,
     track: Track = None,
@@ -130,6 +132,7 @@ def layers(
     print_config: PrintConfig = False,
     data_dir: DataDir = None,
     device: Device = None,
+    precision: Precision = None,
     overwrite: Overwrite = False,
     track: Track = None,
     as_json: AsJson = False,
@@ -193,6 +196,8 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("keys", "target"):
         if name in chosen:
             chosen[name] = [part.strip() for part in chosen[name].split(",") if part.strip()]
+    if flags["precision"] is not None:
+        chosen["weights.precision"] = flags["precision"]
     variant, alpha = flags.get("variant"), flags.get("alpha")
     if variant is not None or alpha is not None:
         chosen["network"] = layers_config(variant or VARIANT, ALPHA if alpha is None else alpha).network

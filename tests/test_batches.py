@@ -114,6 +114,7 @@ def test_every_datum_is_equally_likely_in_a_subset():
         ({"image": X}, "got 1 and 0 usual ones"),
         ([X], "batches \\(x, y\\)"),
         ([], "empty"),
+        ([(one, int(label)) for one, label in zip(X, Y, strict=True)], "single number. A list is read as batches"),
     ],
 )
 def test_what_cannot_be_read_is_refused(data, message):

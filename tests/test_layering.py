@@ -117,6 +117,7 @@ TESTED_BY = {
     "posterior/function_space.py": "posterior/test_laplace.py",
     "posterior/head.py": "posterior/test_laplace.py posterior/test_predictive.py",
     "records/files.py": "test_records.py records/test_files_corrected.py",
+    "records/metrics.py": "test_records.py likelihoods/test_tasks.py",
     "records/run.py": "test_records.py",
     "records/study.py": "test_records.py",
     "records/symmetry.py": "test_records.py training/test_verdicts.py",

@@ -71,7 +71,18 @@ def test_the_largest_number_is_a_number(path):
     assert read_run(damaged(path, lambda run: run.update(seconds=largest))).seconds == largest
 
 
-OPTIONAL = ("complete", "notes", "pruned", "model", "timings", "verdicts", "target_std", "input_shape", "feature_names")
+OPTIONAL = (
+    "complete",
+    "notes",
+    "pruned",
+    "model",
+    "timings",
+    "verdicts",
+    "target_std",
+    "predicted_noise",
+    "input_shape",
+    "feature_names",
+)
 REQUIRED = [f.name for f in dataclasses.fields(RunRecord) if f.name not in OPTIONAL]
 
 

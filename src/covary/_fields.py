@@ -74,7 +74,10 @@ def as_tensor(values: Any, name: str) -> Tensor:
             "resize them first."
         ) from error
     if found.ndim == 0:
-        raise DataError(f"Expected {name} with one entry per datum, got a single number.")
+        raise DataError(
+            f"Expected {name} with one entry per datum, got a single number. A list is read as batches: of single "
+            "data, pass arrays of all of them, or a DataLoader of the list."
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""What augmentations learn where the answer is known: data made with a transform of a known width."""
+"""What augmentations learn by `fit` from classes of data that were made with a transform of a known width."""
 
 import math
 
@@ -61,7 +61,7 @@ FAMILIES = {
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_width_grows_to_that_of_the_data(name):
-    """From this seed: that each can be learned, not that it always is.
+    """From this seed: that each can be learned, not that it always is. The data of `test_known_widths.py` decide it.
 
     Of five seeds of data and network, 5 end within the bounds for shifts, 2 for amplitudes (the others above) and 3 for
     brightness (2 with other patterns for each seed; the others below).
@@ -109,20 +109,19 @@ def as_colors(x):
 @pytest.mark.parametrize(
     ("augment", "embed"),
     [
-        (lambda: Points3d(("rotation_z",)), in_space),
-        (lambda: Volume3d(("rotation_z",)), as_dipoles),
-        (lambda: ColorJitter(("hue",)), as_colors),
+        (lambda: Points3d(("rotation_z",), initial_width=0.4), in_space),
+        (lambda: Volume3d(("rotation_z",), initial_width=0.4), as_dipoles),
+        (lambda: ColorJitter(("hue",), initial_width=0.4), as_colors),
     ],
     ids=["rotation of points", "rotation of volumes", "hue"],
 )
 def test_an_angle_is_learned_where_labels_ignore_it(augment, embed):
-    """From these seeds: that each can be learned, not that it always is.
+    """From a start of 0.4; that of 0.05 is near 0, where the gradient vanishes, and fewer seeds leave it in time.
 
-    Of five seeds of data and network, with 300 data, 3 end within the bounds for points, 3 for hue and 1 for volumes
-    (2 with 120 data); the others end below.
+    Of the seeds of the network that were tried, 3 of 3 end within the bounds for points, 3 of 3 for hue and 4 of 5 for
+    volumes (the other below). The data of `test_known_widths.py` decide it.
     """
-    other = {"num_data": 120, "seed": 2} if embed is as_dipoles else {}
-    assert arcs(augment(), embed, **other).symmetries[0].width == pytest.approx(math.radians(60), rel=0.3)
+    assert arcs(augment(), embed, 120).symmetries[0].width == pytest.approx(math.radians(60), rel=0.3)
 
 
 def test_a_free_generator_becomes_the_rotation():
@@ -136,15 +135,15 @@ def test_a_free_generator_becomes_the_rotation():
     assert float((start * rotation).sum().abs() / (start.norm() * rotation.norm())) < 0.7, "it was not one at the start"
 
 
-def clusters(radius=0.0, turn=0.0):
+def clusters(turn=0.0):
     """Points in four directions, opposite ones of one class: no line divides the classes, and every mirror keeps them.
 
-    The logarithm of their distance is uniform in ±radius; all are turned by an angle.
+    All are turned by an angle.
     """
     noise, places = torch.Generator().manual_seed(0), torch.arange(120) % 4
     angle = places * math.pi / 2 + turn
     x = torch.stack([angle.cos(), angle.sin()], 1) + 0.1 * torch.randn(120, 2, generator=noise)
-    return torch.exp(radius * (2 * torch.rand(120, 1, generator=noise) - 1)) * x, places % 2
+    return x, places % 2
 
 
 def fitted(augment, x, y, num_samples=8, epochs=100):
@@ -153,38 +152,6 @@ def fitted(augment, x, y, num_samples=8, epochs=100):
     model = covary.Model(averaged, prior=covary.Prior(averaged, "scalar", 0.3))
     config = ARCS.replace(epochs=epochs, weights={"batch_size": len(x)}, hyper={"burn_in": epochs // 3})
     return covary.fit(model, (x, y), config, callbacks=()).symmetries[0].width
-
-
-def of_gray_zero(x):
-    """Points of the plane as colors of one pixel whose gray value is 0: saturation multiplies them."""
-    luma = torch.tensor([0.299, 0.587, 0.114])
-    first = torch.tensor([0.587, -0.299, 0.0])
-    second = torch.linalg.cross(first, luma)
-    return (x[:, :1] * first / first.norm() + x[:, 1:] * second / second.norm())[:, :, None, None]
-
-
-def of_mean_zero(x):
-    """Points of the plane as gray images of mean 0: contrast multiplies them."""
-    return torch.cat([x, -x], 1)[:, None, None]
-
-
-@pytest.mark.parametrize(
-    ("augment", "embed"),
-    [
-        (lambda: Points3d(("scale",)), in_space),
-        (lambda: ColorJitter(("saturation",)), of_gray_zero),
-        (lambda: ColorJitter(("contrast",)), of_mean_zero),
-    ],
-    ids=["scale of points", "saturation", "contrast"],
-)
-def test_a_factor_is_learned_where_labels_ignore_it(augment, embed):
-    """±0.7 of the logarithm, from this seed; the noise of the points adds to it, so that some end above.
-
-    Of five seeds of data, network and fit, 3 end within the bounds for each; the others end above for scale (up to
-    1.11) and saturation (up to 1.03), below for contrast (0.11 and 0.31).
-    """
-    x, y = clusters(radius=0.7)
-    assert fitted(augment(), embed(x), y) == pytest.approx(0.7, rel=0.4)
 
 
 def along_one_axis(width, num_data=240):

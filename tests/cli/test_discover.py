@@ -313,11 +313,20 @@ def test_a_run_that_diverged_ends_with_one_line_and_code_1(run, quick, tmp_path,
 
 
 def test_an_option_that_is_a_setting_says_how_to_set_it(run, quick):
-    found = run("discover", *quick, "--precision", "bf16")
-    assert_one_line_and_code_2(found, "No such option: --precision. It is a setting: --set weights.precision=….")
+    found = run("discover", *quick, "--decay", "0.5")
+    assert_one_line_and_code_2(found, "No such option: --decay", "It is a setting: --set hyper.decay=….")
     found = run("discover", *quick, "--lr", "0.1")
     assert_one_line_and_code_2(found, "--set weights.lr=… or --set hyper.lr=…")
     assert "setting" not in run("compare", "a", "--lr", "0.1")[2]
+
+
+def test_the_precision_of_weight_steps_is_a_flag(run, quick):
+    for flags in (("--precision", "bf16"), ("--set", "weights.precision=bf16")):
+        code, out, err = run("discover", *quick, *flags, "--print-config")
+        assert code == 0, err
+        assert 'precision = "bf16"' in out
+    wrong = run("discover", *quick, "--precision", "fp8")
+    assert_one_line_and_code_2(wrong, "'weights.precision' to be one of 'full', 'bf16'", "'fp8'")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -11,6 +11,7 @@ import covary
 from covary.curvature import full
 from covary.geometry.estimators.operators import gauss_newton
 from covary.training import measure
+from covary.training.metrics import predicted_noise
 from oracles import curvature as oracle
 from oracles import evidence as exact
 from training_models import PLAIN
@@ -62,7 +63,13 @@ def tasks():
             (7, 2),
         ),
         "heteroscedastic": Task(
-            nn.Linear(3, 2), covary.HeteroscedasticGaussian(), points, noise(7, seed=2), None, "squared error", (7, 1)
+            nn.Linear(3, 2),
+            covary.HeteroscedasticGaussian(),
+            points,
+            noise(7, seed=2),
+            None,
+            "noise of the targets: standard deviation",
+            (7, 1),
         ),
         "binary": Task(
             nn.Linear(3, 1),
@@ -79,7 +86,7 @@ def tasks():
             points,
             labels(2, 7, 4),
             lambda f, y: binary_cross_entropy_with_logits(f, y.double(), reduction="sum"),
-            "accuracy",
+            " % of 28 labels, calibration error",
             (7, 4),
         ),
         "counts": Task(
@@ -88,7 +95,7 @@ def tasks():
             points,
             labels(6, 7),
             lambda f, y: poisson_nll_loss(f, y[:, None].double(), reduction="sum"),
-            "squared error",
+            "standard deviation of the targets",
             (7, 1),
         ),
         "ignored labels": Task(
@@ -97,7 +104,7 @@ def tasks():
             points,
             ignored,
             lambda f, y: cross_entropy(f, y, reduction="sum"),
-            "accuracy",
+            " % of 5 labels, calibration error",
             (7,),
         ),
         "segmentation": Task(
@@ -106,7 +113,7 @@ def tasks():
             image,
             labels(3, 6, 4, 4, ignored=20),
             lambda f, y: cross_entropy(f, y, reduction="sum"),
-            "accuracy",
+            " % of 76 labels, calibration error",
             (6, 4, 4),
         ),
         "sequence": Task(
@@ -115,7 +122,7 @@ def tasks():
             sequence,
             labels(3, 6, 5),
             lambda f, y: cross_entropy(f, y, reduction="sum"),
-            "accuracy",
+            " % of 30 labels, calibration error",
             (6, 5),
         ),
         "image to image": Task(
@@ -161,7 +168,8 @@ def test_a_fit_says_what_matters_and_is_loaded_again(task, tmp_path):
         covary.Model(task.network, task.likelihood), (task.x, task.y), QUICK, test=(task.x, task.y), callbacks=()
     )
     assert "log evidence" in str(run)
-    assert task.says.split()[0] in str(run)
+    assert task.says in str(run)
+    assert "negative log-likelihood" in str(run)
     assert run.predict(task.x).shape == task.predicted
     again = covary.load(run.save(tmp_path), task.network)
     torch.testing.assert_close(again.predict_proba(task.x), run.predict_proba(task.x), rtol=0, atol=0)
@@ -203,13 +211,56 @@ def test_metrics_of_each_task():
     logits = torch.tensor([[3.0, -3.0], [-3.0, 3.0]])
     binary = measured(covary.Bernoulli(), logits, torch.tensor([[1, 0], [1, 1]]))
     assert binary.accuracy == 0.75
-    assert binary.rmse is None
+    assert (binary.rmse, binary.num_targets) == (None, 4)
     dense = torch.stack([logits, -logits], 1)  # (N, C, P)
     found = measured(covary.Categorical(num_classes=2, ignore_index=-100), dense, torch.tensor([[0, 0], [-100, 0]]))
-    assert found.accuracy == pytest.approx(2 / 3)
+    assert (found.accuracy, found.num_targets) == (pytest.approx(2 / 3), 3)
     counts = measured(covary.Poisson(), torch.zeros(2, 1), torch.tensor([1, 3]))
     assert (counts.accuracy, counts.rmse) == (None, pytest.approx(2**0.5))
     real = measured(covary.HeteroscedasticGaussian(), torch.tensor([[1.0, 0.0], [2.0, 0.0]]), torch.tensor([1.0, 5.0]))
-    assert real.rmse == pytest.approx(3 / 2**0.5)
+    assert (real.rmse, real.rmse_by_target) == (pytest.approx(3 / 2**0.5), [])
+    two = measured(covary.Gaussian(), torch.tensor([[1.0, 100.0], [2.0, 300.0]]), torch.tensor([[1.0, 0], [5.0, 300]]))
+    assert two.rmse_by_target == [pytest.approx(3 / 2**0.5), pytest.approx(100 / 2**0.5)], "in units of their own"
     nothing = measured(covary.Categorical(ignore_index=-1), logits, torch.tensor([-1, -1]))
     assert (nothing.accuracy, nothing.ece, nothing.nll) == (None, None, 0)
+
+
+def test_the_noise_that_a_network_predicts_is_in_record_and_text():
+    """Earlier nothing was said of it: a heteroscedastic likelihood has no parameters."""
+    x, y = noise(30, 3), noise(30, 2, seed=2)
+    model = covary.Model(nn.Linear(3, 4), covary.HeteroscedasticGaussian())
+    run = covary.fit(model, (x, y), QUICK, callbacks=())
+    deviations = run.network(x)[:, 2:].detach().exp()
+    for found, each in zip(run.record.predicted_noise, deviations.T, strict=True):
+        ordered = sorted(each.tolist())
+        assert found.size == pytest.approx(sum(value**2 / 30 for value in ordered) ** 0.5)
+        assert (found.low, found.high) == (pytest.approx(ordered[1]), pytest.approx(ordered[28]))
+    first = run.record.predicted_noise[0]
+    spread = f"between {first.low:.3g} and {first.high:.3g} for 90 % of the data"
+    beside = f"({y[:, 0].std(unbiased=False):.3g} without the network)"
+    assert f"noise of target 0: standard deviation {first.size:.3g}, {spread} {beside}" in str(run)
+    assert "noise of target 1: " in str(run)
+
+
+def test_a_predicted_noise_near_the_deviation_of_the_targets_is_noted():
+    model = covary.Model(nn.Linear(3, 2), covary.HeteroscedasticGaussian())
+    with pytest.warns(UserWarning, match="noise is more than half of the standard deviation of the targets"):
+        covary.fit(model, (noise(40, 3), noise(40, seed=2)), QUICK.replace(epochs=6), callbacks=())
+
+
+def test_a_predicted_noise_is_that_of_a_thousand_data_or_a_stream_of_them():
+    model = covary.Model(nn.Linear(1, 2), covary.HeteroscedasticGaussian())
+    x = noise(1500, 1)
+    chosen = predicted_noise(model, covary.as_batches((x, x[:, 0])), seed=0)
+    assert chosen == predicted_noise(model, covary.as_batches((x, x[:, 0]), 7), seed=0), "in any batches"
+    whole = predicted_noise(model, covary.as_batches([(x, x[:, 0])]), seed=0)
+    assert chosen[0].size == pytest.approx(whole[0].size, rel=0.2)
+    assert predicted_noise(covary.Model(nn.Linear(1, 2), covary.Gaussian()), covary.as_batches((x, x)), seed=0) == []
+
+
+def test_positions_of_a_target_have_one_deviation():
+    """Earlier one for each row of the images, whose targets lack the axis of channels."""
+    found = tasks()["image to image"]
+    run = covary.fit(covary.Model(found.network, found.likelihood), (found.x, found.y), QUICK, callbacks=())
+    assert run.record.target_std == [pytest.approx(float(found.y.std(unbiased=False)))]
+    assert (run.record.predicted_noise, run.evaluate((found.x, found.y)).rmse_by_target) == ([], [])

@@ -117,7 +117,11 @@ def test_a_regression_begins_with_noise_and_error():
         "Noise of the targets: standard deviation 0.167 (1.49 without the network). Root mean squared error on the "
         "test data: 0.182. This run has no transforms whose width could be learned."
     )
-    assert summary(dataclasses.replace(run, test=None, likelihood={})).startswith("This run has no transforms")
+    counts = dataclasses.replace(run, test=None, likelihood={})
+    assert summary(counts).startswith("Standard deviation of the targets: 1.49. This run has no transforms")
+    assert summary(dataclasses.replace(counts, target_std=[])).startswith("This run has no transforms")
+    several = dataclasses.replace(run, test=dataclasses.replace(test, rmse_by_target=[0.1, 0.24]))
+    assert "on the test data: 0.182 (0.1, 0.24 by target)." in summary(several)
 
 
 def in_states(**states: str) -> str:

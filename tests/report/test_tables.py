@@ -6,7 +6,7 @@ import io
 import pytest
 from rich.console import Console
 
-from covary.records import Metrics, RunRecord
+from covary.records import Metrics, PredictedNoise, RunRecord
 from covary.records.tables import layer_rows, run_text, verdict_rows
 from covary.records.words import plain_name
 from covary.report.tables import (
@@ -84,7 +84,7 @@ def test_the_text_of_a_run_has_the_tables_it_has_numbers_for():
         nothing, likelihood={"sigma_noise": 0.25}, test=Metrics(None, 1.5, None, 9, 1, rmse=0.5)
     )
     assert "noise of the targets: standard deviation 0.25" in run_text(noisy)
-    assert "test: root mean squared error 0.5, negative log-likelihood 1.5000 (9 data)" in run_text(noisy)
+    assert "test: root mean squared error 0.5, negative log-likelihood 1.5000 per datum (9 data)" in run_text(noisy)
     assert "temperature" not in run_text(dataclasses.replace(nothing, likelihood={"temperature": 1.0}))
     assert "temperature 2.5" in run_text(dataclasses.replace(nothing, likelihood={"temperature": 2.5}))
 
@@ -202,3 +202,30 @@ def test_the_text_of_a_regression_has_noise_and_plurals():
     text = run_text(regression())
     assert "noise of the targets: standard deviation 800 (1.5e+03 without the network)" in text
     assert "parameters: 1,200 integrated, 1 hyperparameter, 2 frozen" in text
+
+
+def test_the_text_of_every_task_has_its_noise_and_its_measures():
+    predicted = [PredictedNoise(0.37, 0.05, 0.53), PredictedNoise(20.0, 15.0, 25.0)]
+    one = dataclasses.replace(regression(), likelihood={}, target_std=[0.86], predicted_noise=predicted[:1])
+    line = "noise of the targets: standard deviation 0.37, between 0.05 and 0.53 for 90 % of the data"
+    assert f"{line} (0.86 without the network)" in run_text(one)
+    two = run_text(dataclasses.replace(one, predicted_noise=predicted, target_std=[]))
+    assert "noise of target 0: standard deviation 0.37" in two
+    assert "noise of target 1: standard deviation 20, between 15 and 25 for 90 % of the data\n" in two
+    many = run_text(dataclasses.replace(one, predicted_noise=10 * predicted[:1]))
+    assert "noise of target 7: " in many
+    assert "noise of target 8: " not in many
+    assert "and of 12 further targets" in run_text(dataclasses.replace(one, predicted_noise=10 * predicted))
+    counts = dataclasses.replace(one, predicted_noise=[])
+    assert "standard deviation of the targets: 0.86\n" in run_text(counts)
+    tests = [
+        (
+            Metrics(0.5, 1.0, 0.1, 9, 1, num_targets=27),
+            "test: accuracy 50.00 % of 27 labels, calibration error 0.100, ",
+        ),
+        (Metrics(0.5, 1.0, 0.1, 9, 1, num_targets=9), "test: accuracy 50.00 %, calibration error 0.100, "),
+        (Metrics(None, 1.0, None, 9, 1, 3.0, [1.0, 4.12]), "test: root mean squared error 3 (1, 4.12 by target), "),
+        (Metrics(None, 1.0, None, 9, 1, 3.0, 20 * [1.0]), "1, … (20 targets) by target), negative log-likelihood"),
+    ]
+    for test, expected in tests:
+        assert expected in run_text(dataclasses.replace(counts, test=test))

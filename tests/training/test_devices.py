@@ -154,6 +154,42 @@ def test_tensors_of_an_evidence_do_not_depend_on_the_default_device():
     assert predicted.device.type == "cpu"
 
 
+def test_a_tensor_without_a_device_is_found():
+    """The control of the mode: such a line in a file of covary fails, with its place; one with a device does not."""
+
+    def line(source: str) -> None:
+        exec(compile(f"import torch\n{source}", f"{PACKAGE}/here.py", "exec"), {})
+
+    with EveryTensorHasADevice():
+        for source in ("torch.zeros(2)", "torch.arange(3)", "torch.tensor([1.0])"):
+            with pytest.raises(AssertionError, match=r"here\.py:2 creates a tensor without a device"):
+                line(source)
+        line("torch.zeros(2, device='cpu')")
+        torch.zeros(2)  # of a test
+
+
+def test_tensors_of_two_devices_are_found():
+    """The control of the second device: it refuses what a GPU would refuse."""
+    with second_device():
+        there = torch.ones(2).to("meta")
+        with pytest.raises(AssertionError, match="mixes devices"):
+            there + torch.ones(2)
+        assert (there + torch.tensor(1.0)).tolist() == [2.0, 2.0]
+
+
+def test_a_likelihood_that_forgets_a_device_is_found():
+    """The control of the default device: with a tensor that follows it there is no evidence."""
+
+    class Forgetful(covary.Categorical):
+        def log_prob_each(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+            return super().log_prob_each(outputs, targets) + torch.zeros(len(outputs))
+
+    model = covary.Model(affine().network, Forgetful())
+    covary.hypergrad.two_pass(model, images())
+    with torch.device("meta"), pytest.raises((RuntimeError, NotImplementedError), match="meta"):
+        covary.hypergrad.two_pass(model, images())
+
+
 def test_names_of_devices(monkeypatch):
     network = nn.Linear(2, 2)
     cpu = torch.device("cpu")

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from ..config import BASELINES, ExperimentConfig, FitConfig
+from ..config.fit import WeightPrecision
 from ..config.settings import names_of
 
 # What the registries of data, networks and experiments know, for help and completion without torch.
@@ -126,6 +127,12 @@ Seed = Annotated[int | None, _option("Training", "The seed of everything random.
 Device = Annotated[
     str | None,
     _option(LESS_COMMON, "auto, cpu, cuda, cuda:N or mps.", default="auto", offered=("auto", "cpu", "cuda", "mps")),
+]
+Precision = Annotated[
+    str | None,
+    _option(
+        LESS_COMMON, "Of the weight steps: full or bf16.", default="full", offered=lambda: get_args(WeightPrecision)
+    ),
 ]
 Baselines = Annotated[
     str | None,

@@ -49,6 +49,7 @@ def discover(
     size: options.Size = None,
     data_dir: options.DataDir = None,
     device: options.Device = None,
+    precision: options.Precision = None,
     equal: options.Equal = None,
     overwrite: options.Overwrite = False,
     track: Track = None,
@@ -95,6 +96,7 @@ def layers(
     print_config: options.PrintConfig = False,
     data_dir: options.DataDir = None,
     device: options.Device = None,
+    precision: options.Precision = None,
     overwrite: options.Overwrite = False,
     track: Track = None,
     as_json: options.AsJson = False,
@@ -160,6 +162,8 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("keys", "target"):
         if name in chosen:
             chosen[name] = [part.strip() for part in chosen[name].split(",") if part.strip()]
+    if flags["precision"] is not None:
+        chosen["weights.precision"] = flags["precision"]
     variant, alpha = flags.get("variant"), flags.get("alpha")
     if variant is not None or alpha is not None:
         chosen["network"] = layers_config(variant or options.VARIANT, options.ALPHA if alpha is None else alpha).network

@@ -10,6 +10,7 @@ from .settings import DEVICE, POSITIVE, SEED, Settings, at_least, between, real
 
 CurvatureStructure = Literal["kron", "kron-traced", "kron-shared", "full", "diag"]
 Estimator = Literal["running", "two_pass", "kernel", "stochastic", "augerino"]
+WeightPrecision = Literal["full", "bf16"]
 Preset = Literal["mlp", "regression", "deep", "resnet", "layers", "layers-equivariant"]
 SHALLOW = 4  # linear layers of a network that trains without a warm-up, at most
 # Limits far above any use, below which no loop or list over them is endless.
@@ -60,7 +61,7 @@ class WeightConfig(Settings):
     max_grad_norm: Annotated[float, POSITIVE] | None = None
     relative_lr: Annotated[float, POSITIVE] | None = None
     prior_scaled_lr: bool = False
-    precision: Literal["full", "bf16"] = "full"
+    precision: WeightPrecision = "full"
     compile: bool = False
 
     def __post_init__(self) -> None:

@@ -63,7 +63,8 @@ class Categorical(nn.Module):
         if targets.dtype != torch.int64:
             raise DataError(
                 f"Expected class indices of dtype torch.int64 for Categorical, got {targets.dtype}. "
-                "Pass targets.long() if they are indices, targets.argmax(-1) if they are one-hot."
+                "Pass targets.long() if they are indices, targets.argmax(-1) if they are one-hot, or for real targets "
+                "the model covary.Model(network, covary.Gaussian())."
             )
         num_classes = self._check_positions(outputs, targets)
         wrong = targets[(targets < 0) | (targets >= num_classes)]

@@ -4,7 +4,8 @@ Evidences are sums over data, higher is better; widths are in the unit that stan
 """
 
 from .files import from_plain, read_run, write_run, write_study
-from .run import Baseline, Coverage, Epoch, Evidence, Layer, LayerPath, Metrics, Pictures, Pruning, RunRecord
+from .metrics import Metrics, PredictedNoise
+from .run import Baseline, Coverage, Epoch, Evidence, Layer, LayerPath, Pictures, Pruning, RunRecord
 from .study import Claim, Study
 from .symmetry import Symmetry, Verdict
 from .verify import FileCheck, verify
@@ -20,6 +21,7 @@ __all__ = [
     "LayerPath",
     "Metrics",
     "Pictures",
+    "PredictedNoise",
     "Pruning",
     "RunRecord",
     "Study",

@@ -27,7 +27,7 @@ UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")  # control characte
 # fields of a run that a file may lack
 OPTIONAL = (
     *("complete", "notes", "pruned", "model", "timings", "verdicts"),
-    *("target_std", "input_shape", "feature_names"),
+    *("target_std", "predicted_noise", "input_shape", "feature_names"),
 )
 LARGEST = sys.float_info.max
 # what a report divides by, and amounts

@@ -4,6 +4,7 @@ import base64
 from dataclasses import dataclass, field
 from typing import Any
 
+from .metrics import Metrics, PredictedNoise
 from .symmetry import Symmetry, Verdict
 
 
@@ -107,32 +108,6 @@ class Evidence:
             f"log evidence {self.log_evidence:,.1f} nats of {self.num_data:,} data ({terms}, "
             f"log-volume {self.log_volume:,.1f}), {self.log_evidence / max(self.num_data, 1):.4f} per datum"
         )
-
-
-@dataclass(frozen=True)
-class Metrics:
-    """How well the averaged network predicts data it did not see.
-
-    Arguments:
-        accuracy: The share of right answers, in [0, 1], over data, outputs and positions; None for a regression.
-        nll: The mean negative log-likelihood.
-        ece: The expected calibration error, in [0, 1]; None for a regression.
-        num_data: The number of data.
-        num_samples: The number of augmentation samples that each prediction averages over.
-        rmse: The root mean squared error of the predictive mean, for real targets and counts; None for classes.
-
-    Example:
-        >>> from covary.records import Metrics
-        >>> Metrics(accuracy=0.9, nll=0.3, ece=0.02, num_data=100, num_samples=8).accuracy
-        0.9
-    """
-
-    accuracy: float | None
-    nll: float
-    ece: float | None
-    num_data: int
-    num_samples: int
-    rmse: float | None = None
 
 
 @dataclass(frozen=True)
@@ -304,7 +279,8 @@ class RunRecord:
         pruned: The result of pruning, where that was asked for.
         model: How network, likelihood and prior are made, as plain data that `covary.load` reads.
         likelihood: The positive hyperparameters of the likelihood by name, such as "sigma_noise".
-        target_std: The standard deviation of each real target of a Gaussian likelihood, over the training data.
+        target_std: The standard deviation of each real target or count over the training data.
+        predicted_noise: The noise of each target over the training data, where the network predicts it.
         input_shape: The shape of a datum of the training data, without the batch axis.
         feature_names: The names of the columns of a table, if they are known.
         roles: Entries of each parameter, by role ("integrated", "point", "hyperparameter", "frozen") and name.
@@ -341,6 +317,7 @@ class RunRecord:
     model: dict[str, Any] = field(default_factory=dict)
     likelihood: dict[str, float] = field(default_factory=dict)
     target_std: list[float] = field(default_factory=list)
+    predicted_noise: list[PredictedNoise] = field(default_factory=list)
     input_shape: list[int] = field(default_factory=list)
     feature_names: list[str] = field(default_factory=list)
     roles: dict[str, dict[str, int]] = field(default_factory=dict)

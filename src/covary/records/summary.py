@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from . import Layer, Metrics, RunRecord, Symmetry, Verdict
-from .tables import noise_text
+from .tables import error_text, noise_text
 from .words import SIDES, TYPES, interval, meaning, pixels, plain_name, short, strength
 
 FLIPS = ("flip_x", "flip_y")
@@ -57,7 +57,7 @@ def _regression(run: RunRecord) -> list[str]:
     noise = [f"{_capitalized(line)}." for line in noise_text(run).splitlines()]
     if run.test is None or run.test.rmse is None:
         return noise
-    return [*noise, f"Root mean squared error on the test data: {run.test.rmse:.4g}."]
+    return [*noise, f"Root mean squared error on the test data: {error_text(run.test)}."]
 
 
 def _decided(run: RunRecord) -> str:

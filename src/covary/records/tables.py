@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from .._text import plural
-from . import RunRecord
+from . import Metrics, RunRecord
 from .words import ROLES, layer_names, path_precision, plain_name, strength
 
 ABSENT = "–"
+LISTED = 8  # targets whose numbers are shown
 Rows = tuple[list[str], list[list[str]]]  # heads, where ">" means that the column is aligned to the right, and cells
 
 
@@ -109,12 +110,40 @@ def _true(run: RunRecord, name: str) -> list[str]:
 
 
 def noise_text(run: RunRecord) -> str:
-    """The noise of the targets beside their standard deviation, and the temperature where it is not 1."""
-    found = ", ".join(f"{value:.3g}" for value in noises(run.likelihood))
-    beside = f" ({', '.join(f'{value:.3g}' for value in run.target_std)} without the network)" if run.target_std else ""
+    """The noise of the targets beside their standard deviation, and the temperature where it is not 1.
+
+    Where the network predicts the noise, each target has a line; counts have their standard deviation alone.
+    """
     temperature = run.likelihood.get("temperature", 1.0)
-    parts = [f"noise of the targets: standard deviation {found}{beside}"] if found else []
+    parts = _predicted(run) or _of_one_size(run)
     return "\n".join([*parts, f"temperature {temperature:.3g}"] if temperature != 1 else parts)
+
+
+def _predicted(run: RunRecord) -> list[str]:
+    """A line for each target whose noise the network predicts."""
+    lines = []
+    for number, noise in enumerate(run.predicted_noise[:LISTED]):
+        of = "the targets" if len(run.predicted_noise) == 1 else f"target {number}"
+        beside = f" ({run.target_std[number]:.3g} without the network)" if number < len(run.target_std) else ""
+        spread = f"between {noise.low:.3g} and {noise.high:.3g} for 90 % of the data"
+        lines.append(f"noise of {of}: standard deviation {noise.size:.3g}, {spread}{beside}")
+    left = len(run.predicted_noise) - LISTED
+    return [*lines, f"and of {plural(left, 'further target')}"] if left > 0 else lines
+
+
+def _of_one_size(run: RunRecord) -> list[str]:
+    """The noise that does not depend on the input; without one, the standard deviation of the targets."""
+    found, targets = listed(noises(run.likelihood)), listed(run.target_std)
+    if not found:
+        return [f"standard deviation of the targets: {targets}"] if targets else []
+    beside = f" ({targets} without the network)" if targets else ""
+    return [f"noise of the targets: standard deviation {found}{beside}"]
+
+
+def listed(values: Sequence[float]) -> str:
+    """Numbers of targets, the first few of many."""
+    more = f", … ({len(values)} targets)" if len(values) > LISTED else ""
+    return ", ".join(f"{value:.3g}" for value in values[:LISTED]) + more
 
 
 def noises(likelihood: Mapping[str, float]) -> list[float]:
@@ -129,8 +158,21 @@ def _roles(run: RunRecord) -> str:
 
 
 def _test(run: RunRecord) -> str:
-    if run.test is None:
+    test = run.test
+    if test is None:
         return ""
-    accuracy = "" if run.test.accuracy is None else f"accuracy {100 * run.test.accuracy:.2f} %, "
-    error = "" if run.test.rmse is None else f"root mean squared error {run.test.rmse:.4g}, "
-    return f"test: {accuracy}{error}negative log-likelihood {run.test.nll:.4f} ({run.test.num_data:,} data)"
+    parts = []
+    if test.accuracy is not None:
+        several = test.num_targets is not None and test.num_targets != test.num_data
+        parts.append(f"accuracy {100 * test.accuracy:.2f} %" + (f" of {test.num_targets:,} labels" if several else ""))
+    if test.ece is not None:
+        parts.append(f"calibration error {test.ece:.3f}")
+    if test.rmse is not None:
+        parts.append(f"root mean squared error {error_text(test)}")
+    return f"test: {', '.join([*parts, f'negative log-likelihood {test.nll:.4f} per datum'])} ({test.num_data:,} data)"
+
+
+def error_text(test: Metrics) -> str:
+    """The root mean squared error, and that of each target where there are several; empty for classes."""
+    each = f" ({listed(test.rmse_by_target)} by target)" if test.rmse_by_target else ""
+    return "" if test.rmse is None else f"{test.rmse:.4g}{each}"

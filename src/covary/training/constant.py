@@ -15,6 +15,7 @@ from ..batches import Batches, outputs_of_first
 from ..errors import DataError
 from ..likelihoods import Categorical, Likelihood
 from ..models import Model
+from .metrics import by_target
 
 LEAST_GAIN = 0.1  # nats per datum by which a network must predict better than a constant
 DEAD_GAIN = 2e-3  # nats per datum that are no gain over a constant
@@ -65,11 +66,15 @@ def _check_classes(targets: Tensor, ignored: int | None) -> None:
         raise DataError(f"The targets are of one class alone ({int(found[0])}): expected two or more. Add another.")
 
 
-def target_deviations(batches: Batches) -> list[float]:
-    """The standard deviation of each real target over all data and positions: the error of the best constant."""
+def target_deviations(batches: Batches, means: Float[Tensor, "1 C ..."]) -> list[float]:
+    """The standard deviation of each real target over all data and positions: the error of the best constant.
+
+    Arguments:
+        batches: The data.
+        means: The predictive mean of a datum.
+    """
     targets = torch.cat([batch.y for batch in batches]).double()
-    columns = targets.reshape(len(targets), -1) if targets.ndim < 3 else targets.transpose(0, 1).flatten(1).T
-    found: list[float] = columns.std(0, unbiased=False).tolist()
+    found: list[float] = by_target(targets, targets, means).std(1, unbiased=False).tolist()
     return found
 
 

@@ -13,25 +13,25 @@ from torch import Tensor, nn
 from .._text import plural, warn
 from .._types import SampleAveraging
 from ..augment.limits import limits_of
-from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of
+from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of, outputs_of_first
 from ..config import FitConfig
 from ..curvature import coverage
 from ..data import Dataset
 from ..distributed import own_part
 from ..evidence import parametrization_of
 from ..layer_summary import summarize_layers
-from ..likelihoods import Gaussian, Likelihood
+from ..likelihoods import Gaussian, HeteroscedasticGaussian, Likelihood, Poisson
 from ..models import Model
 from ..networks.recipes import recipe_of
 from ..priors import Prior, mean_precisions
-from ..records import Coverage, Epoch, Evidence, Layer, Metrics, RunRecord, Symmetry
+from ..records import Coverage, Epoch, Evidence, Layer, Metrics, PredictedNoise, RunRecord, Symmetry
 from ..records.settling import with_states
 from ..records.tables import noises
 from ..records.words import meaning
 from .ascent import evaluated_curvature, evaluated_network
 from .constant import noise_notes, target_deviations
 from .error_bars import with_errors
-from .metrics import scores_of
+from .metrics import predicted_noise, scores_of
 from .pictures import NUM_PICTURES, pictures_of
 from .problems import problem_of_run
 from .schedule import EVALUATE, SAMPLES, TEST, seed_for
@@ -78,9 +78,11 @@ def described(
         layers = _layers(state, batches, config)
     with timed(state.timings, "test"):
         tested, problems = _tested(state, test, config.seed)
-    deviations = target_deviations(batches) if isinstance(state.likelihood, Gaussian) else []
+    deviations, predicted = _targets(state, batches, config.seed)
     problem = problem_of_run(state, batches, config)
-    notes = [] if problem is not None else _notes(state, config, deviations)  # what they advise does not help
+    sizes = [*noises(_likelihood(state.likelihood)), *(noise.size for noise in predicted)]
+    # what they advise does not help where there is a problem
+    notes = [] if problem is not None else _notes(state, config, noise_notes(sizes, deviations))
     return RunRecord(
         title=title_of(name, state.hyper.num_data, tuple(first.x.shape[1:]), state.network),
         config=config.as_dict() | {"parametrization": parametrization_of(state.network)},
@@ -102,6 +104,7 @@ def described(
         model=model_recipe(state.model) | {"evaluation_modules": list(state.evaluation_modules)},
         likelihood=_likelihood(state.likelihood),
         target_std=deviations,
+        predicted_noise=predicted,
         input_shape=list(first.x.shape[1:]),
         roles=_roles(state.model),
     )
@@ -156,9 +159,17 @@ def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 
         outputs.append(likelihood.mean(found))
         targets.append(batch.y)
     labels = torch.cat(targets)
-    accuracy, calibration, rmse = scores_of(likelihood, torch.cat(outputs), labels)
-    num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1
-    return Metrics(accuracy, -log_likelihood / len(labels), calibration, len(labels), num_samples, rmse)
+    scores = scores_of(likelihood, torch.cat(outputs), labels)
+    return Metrics(
+        accuracy=scores.accuracy,
+        nll=-log_likelihood / len(labels),
+        ece=scores.ece,
+        num_data=len(labels),
+        num_samples=network.num_samples if isinstance(network, SampleAveraging) else 1,
+        rmse=scores.rmse,
+        rmse_by_target=list(scores.rmse_by_target),
+        num_targets=scores.num_targets,
+    )
 
 
 def _tested(state: FitState, data: Data | None, seed: int) -> tuple[Metrics | None, list[str]]:
@@ -178,7 +189,17 @@ def _tested(state: FitState, data: Data | None, seed: int) -> tuple[Metrics | No
     return None, [note]
 
 
-def _notes(state: FitState, config: FitConfig, deviations: list[float]) -> list[str]:
+@torch.no_grad()
+def _targets(state: FitState, batches: Batches, seed: int) -> tuple[list[float], list[PredictedNoise]]:
+    """The standard deviation of each real target or count, and the noise of each that the network predicts."""
+    if not isinstance(state.likelihood, Gaussian | HeteroscedasticGaussian | Poisson):
+        return [], []
+    first = next(iter(batches))
+    means = state.likelihood.mean(outputs_of_first(state.network, first))
+    return target_deviations(batches, means), predicted_noise(state.model, batches, seed_for(seed, EVALUATE))
+
+
+def _notes(state: FitState, config: FitConfig, of_noise: list[str]) -> list[str]:
     """What a reader must know, said as a warning too."""
     learning = state.hyper.optimizer is not None and config.hyper.estimator != "augerino"
     notes = []
@@ -203,8 +224,8 @@ def _notes(state: FitState, config: FitConfig, deviations: list[float]) -> list[
             f"The weights never reached their learning rate: the warm-up has {config.weights.warmup_epochs} epochs of "
             f"{config.epochs}. Lower weights.warmup_epochs or raise epochs."
         )
-    if state.learns_likelihood:
-        notes += noise_notes(noises(_likelihood(state.likelihood)), deviations)
+    if state.learns_likelihood or isinstance(state.likelihood, HeteroscedasticGaussian):
+        notes += of_noise
     for note in notes:
         warn(note)
     return notes

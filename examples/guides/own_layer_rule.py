@@ -77,8 +77,8 @@ register_rule(Plain, lambda module, inputs: {"weight": OuterFactors(inputs, rows
 
 # %%
 # The third argument, ``forms``, names the form of each parameter's block: ``"kron"`` (or ``"kron_rows"`` where the
-# weight's rows are its inputs), ``"dense"``, or ``"exact"`` (dense where it is small, else diagonal). A parameter that is
-# left out of it is covered by autograd.
+# weight's rows are its inputs), ``"dense"``, or ``"exact"`` (dense where it is small, else diagonal). A parameter that
+# is left out of it is covered by autograd.
 
 print(coverage(network))
 

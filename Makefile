@@ -57,7 +57,7 @@ clean: ## remove the environment and everything that was built
 $(READY): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 		|| { echo "error: covary needs Python 3.11 or later; name one by: make PYTHON=/path/to/python"; exit 1; }
-	@test -x $(BIN)/python || { echo "Making $(VENV), once; this takes a minute or two."; $(PYTHON) -m venv $(VENV); }
+	@test -x $(BIN)/python || { echo "Installing torch and all that covary needs into $(VENV), once; this takes minutes and prints nothing."; $(PYTHON) -m venv $(VENV); }
 	@$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@
 

@@ -76,8 +76,9 @@ def rows(features):  # (N, S, ..., D) -> (N, S, R, 1, D)
 register_rule(Plain, lambda module, inputs: {"weight": OuterFactors(inputs, rows, rows)}, {"weight": "kron"})
 
 # %%
-# The third argument names the structure of each block: ``"kron"`` (or ``"kron_rows"`` where the weight's rows are its
-# inputs), ``"dense"``, or ``"exact"`` (dense where it is small, else diagonal).
+# The third argument, ``forms``, names the form of each parameter's block: ``"kron"`` (or ``"kron_rows"`` where the
+# weight's rows are its inputs), ``"dense"``, or ``"exact"`` (dense where it is small, else diagonal). A parameter that
+# is left out of it is covered by autograd.
 
 print(coverage(network))
 

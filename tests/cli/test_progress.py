@@ -60,6 +60,15 @@ def test_the_log_likelihood_is_shown_before_the_first_evidence():
     assert "log-likelihood -0.300" in shown(full_run().history[0])
 
 
+def test_a_terminal_keeps_the_line_that_says_where_a_fit_continues():
+    console = Console(file=io.StringIO(), force_terminal=True, width=160, color_system=None)
+    bar = ProgressBar("[rotated] digits", console)
+    bar.on_fit_start(FitConfig(epochs=60))
+    bar.on_resume(10)
+    bar.on_fit_end()
+    assert "[rotated] digits: continuing after 10 of 60 epochs\n" in console.file.getvalue()
+
+
 def test_the_last_epoch_is_not_exceeded():
     text = shown(steps=(2.0,), num_epochs=2)
     assert "epoch 2 of 2" in text

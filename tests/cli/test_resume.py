@@ -9,6 +9,7 @@ import pytest
 
 from cli.outcomes import assert_one_line_and_code_2
 from covary._lock import locked
+from covary.errors import Interrupted
 from covary.records import read_run
 
 # A network that tells its own process to end, in the middle of an epoch, at its so-manieth training pass.
@@ -53,6 +54,19 @@ def stopped(run, quick, tmp_path) -> Path:
     assert done.stderr.splitlines()[-1].startswith("error: Stopped by a signal in epoch 4 of 8")
     assert done.stderr.endswith("'. Run the same command with --resume to continue.\n")
     return Path("stopped")
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"), [((), "--resume"), (("--overwrite",), "--resume in place of --overwrite")]
+)
+def test_a_stopped_run_names_the_flag_that_continues_it(run, monkeypatch, given, advice):
+    def stop(*_arguments, **_options):
+        raise Interrupted("Stopped by a signal. Resume to continue.", 15)
+
+    monkeypatch.setattr("covary.experiments.discover", stop)
+    outcome = run("discover", "--out", "stopped", *given)
+    assert (outcome.code, outcome.out) == (143, "")
+    assert outcome.err == f"error: Stopped by a signal. Run the same command with {advice} to continue.\n"
 
 
 def test_a_stopped_run_goes_on_to_the_same_bits(stopped, run, quick, discovered):

@@ -100,7 +100,8 @@ def test_sizes_and_modes_that_are_mixed_are_named(folder):
 def test_other_modes_are_refused(folder, mode):
     path = folder / "a" / "2.png"
     Image.new(mode, (6, 5)).save(path)
-    refuse(folder, str(path), f"has the mode {mode}", "Convert it")
+    cure = "Scale its values to 0 to 255" if mode == "I;16" else "convert('L') for gray or image.convert('RGB')"
+    refuse(folder, str(path), f"has the mode {mode}", cure)
 
 
 def test_files_that_cannot_be_read_are_named(folder):

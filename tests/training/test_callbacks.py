@@ -17,6 +17,9 @@ class Recorded(covary.Callback):
     def on_fit_start(self, config):
         self.calls.append(("start", config.epochs))
 
+    def on_resume(self, epochs):
+        self.calls.append(("resume", epochs))
+
     def on_phase(self, phase):
         self.calls.append(("phase", phase))
 
@@ -48,6 +51,25 @@ def test_callbacks_hear_of_start_steps_epochs_and_end():
     first, second = [training, *steps[0], ("epoch", 1)], [training, *steps[1], evaluating, ("epoch", 2)]
     assert recorded.calls == [("start", 2), *first, *second, evaluating, ("end",)]
     assert epochs == run.record.history
+
+
+def test_a_resumed_fit_says_where_it_continues(tmp_path, capsys):
+    recorded = Recorded()
+
+    def fit(resume, callbacks):
+        checkpoints = covary.Checkpoints(tmp_path, every=2, resume=resume)
+        covary.fit(averaged(), points(), QUICK, epochs=4, checkpoints=checkpoints, callbacks=callbacks)
+
+    def kill(epoch):
+        if epoch.epoch == 3:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        fit(False, [recorded, kill])
+    assert not any(call[0] == "resume" for call in recorded.calls)
+    fit(True, [recorded, ProgressPrinter(title="learn")])
+    assert recorded.calls[recorded.calls.index(("end",)) + 1 :][:2] == [("start", 4), ("resume", 2)]
+    assert capsys.readouterr().err.splitlines()[0] == "learn: continuing after 2 of 4 epochs"
 
 
 def test_the_test_is_a_phase_of_its_own():

@@ -64,10 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     prepare_streams()
     keep_memory_unless_told()
     _ignore_matplotlibrc()
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            code = app(None if arguments is None else list(arguments), prog_name="covary", standalone_mode=False)
+            code = app(None if arguments is None else given, prog_name="covary", standalone_mode=False)
         if sys.stdout is not None:  # which it is where standard output is closed
             sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
@@ -76,12 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         said = (error.format_message() or "Expected a command; `covary --help` lists them.").replace(
             "Value error, ", ""
         )
-        given, context = sys.argv[1:] if arguments is None else list(arguments), getattr(error, "ctx", None)
+        context = getattr(error, "ctx", None)
         cure = _choice_meant(said) + _setting_meant(said, context) + _option_meant(said, context, given)
         _stop(said + cure, error.exit_code)
     except Interrupted as error:
         state = str(error).removesuffix("Resume to continue.")  # how in Python; commands have an option
-        _stop(f"{state}Run the same command with --resume to continue.", 128 + error.signal_number)
+        flag = "--resume in place of --overwrite" if "--overwrite" in given else "--resume"
+        _stop(f"{state}Run the same command with {flag} to continue.", 128 + error.signal_number)
     except CovaryError as error:
         _stop(str(error), 2)
     except OSError as error:

@@ -35,5 +35,9 @@ class ProgressBar(ProgressTracker):
         """Remove the bar."""
         self.live.stop()
 
+    def tell(self, line: str) -> None:
+        """Print a line above the bar."""
+        self.console.print(Text(line))
+
     def _line(self) -> Text:
         return Text(self.now().bar(self.console.width - 1), no_wrap=True)

@@ -79,8 +79,17 @@ def read_image(path: Path) -> UInt8[Tensor, "C H W"]:
     except (OSError, SyntaxError, ValueError) as error:  # raised by Pillow for a damaged file
         raise DataError(f"{path} cannot be read: {error}. Remove it, or save it again.") from error
     if mode not in _MODES:
-        raise DataError(f"{path} has the mode {mode}: expected L (gray) or RGB (color), 8 bits each. Convert it.")
+        raise DataError(
+            f"{path} has the mode {mode}: expected L (gray) or RGB (color), 8 bits each. {_conversion(mode)}"
+        )
     return torch.from_numpy(pixels.reshape(*pixels.shape[:2], -1)).permute(2, 0, 1)
+
+
+def _conversion(mode: str) -> str:
+    """What to do with an image of a mode that is not read."""
+    if mode.startswith(("I", "F")):  # Pillow's convert would clip 16 bits instead of scaling them
+        return "Scale its values to 0 to 255 and save them as 8 bits."
+    return "Convert it, in Pillow by image.convert('L') for gray or image.convert('RGB') for color."
 
 
 def _is_split(path: Path) -> bool:

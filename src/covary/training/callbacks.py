@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .._text import clipped
+from .._text import clipped, plural
 from ..config import FitConfig
 from ..errors import StructureError
 from ..records import Epoch
@@ -29,6 +29,9 @@ class Callback:
 
     def on_fit_start(self, config: FitConfig) -> None:
         """Called before the first step, with the settings."""
+
+    def on_resume(self, epochs: int) -> None:
+        """Called after `on_fit_start` if the fit continues from a checkpoint, with the epochs that it has completed."""
 
     def on_phase(self, phase: Phase) -> None:
         """Called when the fit goes on to something else: "training", "evaluating" (the evidence) or "testing"."""
@@ -78,6 +81,11 @@ class ProgressTracker(Callback):
         self.burn_in = burn_in if burn_in < config.epochs else 0
         self.paced: tuple[float, float] | None = None  # epochs and time from which the pace is measured
 
+    def on_resume(self, epochs: int) -> None:
+        """Say where the fit continues."""
+        title = f"{self.title}: " if self.title else ""
+        self.tell(f"{title}continuing after {epochs} of {plural(self.progress.num_epochs, 'epoch')}")
+
     def on_phase(self, phase: Phase) -> None:
         """Note the phase."""
         self.progress.phase = phase
@@ -99,6 +107,9 @@ class ProgressTracker(Callback):
 
     def show(self) -> None:
         """Show the state, if it is shown whenever it changes."""
+
+    def tell(self, line: str) -> None:
+        """Print a line that stays, if any are printed."""
 
     def now(self) -> Progress:
         """The state at this moment, with the time elapsed, and left as soon as an epoch with hyper steps was timed."""
@@ -152,16 +163,28 @@ class ProgressPrinter(ProgressTracker):
             print(f"\r{line.ljust(self.length)}", end="", file=self.file, flush=True)
             self.length = len(line)
 
-    def _print_line(self) -> None:
-        print(self.now().log_line(), file=self.file, flush=True)
+    def tell(self, line: str) -> None:
+        """Print a line that stays."""
+        print(line, file=self.file, flush=True)
         self.printed = time.monotonic()
+
+    def _print_line(self) -> None:
+        self.tell(self.now().log_line())
 
 
 @contextmanager
-def reported(callbacks: Sequence[Callback], config: FitConfig) -> Iterator[None]:
-    """Call the callbacks at the start of a fit, and at its end whatever happens."""
+def reported(callbacks: Sequence[Callback], config: FitConfig, resumed: int | None) -> Iterator[None]:
+    """Call the callbacks at the start of a fit, and at its end whatever happens.
+
+    Arguments:
+        callbacks: The callbacks.
+        config: The settings.
+        resumed: The epochs that a resumed fit has completed, or None for another fit.
+    """
     for callback in callbacks:
         callback.on_fit_start(config)
+        if resumed is not None:
+            callback.on_resume(resumed)
     try:
         yield
     finally:

@@ -95,12 +95,13 @@ def train(
     learner = EvidenceLearner.of_state(state.hyper, batches, config)
     job = Job(learner, batches, contents.num_data, config, transform, checkpoints, shown, fingerprint, constant)
     state.hyper.num_data, state.hyper.constant = contents.num_data, constant()
-    if not _resumed(state, job) and config.weights.prior_scaled_lr:
+    resumed = _resumed(state, job)
+    if not resumed and config.weights.prior_scaled_lr:
         start_within(model, prior)  # after every check: a refused fit changes no weights
     if checkpoints is not None and is_first():
         job.callbacks.append(ProgressLog(checkpoints.path, state.history))
     require_alike((_checksum(state), state.epoch, state.step, contents), "weights, progress and data")
-    with reported(job.callbacks, config):
+    with reported(job.callbacks, config, state.epoch if resumed else None):
         with _told_to_end(checkpoints) as told:
             while state.epoch < config.epochs and state.problem is None:
                 _weight_steps(state, job, told)

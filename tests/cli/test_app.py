@@ -99,7 +99,7 @@ def test_names_in_help_are_those_of_the_registries():
         (("covary", "reproduce", "to"), ["toy"]),
         (("covary", "discover", "--set", "hyper.prior"), ["hyper.prior_lr=", "hyper.prior_lr_min="]),
         (("covary", "discover", "--data", "mn"), ["mnist-mini", "mnist"]),
-        (("covary", "discover", "--p"), ["--print-config"]),
+        (("covary", "discover", "--pr"), ["--print-config", "--precision"]),
         (("covary", "reproduce", "toy", "--scale", ""), list(SCALES)),
     ],
 )

@@ -71,6 +71,10 @@ def regression() -> covary.Model:
     return covary.Model(network, covary.Gaussian(0.5), covary.Prior(network, "scalar"))
 
 
+def heteroscedastic() -> covary.Model:
+    return covary.Model(averaged(), covary.HeteroscedasticGaussian())
+
+
 def rotation() -> covary.Model:
     return covary.Model(averaged())
 
@@ -81,6 +85,7 @@ MODELS = {
     "composed": (composed, images, {}),
     "convolutional": (convolutional, images, {}),
     "regression": (regression, lambda: (points()[0], points()[0]), {}),
+    "heteroscedastic": (heteroscedastic, lambda: (points()[0], points()[0][:, 0]), {}),
     "relaxed": (lambda: covary.Model(relaxed_pair()), lambda: noise(12), {"evaluation.probes": 2}),
     "error bars": (rotation, points, {"evaluation.num_error_data": 500}),
     "prior-scaled": (rotation, points, {"weights.relative_lr": 0.15, "weights.prior_scaled_lr": True}),
@@ -117,6 +122,8 @@ def test_a_fit_on_another_device_is_the_same_fit(name, tmp_path):
     for place, tensor in everything(expected).items():
         torch.testing.assert_close(found[place], tensor, **close, msg=place)
     assert run.record.test.nll == pytest.approx(expected.record.test.nll, rel=1e-9)
+    for ours, theirs in zip(run.record.predicted_noise, expected.record.predicted_noise, strict=True):
+        assert ours.size == pytest.approx(theirs.size, rel=1e-9)
     for ours, theirs in zip(run.symmetries, expected.symmetries, strict=True):
         assert ours.error == (theirs.error and pytest.approx(theirs.error, rel=1e-6))
     assert [layer.learned for layer in run.layers] == [layer.learned for layer in expected.layers]

@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import covary
 from covary.curvature import Curvature
-from covary.curvature.piecewise_linear import cheap_second_derivatives
+from covary.curvature.piecewise_linear import cheap_derivatives
 from covary.hypergrad import two_pass
 
 F64 = torch.float64
@@ -25,6 +25,10 @@ def kernel(*shape: int) -> Tensor:
     return drawn(*shape, seed=7)
 
 
+def pooled_and_more(h: Tensor) -> Tensor:
+    return functional.max_pool2d(h, 2) + h[..., ::2, 1::2]
+
+
 OPERATIONS: dict[str, tuple[tuple[int, ...], Callable[[Tensor], Tensor]]] = {
     "relu": ((3, 5), functional.relu),
     "torch.relu": ((3, 5), torch.relu),
@@ -33,6 +37,9 @@ OPERATIONS: dict[str, tuple[tuple[int, ...], Callable[[Tensor], Tensor]]] = {
     "max_pool2d": ((2, 3, 6, 6), lambda x: functional.max_pool2d(x, 2)),
     "overlapping windows": ((2, 3, 7, 7), nn.MaxPool2d(3, stride=2, padding=1)),
     "dilated windows": ((2, 3, 8, 7), nn.MaxPool2d((2, 3), stride=2, dilation=2, ceil_mode=True)),
+    "pooled ReLU": ((2, 3, 6, 6), lambda x: functional.max_pool2d(functional.relu(x), 2)),
+    "pooled nn.ReLU": ((2, 3, 7, 7), nn.Sequential(nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1))),
+    "ReLU with another use": ((2, 3, 6, 6), lambda x: pooled_and_more(functional.relu(x))),
     "conv1d": ((2, 3, 9), lambda x: functional.conv1d(x, kernel(4, 3, 3), stride=2, padding=1)),
     "conv2d": ((2, 4, 7, 6), lambda x: functional.conv2d(x, kernel(6, 2, 3, 2), kernel(6), (2, 1), (1, 0), 1, 2)),
     "dilated conv2d": ((2, 2, 9, 9), lambda x: functional.conv2d(x, kernel(3, 2, 3, 3), dilation=2)),
@@ -53,7 +60,7 @@ def derivatives(operation: Callable[[Tensor], Tensor], shape: tuple[int, ...], *
     """The value of sin(operation(sin(x))), and derivatives of order one to three along fixed directions."""
     x = drawn(*shape).requires_grad_()
     if replaced:
-        with cheap_second_derivatives():
+        with cheap_derivatives():
             inner = operation(x.sin() + 0.1)
     else:
         inner = operation(x.sin() + 0.1)
@@ -66,14 +73,33 @@ def derivatives(operation: Callable[[Tensor], Tensor], shape: tuple[int, ...], *
 
 def test_the_gradient_at_zero_is_zero():
     x = torch.zeros(3, dtype=F64, requires_grad=True)
-    with cheap_second_derivatives():
+    with cheap_derivatives():
         y = torch.relu(x)
     assert torch.equal(torch.autograd.grad(y.sum(), x)[0], torch.zeros(3, dtype=F64))
 
 
+def test_a_pooled_relu_at_zero_and_among_equals_has_the_gradient_of_torch():
+    x = torch.tensor([[[[0.0, -1.0, 2.0, 2.0], [-2.0, 0.0, 2.0, 1.0]]]], dtype=F64, requires_grad=True)
+    with cheap_derivatives():
+        ours = functional.max_pool2d(functional.relu(x), 2)
+    theirs = functional.max_pool2d(functional.relu(x), 2)
+    assert torch.equal(ours, theirs)
+    assert torch.equal(*(torch.autograd.grad(y.sum(), x)[0] for y in (ours, theirs)))
+
+
+def test_a_relu_is_computed_after_the_pool_that_follows_it_at_once():
+    """So that its derivatives have as many entries as the pool's output; not where anything is between."""
+    x = drawn(1, 1, 4, 4).requires_grad_()
+    with cheap_derivatives():
+        after = functional.max_pool2d(functional.relu(x), 2)
+        between = functional.max_pool2d(functional.relu(x).contiguous(), 2)
+    assert [after.grad_fn.name(), after.grad_fn.next_functions[0][0].name()] == ["_ReluBackward", "_PickBackward"]
+    assert between.grad_fn.name() == "_PickBackward"
+
+
 def test_a_weight_that_is_not_fixed_keeps_its_gradients():
     x, weight = drawn(2, 3, 6, 6).requires_grad_(), kernel(4, 3, 3, 3).requires_grad_()
-    with cheap_second_derivatives():
+    with cheap_derivatives():
         y = functional.conv2d(x, weight)
     (gradient,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
     found = torch.autograd.grad(gradient.square().sum(), weight)[0]
@@ -83,7 +109,7 @@ def test_a_weight_that_is_not_fixed_keeps_its_gradients():
 
 def test_what_is_not_replaced_is_torchs_own():
     x = drawn(2, 3, 6, 6).requires_grad_()
-    with cheap_second_derivatives():
+    with cheap_derivatives():
         values, indices = functional.max_pool2d(x, 2, return_indices=True)
         named = functional.conv2d(x, kernel(4, 3, 3, 3), padding="same")
         in_place = functional.relu(x * 1, inplace=True)
@@ -97,7 +123,7 @@ def test_data_can_be_batched_by_vmap():
     x, weight = drawn(4, 1, 2, 6, 6).requires_grad_(), kernel(3, 2, 3, 3)
 
     def one(datum: Tensor) -> Tensor:
-        with cheap_second_derivatives():
+        with cheap_derivatives():
             return functional.max_pool2d(functional.conv2d(datum.relu(), weight), 2)
 
     torch.testing.assert_close(torch.vmap(one)(x), torch.stack([one(datum) for datum in x]))
@@ -118,7 +144,7 @@ def operations(*, replaced: bool) -> Counter[str]:
         return functional.conv2d(functional.conv2d(x, weight, padding=1).relu(), weight).relu()
 
     if replaced:
-        with cheap_second_derivatives():
+        with cheap_derivatives():
             y = network(x)
     else:
         y = network(x)

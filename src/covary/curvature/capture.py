@@ -9,7 +9,7 @@ As everywhere in torch, results are differentiable unless they are computed unde
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from ..priors import hyperparameters_of
 from .coverage import Structure, Use, find_uses, is_by_autograd, structure_of
 from .jacobian_factors import DirectVJP, JacobianFactors
 from .per_datum import PerDatumPass, per_datum_pass
-from .piecewise_linear import cheap_second_derivatives
+from .piecewise_linear import cheap_derivatives
 from .rules.attention import attend
 from .rules.registry import rule_for
 from .rules.user import RuleFunction
@@ -199,7 +199,7 @@ def _forward(
     # without a graph, hyperparameters are constants, so that the augmentation builds no graph
     constants = {} if differentiable else {k: p.detach() for k, p in hyperparameters_of(network, weights).items()}
     arguments = {"index": index, "seed": seed} if isinstance(network, SampleAveraging) else {}
-    with _twice_differentiable(network) if differentiable else nullcontext():
+    with _twice_differentiable(network) if differentiable else cheap_derivatives():
         outputs: Tensor = torch.func.functional_call(network, {**constants, **replaced}, (x,), arguments)
     return outputs.flatten(1) if outputs.ndim > 2 else outputs
 
@@ -209,7 +209,7 @@ def _twice_differentiable(network: nn.Module) -> Iterator[None]:
     """Without fused kernels that have no second derivative (attention, recurrent layers), or an expensive one."""
     with ExitStack() as stack:
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))
-        stack.enter_context(cheap_second_derivatives())
+        stack.enter_context(cheap_derivatives())
         if any(isinstance(module, nn.RNNBase) for module in network.modules()):
             stack.callback(torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled())
             torch._C._set_mkldnn_enabled(False)  # torch.backends.mkldnn.flags warns of settings for other devices

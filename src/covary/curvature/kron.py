@@ -100,7 +100,7 @@ def _has_one_row(captured: Captured, factor: InputFactor) -> bool:
 def _bias_block(rows: Rows, name: str) -> Dense:
     """The exact block of a bias for one probe: gradients of all samples are read once, for the rows of its weight."""
     ((call,),) = rows.values()
-    own = call[0] if len(call) == 1 else call.mean(0)  # each set is scaled to all samples
+    own = call.squeeze(0) if len(call) == 1 else call.mean(0)  # each set is scaled to all samples
     added = own.sum(1, keepdim=True)
     return Dense(products([added[None]]).matrix, name=name)
 

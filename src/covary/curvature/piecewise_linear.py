@@ -1,10 +1,14 @@
-"""ReLU, max-pooling and convolutions whose second derivatives cost no more than they must.
+"""ReLU, max-pooling and convolutions whose derivatives cost no more than they must.
 
 The gradient of the curvature differentiates a backward pass. Torch's own second derivatives of these operations fill
 tensors with zeros (ReLU and max-pooling are linear between their kinks, so that they have none), and compute the
 gradient of a convolution's weight whether it is needed or not: on a CNN a quarter of the time. The operations here have
 the same values and the same derivatives of every order; each is linear given a mask, the indices of the largest
 entries, or a fixed weight, and the backward pass of each is another operation of this module.
+
+A ReLU that max-pooling follows at once is computed after it, which is the same: where the largest entry is above zero
+it is that of either order, and elsewhere every derivative is zero. Its derivatives then have as many entries as the
+pool's output, a quarter for windows of 2 × 2.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,13 +25,24 @@ CONVOLUTIONS = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
 
 
 @contextmanager
-def cheap_second_derivatives() -> Iterator[None]:
+def cheap_derivatives() -> Iterator[None]:
     """Replace torch's ReLU, max-pooling and convolutions with fixed weights by the operations of this module."""
     with _Replacements():
         yield
 
 
+class _Rectified(NamedTuple):
+    """The input and the output of a ReLU."""
+
+    x: Tensor
+    output: Tensor
+
+
 class _Replacements(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.last: _Rectified | None = None  # of the call before, and not longer: memory is held by it
+
     def __torch_function__(
         self,
         func: Callable[..., Any],
@@ -36,10 +51,19 @@ class _Replacements(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         given = dict(kwargs or {})
+        before, self.last = self.last, None
         if func in (functional.relu, torch.relu, Tensor.relu) and not _in_place(args, given):
-            return _applied(_Relu, args[0] if args else given["input"])
-        if func is functional.max_pool2d and (found := _max_pool(*args, **given)) is not None:
-            return found
+            x = args[0] if args else given["input"]
+            self.last = _Rectified(x, _applied(_Relu, x))
+            return self.last.output
+        if func is functional.max_pool2d:
+            if before is not None and args and args[0] is before.output:
+                pooled = _max_pool(before.x, *args[1:], **given)
+                found = None if pooled is None else _applied(_Relu, pooled)
+            else:
+                found = _max_pool(*args, **given)
+            if found is not None:
+                return found
         if func in CONVOLUTIONS and (found := _convolution(CONVOLUTIONS[func], *args, **given)) is not None:
             return found
         return func(*args, **given)

@@ -66,7 +66,8 @@ def products(
         weights: The weight of each row; 1 by default.
     """
     if weights is None and len(calls[0]) == 1:
-        found = [cast(Any, _OwnProducts).apply(rows[0]) for rows in calls]  # torch's own is untyped
+        # a view, whose derivative is one too; torch's own `apply` is untyped
+        found = [cast(Any, _OwnProducts).apply(rows.squeeze(0)) for rows in calls]
     else:
         weighted = [rows[0] for rows in calls]
         if weights is not None:

@@ -44,11 +44,16 @@ def check_jacobian_factors(network: nn.Module, x: Tensor, weights: Mapping[str, 
     affordable = min(NUM_TOGETHER, MAX_ENTRIES // max(1, num_params), MAX_ROWS // num_samples)
     index = permutation(0, len(x), stream=Stream.SUBSET)[: max(NUM_SINGLE, affordable)].to(x.device)
     captured = capture(network, x[index], weights, index=index)
-    for half in (slice(0, None, 2), slice(1, None, 2)):
-        if len(index[half]):
-            others = outputs_without_capture(network, x[index[half]], weights, index=index[half])
-            _require_independent(others, captured.outputs[half])
     outputs, few = captured.outputs, index[:NUM_SINGLE]
+    for half in (slice(0, None, 2), slice(1, None, 2)):
+        own = index[half]
+        if not len(own):
+            continue
+        if len(few) < len(index):
+            others = outputs_without_capture(network, x[own], weights, index=own)
+        else:  # captured, as four are below: another number of data shows a layer that is called once for all
+            others = capture(network, x[own], weights, index=own).outputs
+        _require_independent(others, outputs[half])
     probe = normal(0, torch.arange(len(outputs), device=x.device), outputs.shape[1:], stream=Stream.PROBE, dtype=DOUBLE)
     largest = _check_together(captured, probe.to(outputs))
     alone = captured if len(few) == len(index) else capture(network, x[few], weights, index=few)

@@ -38,6 +38,20 @@ def test_weight_step_descends_minus_the_log_joint_per_datum(state):
     assert (state.step, state.num_seen) == (1, 8)
 
 
+def test_weight_steps_in_bfloat16_on_tokens_have_the_gradient_in_full_precision_but_for_rounding():
+    """Outputs take the type of the weights: that of the tokens, an integer, would round them to whole numbers."""
+    x, y, index = torch.arange(24).reshape(8, 3) % 5, torch.arange(8) % 2, torch.arange(8)
+    found = {}
+    for precision in ("full", "bf16"):
+        torch.manual_seed(0)
+        network = torch.nn.Sequential(torch.nn.Embedding(5, 4), torch.nn.Flatten(), torch.nn.Linear(12, 2)).float()
+        state = initial_state(network, covary.Categorical(), covary.Prior(network), QUICK)
+        config = QUICK.replace(weights={"precision": precision})
+        weight_step(state, IndexedBatch(x, y, index), 8, 8, config)
+        found[precision] = torch.cat([weight.grad.flatten() for weight in network.parameters()])
+    torch.testing.assert_close(found["bf16"], found["full"], rtol=0.05, atol=0.01)
+
+
 def test_point_weights_descend_minus_the_log_joint_too(state):
     """Their log-density has the fixed precision, and their gradient is that of the whole objective at once."""
     prior = covary.Prior(state.network, precision={"network.1.*": 5.0, "*": 2.0}, point="network.1.*")

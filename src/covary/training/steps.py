@@ -122,7 +122,8 @@ def _outputs(state: FitState, batch: IndexedBatch, seed: int) -> Tensor:
         return batch.x
     with nullcontext() if state.stepped is None else compile_errors():
         outputs = outputs_of(state.stepped or state.network, batch, seed)
-    return outputs.to(batch.x.dtype) if outputs.dtype == torch.bfloat16 else outputs  # of autocast
+    like = next(iter(state.model.trained_weights.values()))
+    return outputs.to(like.dtype) if outputs.dtype == torch.bfloat16 else outputs  # of autocast
 
 
 def _likelihood_gradients(

@@ -118,6 +118,16 @@ def test_the_error_of_a_change_is_that_of_a_sum_over_the_data_read():
     assert model.network.augment.widths.item() == pytest.approx(1.0), "the move is done again after the test"
 
 
+def test_the_error_of_a_change_does_not_depend_on_how_data_are_divided():
+    """Two processes have halves of the data, and decide as one does."""
+    model = linear_model(0.3)
+    cotangents, move = cotangents_of(model, 0), Move(model.network, 9.0)
+    set_width(model, 1.0)
+    found = [evidence_change(model, as_batches(data(), size), cotangents, move, SEED) for size in (12, 5, 1)]
+    for other in found[1:]:
+        assert tuple(other) == pytest.approx(tuple(found[0]), rel=1e-9)
+
+
 AUGMENTATIONS = {
     "rotation2d": lambda: Rotation2d(0.3),
     "near its largest angle": lambda: Rotation2d(3.0),

@@ -236,11 +236,15 @@ def scaled_to_all(change: Float[Tensor, " M"], num_data: int) -> EvidenceChange:
 
 
 def objective_each(model: Model, batches: Batches, cotangents: Cotangents, seed: int) -> Float[Tensor, " M"]:
-    """The log-likelihood of each datum, less its part of the linearized log-determinant."""
-    found = []
+    """The log-likelihood of each datum, less an equal part of the linearized log-determinant of all M.
+
+    Equal parts, so that the spread over data depends neither on how they are divided into chunks nor among processes.
+    """
+    found, products = [], []
     for captured, batch in captured_chunks(model, batches, seed):
         probes = draw_probes(model, captured, batch, cotangents.curvature.probes, seed, Stream.CURVATURE_SECOND)
-        product = inner_product(cotangents.tensors, cotangents.curvature.blocks(captured, probes))
-        each = model.likelihood.log_prob_each(captured.outputs, batch.y).double()
-        found.append(each - product.double() / len(batch.x))
-    return torch.cat(found)
+        products.append(inner_product(cotangents.tensors, cotangents.curvature.blocks(captured, probes)).double())
+        found.append(model.likelihood.log_prob_each(captured.outputs, batch.y).double())
+    each, product = torch.cat(found), torch.stack(products).sum()
+    total, number = all_sum(torch.stack([product, product.new_tensor(len(each))]))
+    return each - total / number

@@ -32,8 +32,9 @@ def public_packages() -> dict[str, ModuleType]:
 def _integrations() -> dict[str, ModuleType]:
     found = {}
     for info in pkgutil.iter_modules(covary.integrations.__path__, "covary.integrations."):
-        with suppress(MissingLibraryError):
-            found[info.name] = importlib.import_module(info.name)
+        if not info.name.rpartition(".")[2].startswith("_"):
+            with suppress(MissingLibraryError):
+                found[info.name] = importlib.import_module(info.name)
     return {name: module for name, module in found.items() if exported(module)}
 
 

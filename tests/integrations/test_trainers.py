@@ -7,7 +7,7 @@ import torch
 
 import covary
 from covary.errors import StructureError
-from covary.integrations.trainers import check_trainer
+from covary.integrations._trainers import check_trainer
 from training_models import RUNNING, averaged, points
 
 

@@ -130,9 +130,7 @@ Device = Annotated[
 ]
 Precision = Annotated[
     str | None,
-    _option(
-        LESS_COMMON, "Of the weight steps: full or bf16.", default="full", offered=lambda: get_args(WeightPrecision)
-    ),
+    _option(LESS_COMMON, "Of the weight steps: full or bf16.", default="full", offered=get_args(WeightPrecision)),
 ]
 Baselines = Annotated[
     str | None,

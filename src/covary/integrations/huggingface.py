@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from ..errors import MissingLibraryError, StructureError
 from ..training import EvidenceLearner
-from .trainers import check_trainer
+from ._trainers import check_trainer
 
 try:
     from transformers.trainer_callback import ExportableState, TrainerCallback, TrainerControl, TrainerState
@@ -50,7 +50,7 @@ class EvidenceCallback(TrainerCallback, ExportableState):
     def __init__(self, learner: EvidenceLearner | None = None) -> None:
         self.learner = learner
         self.saved = ""
-        self.log: Callable[[dict[str, float]], None] | None = None  # a callback is not told of its trainer
+        self.log: Callable[[dict[str, float]], None] | None = None  # a callback does not know its trainer
 
     def state(self) -> dict[str, Any]:
         """The state as JSON can hold it: `args` to make the callback, and `attributes` to set."""

@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 
 from ..errors import MissingLibraryError, StructureError
 from ..training import EvidenceLearner
-from .trainers import check_trainer
+from ._trainers import check_trainer
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer

@@ -11,7 +11,7 @@ from covary.records import read_run
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
 # of two options of one name the last counts
 FEWER = shlex.split(
-    "--num-train 800 --network mlp:50 --num-samples 4 --epochs 16 "
+    "--num-train 800 --network mlp:50 --num-samples 4 --epochs 20 "
     "--set hyper.burn_in=2 --set evaluation.num_error_data=0"
 )
 
@@ -26,7 +26,7 @@ def test_the_demo_finds_rotation_and_nothing_else_and_beats_the_plain_network(ru
     assert "rotation" in (tmp_path / "runs" / "demo" / "report.html").read_text()
     record = read_run(tmp_path / "runs" / "demo")
     widths = {symmetry.name: symmetry.width for symmetry in record.symmetries}
-    assert widths.pop("rotation") > 1.2  # 1.7 of the 3.1 that were put in
+    assert widths.pop("rotation") > 2.5  # 3.06 of the 3.14 that were put in, with another seed 3.08
     assert max(widths.values()) < 0.2
     (plain,) = record.baselines
     assert record.test.accuracy > plain.test.accuracy

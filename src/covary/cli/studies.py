@@ -45,6 +45,12 @@ def reproduce(
         int | None, typer.Option(min=1, max=10**4, help="The number of seeds, from the first one on.")
     ] = None,
     versions: Annotated[str, typer.Option(help="Versions of the data, joined by commas; all by default.")] = "",
+    methods: Annotated[
+        str, typer.Option(help="Methods of table1 and table2, joined by commas: plain, augerino, learned.")
+    ] = "",
+    epochs: Annotated[
+        int | None, typer.Option(min=1, max=10**6, help="The number of epochs, of table1 and table2.")
+    ] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, max=10**4, help="How many networks are trained at once.")
     ] = None,
@@ -74,8 +80,8 @@ def reproduce(
     check_choice("study", name, STUDIES)
     check_choice("scale", scale, SCALES)
     check_seed(seed)
-    chosen = tuple(version.strip().replace("-", " ") for version in versions.split(",") if version.strip())
-    options = Options(data, network, num_train, num_seeds, chosen, processes)
+    chosen = tuple(version.replace("-", " ") for version in _names(versions))
+    options = Options(data, network, num_train, num_seeds, chosen, processes, epochs, _names(methods))
     request = Request(scale, seed, data_dir, options=options)
     STUDIES[name].check(name, request)
     folder = out or Path("runs") / f"{name}-{request.name}"
@@ -98,6 +104,11 @@ def reproduce(
     print_rows(study.rows)
     show(study_table(study))
     echo(f"Numbers and figure are in {folder} ({study.seconds:.0f} s).")
+
+
+def _names(joined: str) -> tuple[str, ...]:
+    """The names in a list that is joined by commas."""
+    return tuple(name.strip() for name in joined.split(",") if name.strip())
 
 
 def bench(

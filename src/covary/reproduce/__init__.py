@@ -25,8 +25,8 @@ _ROWS = ("num_train", "num_seeds", "versions", "processes")
 STUDIES: dict[str, Entry] = {
     "toy": Entry(toy),
     "recover": Entry(recover, ("num_train",)),
-    "table1": Entry(table1, ("data", "network", *_ROWS), SCALES),
-    "table2": Entry(table2, _SEEDS, SCALES),
+    "table1": Entry(table1, ("data", "network", *_ROWS, "epochs", "methods"), SCALES),
+    "table2": Entry(table2, (*_SEEDS, "epochs", "methods"), SCALES),
     "figure5": Entry(figure5, ("data", "network", *_ROWS)),
     "correlated": Entry(correlated, ("data", "network", *_SEEDS), SCALES),
     "sampling": Entry(sampling),

@@ -37,6 +37,8 @@ class Options(NamedTuple):
         num_seeds: The number of seeds, from the first one on.
         versions: The versions of the data, by name.
         processes: How many networks are trained at once, with one thread each if there are several.
+        epochs: The number of epochs.
+        methods: The methods that are compared, by name.
     """
 
     data: str | None = None
@@ -45,6 +47,8 @@ class Options(NamedTuple):
     num_seeds: int | None = None
     versions: tuple[str, ...] = ()
     processes: int | None = None
+    epochs: int | None = None
+    methods: tuple[str, ...] = ()
 
     @property
     def given(self) -> list[str]:
@@ -75,7 +79,8 @@ class Request(NamedTuple):
     def name(self) -> str:
         """The options and the scale, as a part of the name of a folder."""
         chosen = self.options
-        words = [chosen.data, chosen.network, chosen.num_train, self.scale]
+        epochs = None if chosen.epochs is None else f"{chosen.epochs}-epochs"
+        words = [chosen.data, chosen.network, chosen.num_train, self.scale, epochs]
         return "-".join(str(word).replace(":", "-") for word in words if word is not None)
 
     def seeds(self, otherwise: int) -> range:
@@ -84,13 +89,21 @@ class Request(NamedTuple):
 
     def chosen_versions(self, known: Iterable[str]) -> tuple[str, ...]:
         """The versions that were asked for, in the order of the study; all by default."""
-        for name in self.options.versions:
-            check_choice("versions", name, known)
-        return tuple(name for name in known if not self.options.versions or name in self.options.versions)
+        return _chosen("versions", self.options.versions, known)
+
+    def chosen_methods(self, known: Iterable[str]) -> tuple[str, ...]:
+        """The methods that were asked for, in the order of the study; all by default."""
+        return _chosen("methods", self.options.methods, known)
 
     def within(self, start: float, end: float) -> "Request":
         """The request of a part of the study, whose progress runs from `start` to `end` of the whole."""
         return self._replace(progress=lambda message, done: self.progress(message, start + (end - start) * done))
+
+
+def _chosen(option: str, names: tuple[str, ...], known: Iterable[str]) -> tuple[str, ...]:
+    for name in names:
+        check_choice(option, name, known)
+    return tuple(name for name in known if not names or name in names)
 
 
 class Entry(NamedTuple):

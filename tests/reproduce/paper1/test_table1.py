@@ -5,9 +5,11 @@ import pytest
 from covary.errors import StructureError
 from covary.reproduce.paper1 import comparison
 from covary.reproduce.paper1.comparison import METHODS, Cell
+from covary.reproduce.paper1.figures import invariances_figure
 from covary.reproduce.paper1.recover import VERSIONS
 from covary.reproduce.paper1.table1 import _claims, _printed, _row, table1
 from covary.reproduce.study import Options, Request
+from report.drawn import texts
 from reproduce.paper1.test_comparison import cell
 
 LEVELS = {"plain": 0.80, "augerino": 0.90, "learned": 0.95}
@@ -93,11 +95,37 @@ def test_with_all_images_the_papers_figures_and_an_hour_are_bars():
         (Options(data="imagenet"), "data"),
         (Options(data="mnist", network="resnet-8-8"), "network"),
         (Options(versions=("turned",)), "versions"),
+        (Options(methods=("lerned",)), "learned"),
     ],
 )
 def test_bad_options_are_refused(options, words):
     with pytest.raises(StructureError, match=words):
         table1(Request("smoke", options=options))
+
+
+def test_methods_and_epochs_can_be_chosen_and_only_what_was_trained_is_claimed(monkeypatch):
+    jobs = []
+
+    def trained(job):
+        jobs.append((job.method, job.config.fit.epochs))
+        return cell(job.version, job.method, job.config.fit.seed, LEVELS[job.method])
+
+    monkeypatch.setattr(comparison, "_cell", trained)
+
+    def studied(*methods):
+        return table1(Request("smoke", options=Options(versions=("original",), epochs=7, methods=methods)))
+
+    learned = studied("learned")
+    assert jobs == [("learned", 7)]
+    assert not learned.claims
+    assert set(texts(invariances_figure(learned))) >= {"original"}
+    both = studied("plain", "learned")
+    assert [row["method"] for row in both.rows] == ["plain", "learned"]
+    assert "original: learned above plain" in {claim.sentence for claim in both.claims}
+    assert not any("Augerino" in claim.sentence for claim in both.claims)
+    plain = studied("plain")
+    assert not plain.claims
+    assert any("left out" in text for text in texts(invariances_figure(plain)))
 
 
 def test_a_study_grows_by_versions_and_seeds(tmp_path, monkeypatch):

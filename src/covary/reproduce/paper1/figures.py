@@ -306,7 +306,17 @@ def invariances_figure(study: Study) -> Figure:
     cells: Cells = [cell for cell in study.series["cells"] if cell["method"] == "learned"]
     versions = {cell["version"]: _drawable(cell) for cell in reversed(cells)}
     versions = {name: versions[name] for name in dict.fromkeys(cell["version"] for cell in cells)}
+    if not versions:
+        return _empty("No augmentation was learned in this study: the method 'learned' was left out.")
     return _by_version(versions, "given, and samples", lambda panel, found: _pictures(panel, found["samples"]))
+
+
+def _empty(sentence: str) -> Figure:
+    """A figure that says why there is nothing to draw."""
+    with style():
+        figure = Figure(figsize=(6.0, 1.0))
+        figure.text(0.5, 0.5, sentence, ha="center", va="center", color=MUTED)
+    return figure
 
 
 def _drawable(cell: Mapping[str, Any]) -> dict[str, Any]:

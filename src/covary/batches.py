@@ -3,6 +3,7 @@
 A batch is (x, y, index): inputs, targets, and the identity of each datum; noise is a function of the identity.
 """
 
+import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -58,10 +59,8 @@ class Batches:
         batches = self.stream() if self.stream is not None else self._cut(torch.arange(self.num_data, device="cpu"))
         empty = True
         for batch in batches:
-            if empty:
-                _warn_of_range(batch.x)
+            yield _checked(batch, first=empty)
             empty = False
-            yield _checked(batch)
         if empty:
             raise DataError("Expected at least one datum, got empty data.")
 
@@ -215,7 +214,14 @@ def _is_arrays(data: object) -> bool:
 def _of_arrays(data: Any, batch_size: int, keys: Keys | None) -> Batches:
     x, y, given = fields_of(data, keys)
     index = torch.arange(len(x), device=x.device) if given is None else given
-    return Batches(lambda rows: _indexed(x[rows], y[rows], index[rows]), len(x), batch_size)
+    return Batches(lambda rows: _indexed(*(part[_slice_or(rows)] for part in (x, y, index))), len(x), batch_size)
+
+
+def _slice_or(rows: Int[Tensor, " N"]) -> slice | Int[Tensor, " N"]:
+    """The rows as a slice, which copies nothing, if each is the one after the other."""
+    first, number = int(rows[0]) if len(rows) else 0, len(rows)
+    consecutive = bool((rows == torch.arange(first, first + number, device=rows.device)).all())
+    return slice(first, first + number) if consecutive else rows
 
 
 def _of_loader(loader: DataLoader[Any], keys: Keys | None) -> Batches:
@@ -277,25 +283,19 @@ def _unreadable(data: object) -> DataError:
     )
 
 
-def _warn_of_range(x: Tensor) -> None:
-    """Say in one line that images look like bytes that are not scaled."""
-    if not (x.ndim == 4 and x.shape[1] in (1, 3) and x.is_floating_point() and x.numel()):
-        return
-    low, high = float(x.min()), float(x.max())
-    if low >= 0 and high > 127 and bool((x == x.round()).all()):
+def _checked(batch: IndexedBatch, first: bool) -> IndexedBatch:
+    """The batch, if its inputs are finite; of the first one, images that look like bytes are named in one line."""
+    x = batch.x
+    if not x.is_floating_point() or not x.numel():
+        return batch
+    low, high = map(float, x.aminmax())  # a fifth of the time of isfinite().all(); nan and inf propagate
+    if not math.isfinite(low) or not math.isfinite(high):
+        bad = int(batch.identity[(~x.isfinite()).reshape(len(x), -1).any(1)][0])
+        raise DataError(f"The inputs of datum {bad} are not finite (NaN or infinity). Fix or remove it.")
+    images = x.ndim == 4 and x.shape[1] in (1, 3)
+    if first and images and low >= 0 and high > 127 and bool((x == x.round()).all()):
         warn_once(
             "Inputs are whole numbers and some are above 127, like bytes of images: expected about 0 to 1. Divide them "
             "by 255, or pass them as uint8."
         )
-
-
-def _is_finite(x: Tensor) -> bool:
-    low, high = x.aminmax()  # a fifth of the time of isfinite().all(); nan and inf propagate
-    return bool(low.isfinite() & high.isfinite())
-
-
-def _checked(batch: IndexedBatch) -> IndexedBatch:
-    if batch.x.is_floating_point() and batch.x.numel() and not _is_finite(batch.x):
-        bad = int(batch.identity[(~batch.x.isfinite()).reshape(len(batch.x), -1).any(1)][0])
-        raise DataError(f"The inputs of datum {bad} are not finite (NaN or infinity). Fix or remove it.")
     return batch

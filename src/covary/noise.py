@@ -88,7 +88,10 @@ def permutation(seed: int, num: int, *, stream: int = Stream.SHUFFLE) -> Int[Ten
 
 def fold(seed: int, number: int) -> int:
     """Seed derived from a seed by a number, such as the epoch: in [−2⁶³, 2⁶³), independent for different numbers."""
-    return int(_child(_as_int64(seed), torch.tensor(_as_int64(number), device="cpu")))
+    word = ((number + 1) * _GAMMA + seed) % 2**64
+    word = (word ^ word >> 30) * _MIX_1 % 2**64
+    word = (word ^ word >> 27) * _MIX_2 % 2**64
+    return _as_int64(word ^ word >> 31)
 
 
 def _words(seed: int, index: Tensor, shape: tuple[int, ...], stream: int) -> Int[Tensor, "N ..."]:

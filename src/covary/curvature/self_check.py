@@ -6,7 +6,7 @@ For up to 32 random data of the first batch and one vector v per datum,
 - the sum of the products with random factors, :math:`\sum_n c_n \hat J_n^\top v_n`, must be autograd's gradient of
   :math:`\sum_n c_n v_n^\top \hat f_n` (all of these data, each weight);
 - the products :math:`\hat J_n^\top v_n` of a datum and a weight must be autograd's gradient of
-  :math:`v_n^\top \hat f_n` (four data, each weight).
+  :math:`v_n^\top \hat f_n` (two data, each weight).
 
 The first finds networks that mix data or draw noise, the second rules that are wrong, a weight that some data use
 outside its module, and rows that a network moves between any two of these data, which no plain sum shows: factors have
@@ -27,7 +27,7 @@ from ..noise import Stream, normal, permutation, uniform
 from .capture import Captured, capture, outputs_without_capture
 from .rules.user import layer_of
 
-NUM_SINGLE, NUM_TOGETHER = 4, 32
+NUM_SINGLE, NUM_TOGETHER = 2, 32
 DOUBLE = torch.float64  # of random numbers, which are then alike in all types
 MAX_ENTRIES, MAX_ROWS = 2**26, 256  # of all products, and of the inner batch: fewer data keep the check cheap
 
@@ -44,19 +44,16 @@ def check_jacobian_factors(network: nn.Module, x: Tensor, weights: Mapping[str, 
     affordable = min(NUM_TOGETHER, MAX_ENTRIES // max(1, num_params), MAX_ROWS // num_samples)
     index = permutation(0, len(x), stream=Stream.SUBSET)[: max(NUM_SINGLE, affordable)].to(x.device)
     captured = capture(network, x[index], weights, index=index)
-    outputs, few = captured.outputs, index[:NUM_SINGLE]
+    # of another number of data, which shows a layer that is called once for all
+    few = index[: min(NUM_SINGLE, max(1, len(index) - 1))]
+    alone = capture(network, x[few], weights, index=few)
+    outputs = captured.outputs
     for half in (slice(0, None, 2), slice(1, None, 2)):
         own = index[half]
-        if not len(own):
-            continue
-        if len(few) < len(index):
-            others = outputs_without_capture(network, x[own], weights, index=own)
-        else:  # captured, as four are below: another number of data shows a layer that is called once for all
-            others = capture(network, x[own], weights, index=own).outputs
-        _require_independent(others, outputs[half])
+        if len(own):
+            _require_independent(outputs_without_capture(network, x[own], weights, index=own), outputs[half])
     probe = normal(0, torch.arange(len(outputs), device=x.device), outputs.shape[1:], stream=Stream.PROBE, dtype=DOUBLE)
     largest = _check_together(captured, probe.to(outputs))
-    alone = captured if len(few) == len(index) else capture(network, x[few], weights, index=few)
     _check_each(alone, probe[: len(few)].to(outputs), largest)
 
 

@@ -78,6 +78,15 @@ def on_first(compute: Callable[[], Result]) -> Result:
     return cast(Result, outcome[0])
 
 
+def in_each(compute: Callable[[], Result]) -> list[Result]:
+    """What each process computes, by rank and in every one; it must not raise, or the others wait for it."""
+    found: list[Any] = [compute()]
+    if place()[1] > 1:
+        own_result, found = found[0], [None] * place()[1]
+        distributed.all_gather_object(found, own_result)
+    return found
+
+
 @contextmanager
 def sole_writer(folder: Path | None) -> Iterator[None]:
     """Hold the lock of a folder for all processes of this job, or raise `StructureError` that names its holder."""

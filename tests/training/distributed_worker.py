@@ -1,6 +1,7 @@
 """Fits of nine steps, one per case, in this process or as one of two."""
 
 import os
+import warnings
 from pathlib import Path
 
 import torch
@@ -28,9 +29,37 @@ def fitted(estimator: str, block: int) -> dict[str, torch.Tensor]:
     # the minibatches that a width would take with "kernel" are each process's own
     network = averaged().network if estimator == "kernel" else averaged()
     run = covary.fit(network, points(23), config, test=points(5, 2), callbacks=())
-    numbers = [run.record.evidence.log_evidence, run.record.history[0].evidence.log_evidence]
+    tested = run.record.test
+    numbers = [tested.accuracy, tested.nll, tested.ece, tested.num_data]
+    numbers += [run.record.evidence.log_evidence, run.record.history[0].evidence.log_evidence]
     numbers += [epoch.log_likelihood for epoch in run.record.history]
     return {**everything(run), "numbers": torch.tensor(numbers)}
+
+
+class ReadableOnce(torch.utils.data.Dataset):
+    """Points of which one can be read once, by the checks before a fit; of two processes the second reads it again."""
+
+    num_reads = 0
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+        self.num_reads += number == 1
+        if self.num_reads > 1:
+            raise OSError("no such point")
+        x, y = points(4)
+        return x[number], y[number]
+
+
+def tested() -> dict[str, torch.Tensor]:
+    """The test of one datum, which cannot be divided, and of points of which one cannot be read again."""
+    config = SETTINGS.replace(epochs=1, hyper={"estimator": "augerino"})
+    single = covary.fit(averaged(), points(23), config, test=points(1, 2), callbacks=()).record
+    with warnings.catch_warnings(record=True):
+        unread = covary.fit(averaged(), points(23), config, test=ReadableOnce(), callbacks=()).record
+    told = [float("no such point" in note) for note in unread.notes]
+    return {"single": torch.tensor([single.test.nll, single.test.num_data]), "told": torch.tensor([sum(told)])}
 
 
 def learned() -> dict[str, torch.Tensor]:
@@ -50,8 +79,8 @@ def learned() -> dict[str, torch.Tensor]:
 
 
 def fitted_cases() -> dict[str, dict[str, torch.Tensor]]:
-    """Everything that the fit of each case, and the loop of one's own, has changed."""
-    return {name: fitted(*case) for name, case in CASES.items()} | {"learner": learned()}
+    """Everything that the fit of each case, and the loop of one's own, has changed, and what tests say."""
+    return {name: fitted(*case) for name, case in CASES.items()} | {"learner": learned(), "tested": tested()}
 
 
 def member(rank: int, folder: Path) -> None:

@@ -51,3 +51,10 @@ def test_one_and_two_processes_learn_alike_in_a_loop_of_ones_own(groups):
     for name, tensor in one.items():
         torch.testing.assert_close(two[name], tensor, rtol=1e-10, atol=1e-10, msg=name)
     assert float(one["numbers"][-1]) != pytest.approx(0.3, rel=1e-3), "the width has been learned"
+
+
+def test_test_data_that_cannot_be_divided_or_read_are_said_alike(groups):
+    one, two = (group["tested"] for group in groups)
+    torch.testing.assert_close(two["single"], one["single"], rtol=1e-10, atol=1e-10)
+    assert one["single"][1] == 1
+    assert one["told"] == two["told"] == 1

@@ -27,7 +27,7 @@ from ..curvature.passes import (
     joined,
 )
 from ..curvature.registry import Curvature, CurvatureName, as_curvature, check_blocks, joined_shifts
-from ..distributed import all_sum_number
+from ..distributed import all_sum_each
 from ..evidence.terms import evidence_terms
 from ..linalg import AbstractPSD, Block
 from ..models import Model, as_model
@@ -38,7 +38,6 @@ from .hyperparameters import (
     gradients,
     model_hyperparameters,
     prior_hyperparameters,
-    summed,
 )
 
 ONE_PROBE = Curvature(probes=1)
@@ -152,8 +151,10 @@ def model_gradient(
         log_likelihoods.append(log_likelihood.detach().double())
         num_read += len(batch.x)
     found = CurvatureStatistics(joined(blocks, weights), torch.stack(log_likelihoods).sum(), None, num_read)
-    scale = cotangents.num_data / all_sum_number(num_read)
-    return SecondPass({name: scale * gradient for name, gradient in summed(total).items()}, found)
+    like = next(iter(total.values()), torch.zeros(()))  # of their type, the number goes into their message
+    *sums, number = all_sum_each([*total.values(), like.new_tensor(num_read)])
+    scale = cotangents.num_data / float(number)
+    return SecondPass({name: scale * gradient for name, gradient in zip(total, sums, strict=True)}, found)
 
 
 def inner_product(cotangents: Mapping[str, tuple[Tensor, ...]], blocks: Mapping[str, AbstractPSD]) -> Tensor:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import Tensor
 
@@ -128,8 +128,8 @@ def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:
     config = job.config
     set_training(state.network, state.evaluation_modules)
     enter_phase(job.callbacks, "training")
+    _stop_if_told(state, job, told)
     for batch, size in timed_items(state.timings, "weights", _parts(state, job)):
-        _stop_if_told(state, job, told)
         progressed = (state.epoch + state.num_seen / job.num_data) / config.epochs
         after = state.epoch + (state.num_seen + size) / job.num_data
         set_rates(state.weight_optimizer, progressed, warmth(after, config))
@@ -138,11 +138,13 @@ def _weight_steps(state: FitState, job: Job, told: list[int]) -> None:
         if config.hyper.estimator == "augerino" and state.hyper.optimizer is not None:
             set_rates(state.hyper.optimizer, progressed)
         with timed(state.timings, "weights"):
-            weight_step(state, batch, size, job.num_data, config)
+            asked = weight_step(state, batch, size, job.num_data, config, len(told))
         with timed(state.timings, "hyper"):
             job.learner.step(size)
         for callback in job.callbacks:
             callback.on_step(config.epochs * progressed)
+        if asked:
+            _stop(state, job, told)
     _stop_if_told(state, job, told)
     state.network.eval()
 
@@ -223,9 +225,14 @@ def _save(state: FitState, job: Job) -> None:
 
 
 def _stop_if_told(state: FitState, job: Job, told: list[int]) -> None:
-    """Write a checkpoint and raise `Interrupted` on a signal; processes agree, so that none waits for another."""
-    if job.checkpoints is None or not all_sum_number(len(told)):
-        return
+    """Stop on a signal; processes agree, so that none waits for another."""
+    if job.checkpoints is not None and all_sum_number(len(told)):
+        _stop(state, job, told)
+
+
+def _stop(state: FitState, job: Job, told: list[int]) -> NoReturn:
+    """Write a checkpoint and raise `Interrupted`, in all processes."""
+    assert job.checkpoints is not None, "signals are heard where there are checkpoints"
     _save(state, job)
     all_sum_number(0)  # no process leaves before the first has written
     epoch = min(state.epoch + 1, job.config.epochs)

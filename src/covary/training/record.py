@@ -2,10 +2,10 @@
 
 import math
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import version
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of, outpu
 from ..config import FitConfig
 from ..curvature import coverage
 from ..data import Dataset
-from ..distributed import own_part
+from ..distributed import in_each, own_part, place
 from ..evidence import parametrization_of
 from ..layer_summary import summarize_layers
 from ..likelihoods import Gaussian, HeteroscedasticGaussian, Likelihood, Poisson
@@ -152,17 +152,34 @@ def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 
         >>> measure(torch.nn.Identity(), covary.Categorical(), (x, torch.tensor([0, 1]))).accuracy
         1.0
     """
-    outputs, targets, log_likelihood = [], [], 0.0
-    for batch in held_out_batches(network, data):
+    return _metrics(network, likelihood, [_predicted(network, likelihood, held_out_batches(network, data), seed)])
+
+
+class _Predicted(NamedTuple):
+    """Predicted means (N, ...) and targets (N, ...) of test data, and their log-likelihood."""
+
+    means: Tensor
+    targets: Tensor
+    log_likelihood: float
+
+
+def _predicted(network: nn.Module, likelihood: Likelihood, batches: Batches, seed: int) -> _Predicted:
+    means, targets, log_likelihood = [], [], 0.0
+    for batch in batches:
         found = outputs_of(network, batch, seed_for(seed, TEST))
         log_likelihood += float(likelihood.log_prob(found, batch.y))
-        outputs.append(likelihood.mean(found))
+        means.append(likelihood.mean(found))
         targets.append(batch.y)
-    labels = torch.cat(targets)
-    scores = scores_of(likelihood, torch.cat(outputs), labels)
+    return _Predicted(torch.cat(means), torch.cat(targets), log_likelihood)
+
+
+def _metrics(network: nn.Module, likelihood: Likelihood, parts: Sequence[_Predicted]) -> Metrics:
+    """The metrics of test data, in one part or several."""
+    labels = torch.cat([part.targets for part in parts])
+    scores = scores_of(likelihood, torch.cat([part.means for part in parts]), labels)
     return Metrics(
         accuracy=scores.accuracy,
-        nll=-log_likelihood / len(labels),
+        nll=-sum(part.log_likelihood for part in parts) / len(labels),
         ece=scores.ece,
         num_data=len(labels),
         num_samples=network.num_samples if isinstance(network, SampleAveraging) else 1,
@@ -176,17 +193,39 @@ def _tested(state: FitState, data: Data | None, seed: int) -> tuple[Metrics | No
     """The test metrics, and a note if they cannot be computed: the trained network is not lost by that."""
     if data is None:
         return None, []
-    try:
-        found = measure(state.network, state.likelihood, data, seed)
-        if math.isfinite(found.nll):
-            return found, []
-        reason = f"the negative log-likelihood is {found.nll}"
-    except Exception as error:  # of a network or data set of the user's, of any kind
-        reason = f"{type(error).__name__}: {error}"
+    parts = in_each(lambda: _tested_shard(state, data, seed))
+    reason = next((part for part in parts if isinstance(part, str)), "")
+    if not reason:
+        try:
+            found = _metrics(state.network, state.likelihood, [part for part in parts if isinstance(part, _Predicted)])
+            if math.isfinite(found.nll):
+                return found, []
+            reason = f"the negative log-likelihood is {found.nll}"
+        except Exception as error:  # as below; all processes have the same parts
+            reason = f"{type(error).__name__}: {error}"
     plain = "".join(letter if letter.isprintable() else " " for letter in reason)
     note = f"The test data could not be evaluated ({' '.join(plain.split()):.300}). The network is trained."
     warn(note)
     return None, [note]
+
+
+@torch.no_grad()
+def _tested_shard(state: FitState, data: Data, seed: int) -> _Predicted | str | None:
+    """The predictions of this process's shard of the test data; if they cannot be computed, the reason.
+
+    The first process predicts data that cannot be divided, and the others nothing.
+    """
+    try:
+        batches = held_out_batches(state.network, data)
+        rank, world = place()
+        if batches.num_data >= world:
+            batches = own_part(batches)
+        elif rank > 0:
+            return None
+        found = _predicted(state.network, state.likelihood, batches, seed)
+    except Exception as error:  # of a network or data set of the user's, of any kind
+        return f"{type(error).__name__}: {error}"
+    return found if world == 1 else _Predicted(found.means.cpu(), found.targets.cpu(), found.log_likelihood)
 
 
 @torch.no_grad()

@@ -36,8 +36,12 @@ from .schedule import EVALUATE, WEIGHTS, seed_for
 from .state import FitState
 
 
-def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data: int, config: FitConfig) -> None:
+def weight_step(
+    state: FitState, batch: IndexedBatch, batch_size: int, num_data: int, config: FitConfig, num_told: int = 0
+) -> int:
     """Take one step of the weights, and with "augerino" of the widths, on this process's shard of a batch.
+
+    Return `num_told` of all processes, which the message with their gradients carries.
 
     Arguments:
         state: The state, changed.
@@ -45,6 +49,7 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
         batch_size: The number of data in the whole batch.
         num_data: The number N of training data.
         config: The settings.
+        num_told: The number of signals that asked this process to end.
     """
     model, seed = state.model, seed_for(config.seed, WEIGHTS, state.epoch)
     weights = model.trained_weights
@@ -54,7 +59,8 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
     with _own_noise(fold(fold(seed, state.step), place()[0]), batch.x.device), reduced:
         outputs = _outputs(state, batch, seed)
         log_likelihood, gradients_of = _likelihood_gradients(model, outputs, batch.y, {**weights, **joint})
-    *sums, log_likelihood = all_sum_each([*gradients_of.values(), log_likelihood])
+    asked = log_likelihood.new_tensor(num_told)
+    *sums, log_likelihood, asked = all_sum_each([*gradients_of.values(), log_likelihood, asked])
     means = {name: entry / batch_size for name, entry in zip(gradients_of, sums, strict=True)}
     shifts = state.prior.trained_shifts()
     for name, weight in weights.items():
@@ -74,6 +80,7 @@ def weight_step(state: FitState, batch: IndexedBatch, batch_size: int, num_data:
     state.log_likelihood += float(log_likelihood)
     state.num_seen += batch_size
     state.step += 1
+    return int(asked)
 
 
 @torch.no_grad()

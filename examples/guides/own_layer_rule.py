@@ -49,10 +49,10 @@ print(coverage(network))
 # %%
 # A small parameter: write the product down
 # -----------------------------------------
-# A rule takes the module and its input, with the sample axis explicit, shape (N, S, ...), and returns an entry per
-# parameter. ``DirectVJP`` is for any small parameter whose product :math:`\hat J_n^\top v` can be written down: a
-# function from the gradient of the layer's output, (N, S, ...), to (N, P). Here: d output / d gain is the input,
-# summed over samples.
+# A rule takes the module and its input, with the sample axis explicit, shape (N, S, ...), S = 1 without an
+# augmentation, and returns an entry per parameter. ``DirectVJP`` is for any small parameter whose product
+# :math:`\hat J_n^\top v` can be written down: a function from the gradient of the layer's output, (N, S, ...), to
+# (N, P), with P the number of its entries. Here: d output / d gain is the input, summed over samples.
 
 
 def gain_rule(module, inputs):

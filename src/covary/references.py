@@ -36,7 +36,7 @@ def function_of(
             advice = f"Write {module.removesuffix('.py').removeprefix('./').replace('/', '.')}:{attribute}."
         raise failure(f"{reference} cannot be imported ({reason}). {advice}") from error
     if not callable(function):
-        raise failure(f"{reference} is a {type(function).__name__}: expected {expected}.")
+        raise failure(f"{reference} is of type {type(function).__name__}: expected {expected}.")
     try:
         # the outer signature: a decorator may supply arguments of the function inside
         signature = inspect.signature(function, follow_wrapped=False)

@@ -84,3 +84,28 @@ def test_a_network_that_cannot_be_traced_is_one_line():
     with pytest.raises(StructureError, match="cannot be exported by torch.export") as caught:
         Deployed(Branching()).program(torch.rand(2, 3))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("width", [0.001, 0.1, 0.25])
+def test_samples_of_a_group_count_as_much_as_equal_ones(width, generator):
+    """A group that is nearly the identity alone must not leave one fixed transform of the rest for all data."""
+
+    def augment():
+        return Composed(
+            FiniteGroup(("identity", "flip_x", "flip_y", "half_turn"), width),
+            Affine2d(("rotation",), initial_width=0.5),
+        )
+
+    x = images(64, generator)
+    network = Averaged(mlp(64, 5, 3, generator=generator), augment(), 4)
+    whole = network.with_samples(512)(x, torch.zeros(64, dtype=torch.int64))
+
+    def error(outputs):
+        return (outputs - whole).norm() / whole.norm()
+
+    drawn = torch.stack([error(network(x, torch.zeros(64, dtype=torch.int64), seed=k)) for k in range(20)]).mean()
+    fixed = torch.stack([error(Deployed(network, seed=k)(x)) for k in range(20)]).mean()
+    assert fixed < 1.05 * drawn
+    if width == 0.001:
+        assert fixed < 0.5 * drawn
+    assert Deployed(network).network.num_samples <= 24, "what hardly counts is left out"

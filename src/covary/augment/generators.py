@@ -78,6 +78,11 @@ class LearnedGenerators(nn.Module):
         """Transformed vectors (N, d), points (N, P, d) or images (N, C, H, W)."""
         algebra = torch.einsum("nsk,kij->nsij", noise.to(x), self.generators.to(x))
         if self.dim is None:
+            if x.ndim in (2, 3):
+                raise ShapeError(
+                    f"Expected images (N, C, H, W), got {tuple(x.shape)}. For vectors and points pass their number of "
+                    f"coordinates: dim={x.shape[-1]}."
+                )
             require_images(x)
             whole = torch.cat([algebra, torch.zeros_like(algebra[..., :1, :])], dim=-2)
             maps = exponential(to_normalized(whole, x.shape[-2], x.shape[-1]))

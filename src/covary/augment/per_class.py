@@ -46,7 +46,7 @@ class PerClass(nn.Module):
                 f"Expected an augmentation with widths, such as Affine2d, got {type(augment).__name__}. Finite groups, "
                 "mirrors and composed augmentations have no version per class."
             )
-        if isinstance(class_names, str) or len(class_names) < 2 or len(set(class_names)) < len(class_names):
+        if isinstance(class_names, str | int) or len(class_names) < 2 or len(set(class_names)) < len(class_names):
             raise StructureError(f"Expected two or more different names of classes, got {class_names!r}. Pass a tuple.")
         self.class_names = tuple(class_names)
         self.parts = nn.ModuleList(copy.deepcopy(augment) for _ in class_names)

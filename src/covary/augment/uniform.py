@@ -48,8 +48,7 @@ class UniformWidths(nn.Module):
         super().__init__()
         if isinstance(names, str) or not names or len(set(names)) < len(names):
             raise StructureError(
-                f"Expected one or more different names among {', '.join(kinds)}, got {names!r}. "
-                "Pass a tuple, each name once."
+                f"Expected one or more different names among {', '.join(kinds)}, got {names!r}. Name each once."
             )
         for name in names:
             require_choice("names", name, kinds)

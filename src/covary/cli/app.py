@@ -102,6 +102,8 @@ def _setting_meant(message: str, context: Any) -> str:
     found = re.match(r"No such option: --([\w-]+)", message)
     if found is None or context is None or all(parameter.name != "settings" for parameter in context.command.params):
         return ""
+    if (context.command.name, found[1]) == ("layers", "network"):
+        return ". Choose the layers by --variant, or use `covary discover` for another network."
     config = import_module("..config", __package__)
     known = config.settings.names_of(config.ExperimentConfig())
     same = [name for name in known if name.rpartition(".")[2] == found[1].replace("-", "_")]
@@ -136,6 +138,8 @@ def _system_error(error: OSError) -> str:
             raise error
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - Python would fail once more when it flushes at the end
         return f"The output cannot be written: {error.strerror}. Make space, or redirect it to another file."
+    if error.errno in (errno.EEXIST, errno.ENOTDIR):
+        return f"Expected a folder, got '{error.filename}', which is a file. Choose another path."
     advice = "Make space, or choose another path." if full else "Choose another path."
     return f"'{error.filename}' cannot be read or written: {error.strerror}. {advice}"
 

@@ -60,9 +60,10 @@ def discover(
     Writes `run.json`, `model.safetensors`, `augment.json` and `report.html`. `--resume` continues an interrupted run,
     `--overwrite` replaces the run in the folder. Several processes: `torchrun --nproc-per-node=2 -m covary discover`.
 
-    The first panels have the everyday flags. `--print-config` prints all settings, which the documentation describes.
-    Precedence, from the lowest: preset, `--config`, flags, `--set`. With `--equal time` each baseline is trained a
-    second time.
+    The first panels have the everyday flags. `--print-config` prints all settings; the reference of the
+    documentation and `help(covary.FitConfig)` in Python describe them.
+    Precedence, from the lowest: preset, `--config`, flags, `--set`. `--equal time` trains each baseline a second time,
+    for as long as the learned network. `--estimate` and `--print-config` write nothing.
 
     **Examples**
 
@@ -108,7 +109,8 @@ def layers(
     settings work as in `covary discover`. `--set augment=affine` learns the invariance of the whole network in the same
     run.
 
-    The first panels have the everyday flags. `--print-config` prints all settings, which the documentation describes.
+    The first panels have the everyday flags. `--print-config` prints all settings; the reference of the
+    documentation and `help(covary.FitConfig)` in Python describe them.
     Precedence, from the lowest: preset, `--config`, flags, `--set`.
 
     **Examples**

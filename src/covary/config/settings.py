@@ -217,8 +217,14 @@ def _expected(kind: Any) -> str:
         return repr(inner[0]) if len(inner) == 1 else f"one of {', '.join(map(repr, inner))}"
     if origin is tuple:
         return f"a list with entries that are {_expected(inner[0])}"
-    text = "a string without control characters"
-    words = {type(None): "None", str: text, bool: "true or false", float: "a finite number"}
+    if isinstance(kind, type) and issubclass(kind, Settings):
+        return "a table of settings by name"
+    words = {
+        type(None): f'"{NONE}"',
+        str: "a string without control characters",
+        bool: "true or false",
+        float: "a finite number",
+    }
     return words.get(kind, "numbers by name" if origin is dict else f"a {getattr(kind, '__name__', kind)}")
 
 

@@ -139,15 +139,16 @@ def _require_equal(captured: Captured, name: str, pair: tuple[Tensor, Tensor], l
         return
     size = theirs.norm() + ours.norm()
     if error > _tolerance(ours.dtype) * size:
+        share = error / (theirs.norm() if theirs.any() else ours.norm())
         if layer := _layer(captured, name):
             raise UnsupportedLayerError(
                 f"Expected the gradient of parameter '{name}' as autograd has it, got one that differs by "
-                f"{float(error / size):.0e} of its size by the rule of {layer}. Correct the formula, check that the "
+                f"{float(share):.0e} of its size by the rule of {layer}. Correct the formula, check that the "
                 "layer uses its parameter nowhere else, or give it an attribute by_autograd = True."
             )
         raise UnsupportedLayerError(
             f"The captured calls explain parameter '{name}' only in part: its gradient differs from autograd's by "
-            f"{float(error / size):.0e} of its size. It is used outside the module that holds it (as in F.linear(x, "
+            f"{float(share):.0e} of its size. It is used outside the module that holds it (as in F.linear(x, "
             "layer.weight)), the network moves rows between data around the module (as roll, flip or sort along the "
             "batch do), or its rule is wrong. Keep each datum in its row, or cover the weight by autograd: give the "
             "module that holds it an attribute by_autograd = True."

@@ -1,7 +1,7 @@
 """Data sets derived from others: resized, in quadrants, with a known symmetry; flips and shifts of images."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import torch
@@ -69,12 +69,15 @@ def require_square(dataset: Dataset, what: str) -> None:
         )
 
 
-def channel_moments(images: Float[Tensor, "N C ..."]) -> tuple[Float[Tensor, "C"], Float[Tensor, "C"]]:
+def channel_moments(
+    images: Float[Tensor, "N C ..."], names: Sequence[str] = ()
+) -> tuple[Float[Tensor, "C"], Float[Tensor, "C"]]:
     """Mean and standard deviation of each channel over images and pixels, in float64, for `Standardized`.
 
     Arguments:
         images: The training images, or other data with channels or columns in their second axis; a constant one raises
             `DataError`.
+        names: The names of the columns, for this error.
 
     Example:
         >>> import torch
@@ -90,8 +93,9 @@ def channel_moments(images: Float[Tensor, "N C ..."]) -> tuple[Float[Tensor, "C"
     deviations = (torch.stack(squares).sum(0) / images[:, 0].numel()).sqrt()
     if not bool((deviations > 0).all()):
         channel, what = int((deviations <= 0).nonzero()[0]), "column" if images.ndim == 2 else "channel"
+        name = f"'{names[channel]}'" if names else channel
         raise DataError(
-            f"Expected {what}s that vary, got constant {what} {channel} of the training data. Remove the {what}, or do "
+            f"Expected {what}s that vary, got constant {what} {name} of the training data. Remove the {what}, or do "
             "not standardize (--set standardize=false)."
         )
     return means, deviations

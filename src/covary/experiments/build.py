@@ -70,6 +70,7 @@ class Task(NamedTuple):
 def prepared(config: ExperimentConfig) -> Task:
     """The data as the settings ask for them: limited, made symmetric, placed in quadrants, resampled, typed."""
     seed, regression = config.fit.seed, config.task == "regression"
+    _require_file(config)
     dataset = data.load(config.data, config.data_dir, reading_of(config))
     if config.test_share:
         dataset = held_out(dataset, config.test_share, seed)
@@ -85,9 +86,9 @@ def prepared(config: ExperimentConfig) -> Task:
         elif config.size is not None:
             made = data.resized(made, config.size)
     else:
-        _require_plain(config)
-    moments = data.channel_moments(made.x_train) if _standardizes(config, made.x_train) else None
-    scales = data.channel_moments(made.y_train) if regression else None
+        _require_plain(config, made.x_train)
+    moments = data.channel_moments(made.x_train, made.feature_names) if _standardizes(config, made.x_train) else None
+    scales = data.channel_moments(made.y_train, made.target_names) if regression else None
     dtype = getattr(torch, config.dtype)
     typed = made._replace(x_train=made.x_train.to(dtype), x_test=made.x_test.to(dtype))
     if regression:
@@ -110,8 +111,21 @@ def reading_of(config: ExperimentConfig) -> data.Reading:
     return data.Reading(layout, config.keys, config.size, regression, config.target)
 
 
-def _require_plain(config: ExperimentConfig) -> None:
+def _require_file(config: ExperimentConfig) -> None:
+    """Raise `StructureError` for settings that a source of another kind has."""
+    for name, suffix, given in (("keys", ".npz", config.keys), ("target", ".csv", config.target)):
+        if given and Path(config.data).suffix.lower() != suffix:
+            raise StructureError(
+                f"The setting '{name}' names parts of an {suffix} file, and '{config.data}' is none. Leave it out."
+            )
+
+
+def _require_plain(config: ExperimentConfig, x: Tensor) -> None:
     """Raise `StructureError` for settings that images alone have."""
+    if x.ndim == 2 and config.augment != "none":
+        raise StructureError(
+            f"The augmentation '{config.augment}' is of data in space, and these are a table. Pass --augment none."
+        )
     images = {"symmetrize": config.symmetrize != "none", "size": config.size is not None}
     images |= {"task": config.task not in ("none", "regression"), "train_augment": config.train_augment != "none"}
     for name, given in images.items():

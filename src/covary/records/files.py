@@ -74,7 +74,7 @@ def _write(content: dict[str, Any], path: Path) -> None:
     write_text(path, json.dumps(sealed(plain), indent=1) + "\n")
 
 
-def read_run(path: Path) -> RunRecord:
+def read_run(path: str | Path) -> RunRecord:
     """The run in a file, or in the file `run.json` of a folder; its checksum and every field are checked.
 
     Example:
@@ -86,6 +86,7 @@ def read_run(path: Path) -> RunRecord:
         >>> read_run(folder).title
         'digits'
     """
+    path = Path(path)
     file = path / "run.json" if path.is_dir() else path
     try:
         require_regular(file)
@@ -93,7 +94,9 @@ def read_run(path: Path) -> RunRecord:
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror}. Name the folder of a saved run.") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{file} is no JSON ({error}). Name the folder that a run was saved to.") from error
+        raise DataError(
+            f"{file} is damaged, or no record of a run ({error}). Restore it, or name the folder of a saved run."
+        ) from error
     if not isinstance(content, dict) or content.get("format") != "covary-run":
         raise DataError(f"{file} is no record of a run: expected the field format to be 'covary-run'.")
     if content.get("version") != VERSION:

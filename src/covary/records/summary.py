@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from . import Layer, Metrics, RunRecord, Symmetry, Verdict
 from .tables import error_text, noise_text
@@ -40,7 +41,7 @@ def verdict_sentences(run: RunRecord) -> list[str]:
 def _compared(verdict: Verdict, symmetry: Symmetry, shape: Sequence[int] | None) -> str:
     """What the answer of a verdict is from: the learned width, or the complete symmetry, against none."""
     value, error = factor = (verdict.log_bayes_factor, verdict.error)
-    digits = 0 if abs(value) >= 10 else 1
+    digits = 0 if abs(value) >= 10 else 1 if error >= 0.1 else 2
     amount = f"{abs(value):,.{digits}f} ± {error:,.{digits}f} nats {'more' if value > 0 else 'less'} probable than"
     if symmetry.name in FLIPS:
         data = "inputs" if shape is None else "images"
@@ -96,7 +97,7 @@ def _settled(symmetries: Sequence[Symmetry], shape: Sequence[int] | None, *, alo
     """What the settled widths say, in the order they are given.
 
     A width whose interval begins at 0 is a bound: the labels need not ignore anything of it, nor of a width without an
-    interval.
+    interval. A negligible width is one only if no clear one is in its interval.
 
     Arguments:
         alone: Whether no width without a verdict is still moving.
@@ -104,8 +105,12 @@ def _settled(symmetries: Sequence[Symmetry], shape: Sequence[int] | None, *, alo
     """
     found: dict[str, list[str]] = {"clear": [], "slight": [], "uncertain": [], "negligible": []}
     for symmetry in symmetries:
-        how = strength(symmetry, shape)
-        if how != "negligible" and (symmetry.interval is None or symmetry.interval[0] == 0):
+        how, ends = strength(symmetry, shape), symmetry.interval
+        if how == "negligible":  # unless it may be clear as well
+            unknown = ends is not None and strength(replace(symmetry, width=ends[1]), shape) == "clear"
+        else:
+            unknown = ends is None or ends[0] == 0
+        if unknown:
             found["uncertain"].append(_uncertain(symmetry, shape))
         else:
             found[how].append(_phrase(symmetry, shape))

@@ -79,5 +79,5 @@ class Verdict:
     @property
     def quote(self) -> str:
         """The answer with its number, such as "yes, +412 ± 35 nats"."""
-        digits = 0 if abs(self.log_bayes_factor) >= 10 else 1
+        digits = 0 if abs(self.log_bayes_factor) >= 10 else 1 if self.error >= 0.1 else 2
         return f"{self.words}, {self.log_bayes_factor:+.{digits}f} ± {self.error:.{digits}f} nats".replace("-", "−")

@@ -22,7 +22,8 @@ The 90 % interval of w is from :math:`\sqrt{u - 1.645\,e}`, or 0 where that is n
 length of the interval before the cut over 2 · 1.645, for a width far above its error :math:`e/2w`. A probability is
 its own u: there the interval is w ± 1.645 e.
 
-A width without an error bar has the reason in words instead (`Symmetry.no_error`). It has none where the weights are
+A width without an error bar has the reason in words instead (`Symmetry.no_error`). It has none where the interval
+holds every width, and none where the weights are
 far from their mode: a width that is the best for such weights may be far from the one that is the best for their mode,
 and its interval is no wider for it. Far is where the outputs are farther from those at the mode than those of a sample
 from the posterior are on average (`Evidence.mode_distance`).
@@ -60,7 +61,10 @@ MOST_MOVE = 0.5  # of a parameter, such as the logit of a probability that is ne
 CLEAR = 3.0  # standard errors of a gradient, from which it is more than the noise of its data
 MOST_DISTANCE = 1.0  # of the outputs from those at the mode: that of a sample from the posterior
 FAR = "the weights have not converged; train for more epochs"
+# a full circle, all of the samples, shifts out of the image, factors of 20: more is no other transform, or no image
 LARGEST = {"radians": math.pi, "radians of hue": math.pi, "probability": 1.0}
+LARGEST |= dict.fromkeys(("half-widths", "half-heights", "half-lengths"), 2.0)
+LARGEST |= dict.fromkeys(("log-scale", "log-factor"), math.log(20))
 
 
 def with_errors(
@@ -116,7 +120,10 @@ def with_error(symmetry: Symmetry, information: Information, gradient: EvidenceC
         _width(_amount(symmetry.width, symmetry.unit) + sign * NORMAL_90 * math.sqrt(at_rest + part**2), symmetry.unit)
         for sign, part in ((-1, min(way, 0.0)), (1, max(way, 0.0)))
     )
-    interval = [max(low, 0.0), min(high, LARGEST.get(symmetry.unit, math.inf))]
+    largest = LARGEST.get(symmetry.unit, math.inf)
+    if low <= 0 and high >= largest:
+        return replace(symmetry, no_error="the data do not limit it")
+    interval = [max(low, 0.0), min(high, largest)]
     return replace(symmetry, error=(high - low) / (2 * NORMAL_90), interval=interval)
 
 

@@ -35,7 +35,9 @@ def preset_of(model: Model) -> Preset:
 
 def settings_of(model: Model, config: object, settings: Mapping[str, Any]) -> FitConfig:
     """The settings of a fit, or an error that says where a setting of another name belongs."""
+    base = "config"
     if config is None:
+        base = f"FitConfig.preset('{preset_of(model)}')"
         config = FitConfig.preset(preset_of(model), settings.get("epochs"))
     if not isinstance(config, FitConfig):
         raise StructureError(
@@ -50,6 +52,6 @@ def settings_of(model: Model, config: object, settings: Mapping[str, Any]) -> Fi
         if groups:
             where = " or ".join(f"'{group}.{name}'" for group in groups)
             raise StructureError(
-                f"'{name}' is {where} of the settings. Pass config=FitConfig().replace({groups[0]}={{'{name}': ...}})."
+                f"'{name}' is {where} of the settings. Pass config={base}.replace({groups[0]}={{'{name}': ...}})."
             )
     return config.replace(**settings)

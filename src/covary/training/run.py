@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._text import clipped
 from .._types import Resampling
 from ..augment import Augmentation
 from ..augment import save as save_augmentation
@@ -132,6 +133,7 @@ class Run(ModelParts):
             data: The training data.
             curvature: The curvature, or its structure.
         """
+        self._check_inputs(next(iter(as_batches(data))).x)
         return Laplace(self.model, data, curvature)
 
     def fit_more(
@@ -156,6 +158,7 @@ class Run(ModelParts):
             checkpoints: As for `fit`.
             callbacks: As for `fit`.
         """
+        self._check_inputs(next(iter(as_batches(train.data if isinstance(train, Augmented) else train))).x)
         names = FitConfig().as_dict()
         config = FitConfig().replace(**{name: self.record.config[name] for name in names})
         start = config.replace(weights={"warmup_epochs": 0}, hyper={"burn_in": 0})
@@ -165,10 +168,12 @@ class Run(ModelParts):
     def save(self, folder: str | Path) -> Path:
         """Return the folder, with `run.json`, `model.safetensors` and, with an augmentation, `augment.json` in it.
 
-        Files of an earlier run there that this one does not have are removed: an augmentation, a pruned network, a
-        report, a geometry, a corrected evidence.
+        An earlier run there is replaced without a question. Its files that this one does not have are removed: an
+        augmentation, a pruned network, a report, a geometry, a corrected evidence.
         """
         folder = Path(folder)
+        if folder.exists() and not folder.is_dir():
+            raise DataError(f"Expected a folder to save the run to, got '{folder}', which is a file. Name a folder.")
         folder.mkdir(parents=True, exist_ok=True)
         save_model(self.model, folder)
         if self.augment is not None:
@@ -241,6 +246,11 @@ def fit(
     """
     model = as_model(model)
     config = settings_of(model, config, settings)
+    if checkpoints is not None and not isinstance(checkpoints, Checkpoints):
+        raise StructureError(
+            f"Expected checkpoints of type covary.Checkpoints, got {clipped(checkpoints)}. Pass "
+            "covary.Checkpoints(folder)."
+        )
     with sole_writer(None if checkpoints is None else checkpoints.path):
         record = train_model(model, train, config, test=test, checkpoints=checkpoints, callbacks=callbacks)
     if isinstance(train, Dataset):
@@ -278,6 +288,11 @@ def load(folder: str | Path, network: nn.Module | Model | Callable[..., nn.Modul
     record = read_run(place)
     if not record.model:
         raise StructureError(f"The record in '{place}' is without a model: it was not saved by a run. Save it again.")
+    if network is not None and not callable(network) and not isinstance(network, Model):
+        raise StructureError(
+            f"Expected a network, or a function that makes it, got {clipped(network)}. Networks of covary.networks are "
+            "rebuilt without it."
+        )
     given = made_for(network, record) if callable(network) and not isinstance(network, nn.Module) else network
     model = load_model(record, place, given)
     if path.name == PRUNED:

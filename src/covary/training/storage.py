@@ -111,12 +111,16 @@ def fill(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Set the parameters and buffers of a module to saved tensors; raise `StructureError` if they do not fit."""
     expected = {name: _form(tensor) for name, tensor in tensors.items()}
     found = {name: _form(tensor) for name, tensor in module.state_dict().items()}
-    for name in {**found, **expected}:
-        if expected.get(name) != found.get(name):
-            want, got = (forms.get(name, "none") for forms in (expected, found))
+    advice = "Pass the network that the run was fitted with, wrapped as it was; its code may have changed since."
+    if expected.keys() != found.keys():
+        wanted, got = (", ".join(sorted(names)) or "none" for names in (expected, found))
+        raise StructureError(
+            f"Expected the parameters and buffers that '{path}' has, {wanted:.400}, got {got:.400}. {advice}"
+        )
+    for name, want in expected.items():
+        if want != found[name]:
             raise StructureError(
-                f"Expected '{name}' of shape {want}, as '{path}' has it, got {got} in the network. Pass the network "
-                "that the run was fitted with, wrapped as it was; its code may have changed since."
+                f"Expected '{name}' of shape {want}, as '{path}' has it, got {found[name]} in the network. {advice}"
             )
     floating = next((tensor for tensor in tensors.values() if tensor.is_floating_point()), None)
     if floating is not None:  # buffers that are not saved have the type of those that are

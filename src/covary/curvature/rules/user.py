@@ -28,16 +28,18 @@ class CheckedMap:
 
     def __call__(self, rows: Tensor) -> Tensor:
         """The result of the map; raise `UnsupportedLayerError` if it fails or has another number of axes."""
-        expected = f"The rule of {self.layer} was expected to map {tuple(rows.shape)} to {self.axes} for parameter "
+        sizes = zip(self.axes.strip("()").split(", ")[: self.num_shared], rows.shape, strict=False)
+        known = ", ".join(f"{axis} = {size}" for axis, size in sizes)
+        expected = f"The rule of {self.layer} was expected to map {tuple(rows.shape)} to {self.axes} with {known} for "
         try:
             found = self.function(rows)
         except RuntimeError as error:
             reason = " ".join(str(error).split())
-            raise UnsupportedLayerError(f"{expected}'{self.parameter}', and failed: {reason:.200}") from error
+            raise UnsupportedLayerError(f"{expected}parameter '{self.parameter}', and failed: {reason:.200}") from error
         num_axes, shared = self.axes.count(",") + 1, tuple(rows.shape[: self.num_shared])
         if not isinstance(found, Tensor) or found.ndim != num_axes or found.shape[: self.num_shared] != shared:
             got = tuple(found.shape) if isinstance(found, Tensor) else f"a {type(found).__name__}"
-            raise UnsupportedLayerError(f"{expected}'{self.parameter}', got {got}. Reshape what it returns.")
+            raise UnsupportedLayerError(f"{expected}parameter '{self.parameter}', got {got}. Reshape what it returns.")
         return found
 
 
@@ -83,7 +85,12 @@ class UserRule:
                 f"{wanted} was expected to return factors for {', '.join(map(repr, held))}, got "
                 f"{', '.join(map(repr, found)) or 'none'}. Return '{missing[0]}' too, or leave it out of the forms."
             )
-        return {name: self._checked(factors, layer, name) for name, factors in found.items() if name in self.forms}
+        if more := [name for name in found if name not in self.forms]:
+            raise UnsupportedLayerError(
+                f"{wanted} was expected to return factors for {', '.join(map(repr, held))}, got {more[0]!r} as well, "
+                f"which has no form.{meant(more[0], held)} Leave it out, or register a form for it."
+            )
+        return {name: self._checked(factors, layer, name) for name, factors in found.items()}
 
     def _checked(self, factors: object, layer: str, name: str) -> JacobianFactors:
         form = self.forms[name]

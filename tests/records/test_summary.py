@@ -56,6 +56,14 @@ def test_the_summary_calls_a_bound_a_bound():
     ]
 
 
+def test_a_negligible_width_that_may_be_clear_is_not_called_negligible():
+    """Earlier "every width is negligible" of a flip of 0.6 % whose interval reached 89 %."""
+    flip = Symmetry("flip_x", 0.006, "probability", "0.6 % of the samples", interval=[0.0, 0.89])
+    assert summary(of_widths([flip])) == "The labels may ignore left–right flip (at most 89 %)."
+    known = dataclasses.replace(flip, interval=[0.0, 0.08])
+    assert summary(of_widths([flip, known])).endswith("(at most 89 %); the one other width is negligible.")
+
+
 def test_a_width_without_an_error_bar_claims_no_more_than_one_with_it():
     """Earlier "ignore", where a width with an interval that begins at 0 "may" be ignored."""
     found = [symmetry("rotation", 1.38), symmetry("shear", math.log(1.1)), symmetry("shift_x", 0.0)]

@@ -92,7 +92,7 @@ def test_an_error_has_both_parts_and_an_interval_within_the_range():
     found = with_error(symmetry, Information(held=1e9, total=1 / (6 * 0.03) ** 2), AT_REST, 0.04)
     assert found.error == pytest.approx(0.05, rel=1e-3)
     assert found.interval == pytest.approx([3.0 - 0.05 * NORMAL_90, 3.0 + 0.05 * NORMAL_90], rel=1e-3)
-    assert with_error(symmetry, Information(1.0, 1 / 36), AT_REST).interval[1] == math.pi
+    assert with_error(symmetry, Information(1.0, 1 / 16), AT_REST).interval[1] == math.pi
     assert found.no_error is None
 
 
@@ -100,6 +100,17 @@ def test_a_width_near_zero_has_a_bound():
     found = with_error(Symmetry("shear", 0.01, "log-scale", ""), Information(1e6, 1e4), AT_REST)
     assert found.interval == pytest.approx([0.0, math.sqrt(0.01**2 + NORMAL_90 * 0.01)])
     assert found.error == pytest.approx(found.interval[1] / (2 * NORMAL_90))
+
+
+@pytest.mark.parametrize(
+    ("unit", "width"), [("log-factor", 0.02), ("radians of hue", 2.7), ("probability", 0.1), ("half-widths", 0.3)]
+)
+def test_an_interval_of_every_width_is_none(unit, width):
+    """Earlier "saturation (at most 1068647458152346 %)"."""
+    symmetry = Symmetry("w", width, unit, "")
+    found = with_error(symmetry, Information(1.0, 1e-2), AT_REST)
+    assert (found.error, found.interval, found.no_error) == (None, None, "the data do not limit it")
+    assert with_error(symmetry, Information(1.0, 1e4), AT_REST).interval is not None
 
 
 def test_a_probability_is_not_squared():

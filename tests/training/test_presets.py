@@ -13,7 +13,10 @@ from training_models import QUICK, averaged, points
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("lr", "'lr' is 'weights.lr' or 'hyper.lr' of the settings. Pass config=FitConfig"),
+        (
+            "lr",
+            "'lr' is 'weights.lr' or 'hyper.lr' of the settings. Pass config=FitConfig.preset('mlp').replace(weights",
+        ),
         ("epoch", "Unknown setting 'epoch'. Did you mean 'epochs'?"),
         ("prior", "Pass covary.Model(network, likelihood, prior)"),
     ],

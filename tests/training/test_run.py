@@ -1,5 +1,6 @@
 """What a run saves is loaded in a new process, bit for bit; what a record says is never executed."""
 
+import inspect
 import json
 import shutil
 import subprocess
@@ -282,6 +283,27 @@ def test_what_cannot_be_loaded_is_said(tmp_path):
         covary.load(folder)
 
 
+def test_arguments_of_another_kind_are_one_line(tmp_path):
+    load, fit = (inspect.unwrap(function) for function in (covary.load, covary.fit))  # users have no checks of types
+    run = fitted(averaged())
+    folder = run.save(tmp_path / "run")
+    for given in ("mlp:30", 3):
+        with pytest.raises(StructureError, match="Expected a network, or a function that makes it"):
+            load(folder, given)
+    own = fitted(own_network()).save(tmp_path / "own")
+    with pytest.raises(StructureError, match=r"has, 0.bias, 0.weight, 2.bias, 2.weight, got 0.bias, 0.weight\. Pass"):
+        load(own, nn.Sequential(nn.Linear(2, 3)))
+    with pytest.raises(StructureError, match=r"covary.Checkpoints\(folder\)"):
+        fit(averaged(), points(), checkpoints=str(tmp_path), callbacks=())
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match="file', which is a file. Name a folder"):
+        run.save(tmp_path / "file")
+    assert read_run(str(folder)) == read_run(folder)
+    (folder / "run.json").write_text((folder / "run.json").read_text()[:300])
+    with pytest.raises(DataError, match="is damaged, or no record"):
+        covary.load(folder)
+
+
 def test_predictions_are_those_of_the_test_and_take_any_number_of_samples():
     x, y = points(10, 3)
     run = covary.fit(averaged(), points(), SHORT, test=(x, y), callbacks=())
@@ -335,6 +357,10 @@ def test_inputs_of_another_shape_are_refused():
         run.evaluate((x.reshape(12, 1, 4, 16), torch.zeros(12, dtype=torch.int64)))
     with pytest.raises(ShapeError, match=r"got \(1, 8, 8\). Add the batch axis: x\[None\].$"):
         run.predict(x[0])
+    other = x.reshape(12, 1, 4, 16), torch.zeros(12, dtype=torch.int64)
+    for use in (run.posterior, lambda data: run.fit_more(data, 1)):
+        with pytest.raises(ShapeError, match=r"as in training, got \(12, 1, 4, 16\)"):
+            use(other)
 
 
 def test_images_of_another_size_are_refused_if_the_network_cannot_process_them():

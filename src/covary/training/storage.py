@@ -117,10 +117,10 @@ def fill(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
         raise StructureError(
             f"Expected the parameters and buffers that '{path}' has, {wanted:.400}, got {got:.400}. {advice}"
         )
-    for name, want in expected.items():
-        if want != found[name]:
+    for name, got in found.items():
+        if got != expected[name]:
             raise StructureError(
-                f"Expected '{name}' of shape {want}, as '{path}' has it, got {found[name]} in the network. {advice}"
+                f"Expected '{name}' of shape {expected[name]}, as '{path}' has it, got {got} in the network. {advice}"
             )
     floating = next((tensor for tensor in tensors.values() if tensor.is_floating_point()), None)
     if floating is not None:  # buffers that are not saved have the type of those that are

@@ -32,7 +32,7 @@ COMMANDS = {
     "export": ("export", "Write what was learned in the form that another program reads."),
     "geometry": ("saved", "Measure sharpness and evidence of a saved network in two parametrizations."),
     "reproduce": ("studies", "Reproduce a table or figure of the papers."),
-    "bench": ("studies", "Measure time and memory."),
+    "bench": ("studies", "Measure time, memory, coverage and verdicts."),
     "data": ("data", "List, download and verify data sets."),
 }
 

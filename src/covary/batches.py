@@ -218,7 +218,7 @@ def _of_arrays(data: Any, batch_size: int, keys: Keys | None) -> Batches:
 
 
 def _slice_or(rows: Int[Tensor, " N"]) -> slice | Int[Tensor, " N"]:
-    """The rows as a slice, which copies nothing, if each is the one after the other."""
+    """The rows as a slice, of which no new tensor is made, if each is the one after the other."""
     first, number = int(rows[0]) if len(rows) else 0, len(rows)
     consecutive = bool((rows == torch.arange(first, first + number, device=rows.device)).all())
     return slice(first, first + number) if consecutive else rows

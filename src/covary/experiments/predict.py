@@ -24,8 +24,8 @@ from ..records import RunRecord, read_run
 from ..references import function_of
 from ..training import Run, load
 from ..training.ascent import evaluated_curvature
+from ..training.held_out import TEST_BATCH
 from ..training.inputs import num_outputs, require_inputs, trained_shape
-from ..training.record import TEST_BATCH
 from ..training.schedule import TEST, filled_in, seed_for
 from ..training.storage import has_own_network
 from .build import reading_of

@@ -7,8 +7,9 @@ those of an `EvidenceLearner`, which any other loop can use too. The mathematics
 from .callbacks import Callback
 from .checkpoint import Checkpoints
 from .deploy import export_program
+from .held_out import measure
 from .learner import EvidenceLearner
-from .record import measure, versions
+from .record import versions
 from .run import Run, fit, load
 from .verdicts import verdict
 

@@ -1,46 +1,42 @@
 """The record of a fit: everything that a report says of it, as plain data."""
 
-import math
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
-from typing import NamedTuple, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from .._text import plural, warn
-from .._types import SampleAveraging
 from ..augment.limits import limits_of
-from ..batches import Batches, Data, IndexedBatch, as_batches, outputs_of, outputs_of_first
+from ..batches import Batches, Data, IndexedBatch, outputs_of_first
 from ..config import FitConfig
 from ..curvature import coverage
-from ..data import Dataset
-from ..distributed import in_each, own_part, place
+from ..distributed import own_part
 from ..evidence import parametrization_of
 from ..layer_summary import summarize_layers
 from ..likelihoods import Gaussian, HeteroscedasticGaussian, Likelihood, Poisson
 from ..models import Model
 from ..networks.recipes import recipe_of
 from ..priors import Prior, mean_precisions
-from ..records import Coverage, Epoch, Evidence, Layer, Metrics, PredictedNoise, RunRecord, Symmetry
+from ..records import Coverage, Epoch, Evidence, Layer, PredictedNoise, RunRecord, Symmetry
 from ..records.settling import with_states
 from ..records.tables import noises
 from ..records.words import meaning
 from .ascent import evaluated_curvature, evaluated_network
 from .constant import noise_notes, target_deviations
 from .error_bars import with_errors
-from .metrics import predicted_noise, scores_of
+from .held_out import tested
+from .metrics import predicted_noise
 from .pictures import NUM_PICTURES, pictures_of
 from .problems import problem_of_run
-from .schedule import EVALUATE, SAMPLES, TEST, seed_for
+from .schedule import EVALUATE, SAMPLES, seed_for
 from .state import FitState
 from .storage import model_recipe
 from .timing import timed
 from .widths import Move, augmentation_of
-
-TEST_BATCH = 500
 
 
 def epoch_record(
@@ -77,7 +73,7 @@ def described(
         symmetries = with_errors(learned, state.hyper, batches, config, evidence)
         layers = _layers(state, batches, config)
     with timed(state.timings, "test"):
-        tested, problems = _tested(state, test, config.seed)
+        found, problems = tested(state, test, config.seed)
     deviations, predicted = _targets(state, batches, config.seed)
     problem = problem_of_run(state, batches, config)
     sizes = [*noises(_likelihood(state.likelihood)), *(noise.size for noise in predicted)]
@@ -89,7 +85,7 @@ def described(
         versions=versions(),
         symmetries=symmetries,
         evidence=evidence,
-        test=tested,
+        test=found,
         baselines=[],
         layers=layers,
         history=list(state.history),
@@ -128,104 +124,6 @@ def title_of(name: str, num_data: int, shape: tuple[int, ...], network: nn.Modul
         return f"{name}: {count}, {kind}"
     sizes = " × ".join(map(str, shape[1:] if len(shape) == 3 else shape)) or "one number"
     return f"{count} of {sizes}{' features' if len(shape) == 1 else ''}, {kind}"
-
-
-def held_out_batches(network: nn.Module, data: Data) -> Batches:
-    """The batches of test data, of a `covary.data.Dataset` those of its test part, as a network needs them."""
-    return as_batches(data.test if isinstance(data, Dataset) else data, TEST_BATCH).matching(network)
-
-
-@torch.no_grad()
-def measure(network: nn.Module, likelihood: Likelihood, data: Data, seed: int = 0) -> Metrics:
-    """How well a network predicts data, a classification or not; of a `covary.data.Dataset`, its test part.
-
-    Arguments:
-        network: The network, averaged or plain, in evaluation mode.
-        likelihood: The likelihood.
-        data: The data.
-        seed: The seed of the augmentation's noise.
-
-    Example:
-        >>> import torch, covary
-        >>> from covary.training import measure
-        >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-        >>> measure(torch.nn.Identity(), covary.Categorical(), (x, torch.tensor([0, 1]))).accuracy
-        1.0
-    """
-    return _metrics(network, likelihood, [_predicted(network, likelihood, held_out_batches(network, data), seed)])
-
-
-class _Predicted(NamedTuple):
-    """Predicted means (N, ...) and targets (N, ...) of test data, and their log-likelihood."""
-
-    means: Tensor
-    targets: Tensor
-    log_likelihood: float
-
-
-def _predicted(network: nn.Module, likelihood: Likelihood, batches: Batches, seed: int) -> _Predicted:
-    means, targets, log_likelihood = [], [], 0.0
-    for batch in batches:
-        found = outputs_of(network, batch, seed_for(seed, TEST))
-        log_likelihood += float(likelihood.log_prob(found, batch.y))
-        means.append(likelihood.mean(found))
-        targets.append(batch.y)
-    return _Predicted(torch.cat(means), torch.cat(targets), log_likelihood)
-
-
-def _metrics(network: nn.Module, likelihood: Likelihood, parts: Sequence[_Predicted]) -> Metrics:
-    """The metrics of test data, in one part or several."""
-    labels = torch.cat([part.targets for part in parts])
-    scores = scores_of(likelihood, torch.cat([part.means for part in parts]), labels)
-    return Metrics(
-        accuracy=scores.accuracy,
-        nll=-sum(part.log_likelihood for part in parts) / len(labels),
-        ece=scores.ece,
-        num_data=len(labels),
-        num_samples=network.num_samples if isinstance(network, SampleAveraging) else 1,
-        rmse=scores.rmse,
-        rmse_by_target=list(scores.rmse_by_target),
-        num_targets=scores.num_targets,
-    )
-
-
-def _tested(state: FitState, data: Data | None, seed: int) -> tuple[Metrics | None, list[str]]:
-    """The test metrics, and a note if they cannot be computed: the trained network is not lost by that."""
-    if data is None:
-        return None, []
-    parts = in_each(lambda: _tested_shard(state, data, seed))
-    reason = next((part for part in parts if isinstance(part, str)), "")
-    if not reason:
-        try:
-            found = _metrics(state.network, state.likelihood, [part for part in parts if isinstance(part, _Predicted)])
-            if math.isfinite(found.nll):
-                return found, []
-            reason = f"the negative log-likelihood is {found.nll}"
-        except Exception as error:  # as below; all processes have the same parts
-            reason = f"{type(error).__name__}: {error}"
-    plain = "".join(letter if letter.isprintable() else " " for letter in reason)
-    note = f"The test data could not be evaluated ({' '.join(plain.split()):.300}). The network is trained."
-    warn(note)
-    return None, [note]
-
-
-@torch.no_grad()
-def _tested_shard(state: FitState, data: Data, seed: int) -> _Predicted | str | None:
-    """The predictions of this process's shard of the test data; if they cannot be computed, the reason.
-
-    The first process predicts data that cannot be divided, and the others nothing.
-    """
-    try:
-        batches = held_out_batches(state.network, data)
-        rank, world = place()
-        if batches.num_data >= world:
-            batches = own_part(batches)
-        elif rank > 0:
-            return None
-        found = _predicted(state.network, state.likelihood, batches, seed)
-    except Exception as error:  # of a network or data set of the user's, of any kind
-        return f"{type(error).__name__}: {error}"
-    return found if world == 1 else _Predicted(found.means.cpu(), found.targets.cpu(), found.log_likelihood)
 
 
 @torch.no_grad()

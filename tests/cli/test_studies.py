@@ -113,7 +113,7 @@ def test_a_killed_study_is_resumed_and_can_be_extended(run, studied, tmp_path):
 @pytest.mark.parametrize("place", ["taken", "taken/below"])
 def test_a_place_that_cannot_be_a_folder_is_told_before_the_study(run, studied, tmp_path, place):
     (tmp_path / "taken").write_text("a file")
-    assert_one_line_and_code_2(run("reproduce", "recover", "--out", place), "taken", "cannot be read or written")
+    assert_one_line_and_code_2(run("reproduce", "recover", "--out", place), "taken", "Expected a folder, got")
     assert studied == []
     assert (tmp_path / "taken").read_text() == "a file"
 

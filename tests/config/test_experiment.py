@@ -49,7 +49,7 @@ def test_toml_gives_back_every_setting_of_a_run():
         ({"relaxation": float("nan")}, "above 0 and at most 1"),
         ({"relaxation": 0.3}, "requires prior='layerwise' and weights.prior_scaled_lr=true"),
         ({"relaxation": 0.3, "prior": "scalar", "fit": FitConfig.preset("layers-equivariant")}, "prior='scalar'"),
-        ({"size": 3}, "'size' to be a whole number from 4 to 1,024 or None, got 3"),
+        ({"size": 3}, "'size' to be a whole number from 4 to 1,024 or None \\(in a command none\\), got 3"),
         ({"size": 100_000}, "'size' to be a whole number from 4 to 1,024"),
         ({"network": "relaxed:conv:4", "baselines": ("conv",)}, "would be this network itself"),
         ({"prune": 1.0}, "'prune' to be between 0 and 1"),

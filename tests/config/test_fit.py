@@ -22,7 +22,10 @@ def test_defaults_are_valid_and_plain():
         ({"curvature": "kernel"}, "curvature"),
         ({"hyper": {"burn_in": -1}}, "burn_in"),
         ({"weights": {"lr": float("nan")}}, "'weights.lr' to be a number from 0 to 1e6, got nan"),
-        ({"hyper": {"augment_lr": -0.1}}, "'hyper.augment_lr' to be a number from 0 to 1e6 or None, got -0.1"),
+        (
+            {"hyper": {"augment_lr": -0.1}},
+            "'hyper.augment_lr' to be a number from 0 to 1e6 or None \\(in a command none\\), got -0.1",
+        ),
         ({"weights": {"momentum": 1.0}}, "momentum"),
         ({"weights": {"warmup_epochs": -1}}, "warmup_epochs"),
         ({"weights": {"relative_lr": 0.0}}, "relative_lr"),

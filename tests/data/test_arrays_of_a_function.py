@@ -61,7 +61,7 @@ def test_attributes_of_attributes(module):
     [
         ("no_such_module:make", "", "cannot be imported .ModuleNotFoundError: No module named 'no_such_module'"),
         ("my_data:absent", "", "module my_data has no 'absent'"),
-        ("my_data:make", "make = 3", "is a int: expected a function"),
+        ("my_data:make", "make = 3", "is of type int: expected a function"),
         ("my_data:make", "def make(path): return x, y", "without arguments .missing a required argument: 'path'"),
         ("my_data:make", "def make(*, path): return x, y", "without arguments .*'path'.: expected a function"),
         ("my_data:Maker.make", "class Maker:\n    def make(self): return x, y", "without arguments .*'self'"),

@@ -117,7 +117,7 @@ def test_a_function_of_the_users_own(module):
     [
         ("no_such_module:make", "", "cannot be imported .ModuleNotFoundError: No module named 'no_such_module'"),
         ("my_networks:absent", "", "module my_networks has no 'absent'"),
-        ("my_networks:make", "make = 3", "is a int: expected a function"),
+        ("my_networks:make", "make = 3", "is of type int: expected a function"),
         (
             "my_networks:make",
             "def make(shape, num_outputs): return 'net'",

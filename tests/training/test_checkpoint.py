@@ -238,7 +238,10 @@ def test_told_to_end_it_leaves_a_checkpoint_in_the_middle_of_an_epoch(tmp_path, 
 
 @pytest.mark.parametrize("number", [1, 2, 4, 5, 9, 11, 17])
 def test_a_step_within_an_epoch_is_resumed(tmp_path, whole, number):
-    """Told to end while a batch is made, before, between and after hyper steps: no step is done twice or left out."""
+    """Told to end while a batch is made, before, between and after hyper steps: no step is done twice or left out.
+
+    The step of that batch is taken before the fit ends: its message tells all processes.
+    """
     calls = []
 
     def transform(x, index, seed):
@@ -250,7 +253,7 @@ def test_a_step_within_an_epoch_is_resumed(tmp_path, whole, number):
     with pytest.raises(Interrupted):
         fit(tmp_path, train=covary.data.Augmented(points(), transform))
     epoch, step = divmod(number - 1, 3)  # three batches an epoch
-    assert checkpoint_files(tmp_path)[0].name == f"checkpoint-{epoch:06d}-{step:06d}.safetensors"
+    assert checkpoint_files(tmp_path)[0].name == f"checkpoint-{epoch:06d}-{step + 1:06d}.safetensors"
     same = covary.data.Augmented(points(), lambda x, index, seed: x)
     assert_same(fit(tmp_path, resume=True, train=same), whole)
 

@@ -47,8 +47,9 @@ class UniformWidths(nn.Module):
     ) -> None:
         super().__init__()
         if isinstance(names, str) or not names or len(set(names)) < len(names):
+            advice = f"Pass a tuple: ({names!r},)." if isinstance(names, str) else "Name each once."
             raise StructureError(
-                f"Expected one or more different names among {', '.join(kinds)}, got {names!r}. Name each once."
+                f"Expected one or more different names among {', '.join(kinds)}, got {names!r}. {advice}"
             )
         for name in names:
             require_choice("names", name, kinds)

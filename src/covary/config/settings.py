@@ -218,9 +218,9 @@ def _expected(kind: Any) -> str:
     if origin is tuple:
         return f"a list with entries that are {_expected(inner[0])}"
     if isinstance(kind, type) and issubclass(kind, Settings):
-        return "a table of settings by name"
+        return f"a {kind.__name__}, or its settings by name"
     words = {
-        type(None): f'"{NONE}"',
+        type(None): f"None (in a command {NONE})",
         str: "a string without control characters",
         bool: "true or false",
         float: "a finite number",

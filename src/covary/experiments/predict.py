@@ -158,7 +158,7 @@ def target_predictions(
     kind = "row" if task.dataset.x_train.ndim == 2 else "image"
     rows: list[dict[str, str | float]] = []
     for label, mean, deviation in zip(inputs.names, means, deviations, strict=True):
-        row: dict[str, str | float] = {kind: int(label) if kind == "row" else label}
+        row: dict[str, str | float] = {kind: label}
         for name, value, spread in zip(names, mean, deviation, strict=True):
             row |= {f"{name}_mean": value, f"{name}_std": spread}
         rows.append(row)

@@ -151,7 +151,7 @@ def model_gradient(
         log_likelihoods.append(log_likelihood.detach().double())
         num_read += len(batch.x)
     found = CurvatureStatistics(joined(blocks, weights), torch.stack(log_likelihoods).sum(), None, num_read)
-    like = next(iter(total.values()), torch.zeros(()))  # of their type, the number goes into their message
+    like: Tensor = next(iter((total or weights).values()))  # of their type, the number goes into their message
     *sums, number = all_sum_each([*total.values(), like.new_tensor(num_read)])
     scale = cotangents.num_data / float(number)
     return SecondPass({name: scale * gradient for name, gradient in zip(total, sums, strict=True)}, found)

@@ -263,3 +263,15 @@ def test_a_fit_says_once_that_images_are_not_scaled():
         warnings.simplefilter("always")
         covary.fit(network, (x, torch.arange(20) % 2), epochs=3, callbacks=())
     assert sum("Divide them by 255" in str(warning.message) for warning in found) == 1
+
+
+def test_a_network_that_changes_its_input_does_not_change_the_data():
+    class Doubled(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x.mul_(2))
+
+    x, y = torch.rand(8, 3), torch.arange(8) % 2
+    before = x.clone()
+    for batch in as_batches((x, y), batch_size=8):
+        Doubled(3, 2)(batch.x)
+    assert torch.equal(x, before)

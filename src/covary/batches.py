@@ -214,14 +214,7 @@ def _is_arrays(data: object) -> bool:
 def _of_arrays(data: Any, batch_size: int, keys: Keys | None) -> Batches:
     x, y, given = fields_of(data, keys)
     index = torch.arange(len(x), device=x.device) if given is None else given
-    return Batches(lambda rows: _indexed(*(part[_slice_or(rows)] for part in (x, y, index))), len(x), batch_size)
-
-
-def _slice_or(rows: Int[Tensor, " N"]) -> slice | Int[Tensor, " N"]:
-    """The rows as a slice, of which no new tensor is made, if each is the one after the other."""
-    first, number = int(rows[0]) if len(rows) else 0, len(rows)
-    consecutive = bool((rows == torch.arange(first, first + number, device=rows.device)).all())
-    return slice(first, first + number) if consecutive else rows
+    return Batches(lambda rows: _indexed(x[rows], y[rows], index[rows]), len(x), batch_size)
 
 
 def _of_loader(loader: DataLoader[Any], keys: Keys | None) -> Batches:

@@ -110,10 +110,13 @@ def test_a_killed_study_is_resumed_and_can_be_extended(run, studied, tmp_path):
     assert run("reproduce", "recover", "--out", "a", "--overwrite")[0] == 0
 
 
-@pytest.mark.parametrize("place", ["taken", "taken/below"])
-def test_a_place_that_cannot_be_a_folder_is_told_before_the_study(run, studied, tmp_path, place):
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [("taken", "Expected a folder, got 'taken'"), ("taken/below", "Expected a folder above 'taken/below'")],
+)
+def test_a_place_that_cannot_be_a_folder_is_told_before_the_study(run, studied, tmp_path, place, said):
     (tmp_path / "taken").write_text("a file")
-    assert_one_line_and_code_2(run("reproduce", "recover", "--out", place), "taken", "Expected a folder, got")
+    assert_one_line_and_code_2(run("reproduce", "recover", "--out", place), said)
     assert studied == []
     assert (tmp_path / "taken").read_text() == "a file"
 

@@ -138,8 +138,10 @@ def _system_error(error: OSError) -> str:
             raise error
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - Python would fail once more when it flushes at the end
         return f"The output cannot be written: {error.strerror}. Make space, or redirect it to another file."
-    if error.errno in (errno.EEXIST, errno.ENOTDIR):
+    if error.errno == errno.EEXIST:
         return f"Expected a folder, got '{error.filename}', which is a file. Choose another path."
+    if error.errno == errno.ENOTDIR:
+        return f"Expected a folder above '{error.filename}', got a file. Choose another path."
     advice = "Make space, or choose another path." if full else "Choose another path."
     return f"'{error.filename}' cannot be read or written: {error.strerror}. {advice}"
 

@@ -61,10 +61,18 @@ MOST_MOVE = 0.5  # of a parameter, such as the logit of a probability that is ne
 CLEAR = 3.0  # standard errors of a gradient, from which it is more than the noise of its data
 MOST_DISTANCE = 1.0  # of the outputs from those at the mode: that of a sample from the posterior
 FAR = "the weights have not converged; train for more epochs"
-# a full circle, all of the samples, shifts out of the image, factors of 20: more is no other transform, or no image
-LARGEST = {"radians": math.pi, "radians of hue": math.pi, "probability": 1.0}
-LARGEST |= dict.fromkeys(("half-widths", "half-heights", "half-lengths"), 2.0)
-LARGEST |= dict.fromkeys(("log-scale", "log-factor"), math.log(20))
+# by unit, the width from which a larger one changes nothing, or leaves nothing to see: a full circle, every sample, a
+# shift by the whole side, a factor of 20
+LARGEST = {
+    "radians": math.pi,
+    "radians of hue": math.pi,
+    "probability": 1.0,
+    "half-widths": 2.0,
+    "half-heights": 2.0,
+    "half-lengths": 2.0,
+    "log-scale": math.log(20),
+    "log-factor": math.log(20),
+}
 
 
 def with_errors(

@@ -133,7 +133,7 @@ class Run(ModelParts):
             data: The training data.
             curvature: The curvature, or its structure.
         """
-        self._check_inputs(next(iter(as_batches(data))).x)
+        self._check_data(data)
         return Laplace(self.model, data, curvature)
 
     def fit_more(
@@ -158,7 +158,7 @@ class Run(ModelParts):
             checkpoints: As for `fit`.
             callbacks: As for `fit`.
         """
-        self._check_inputs(next(iter(as_batches(train.data if isinstance(train, Augmented) else train))).x)
+        self._check_data(train.data if isinstance(train, Augmented) else train)
         names = FitConfig().as_dict()
         config = FitConfig().replace(**{name: self.record.config[name] for name in names})
         start = config.replace(weights={"warmup_epochs": 0}, hyper={"burn_in": 0})
@@ -196,6 +196,10 @@ class Run(ModelParts):
         """Raise an error if the record shows that the network was trained on data of another shape."""
         shape, exact = trained_shape(self.record), is_exact(self.record, self.network)
         require_inputs(x, shape, self.record.feature_names, exact)
+
+    def _check_data(self, data: Data) -> None:
+        """Raise an error if the first batch of data has another shape than the training data."""
+        self._check_inputs(next(iter(as_batches(data))).x)
 
     def _sampled(self, num_samples: int | None) -> nn.Module:
         if num_samples is None or not isinstance(self.network, Resampling):

@@ -84,6 +84,23 @@ def test_given_identities_are_kept():
     assert torch.equal(joined(as_batches([(X, Y, identity)]))[2], identity)
 
 
+@pytest.mark.parametrize("data", FORMS.values(), ids=FORMS)
+def test_few_data_are_random_and_the_same_in_every_call(data):
+    batches = as_batches(data, 3)
+    few = batches.few(2)
+    assert torch.equal(few.x, X[few.identity])
+    assert torch.equal(few.y, Y[few.identity])
+    assert len(set(few.identity.tolist())) == 2
+    assert torch.equal(few.identity, batches.few(2).identity)
+    num_readable = 7 if batches.read is not None else len(next(iter(batches)).x)
+    assert sorted(batches.few(99).identity.tolist()) == list(range(num_readable))
+
+
+def test_few_of_no_data_say_so():
+    with pytest.raises(DataError, match="at least one datum"):
+        as_batches((X[:0], Y[:0])).few(2)
+
+
 def test_a_subset_is_random_without_repetition_and_keeps_identities():
     subset = as_batches((X, Y), 2).subset(4, seed=3)
     x, y, identity = joined(subset)
@@ -224,9 +241,9 @@ def test_a_fit_of_unscaled_bytes_warns_once_and_at_the_line_that_calls_it():
 
 
 def test_evidence_and_curvature_take_the_same_data():
-    network = torch.nn.Linear(2, 7, dtype=torch.float32)
-    model, expected = covary.Model(network), covary.log_evidence(network, (X.float(), Y)).log_evidence
-    kron = covary.curvature.kfac(network, (X.float(), Y)).to_dense()
+    network = torch.nn.Linear(2, 7, dtype=torch.float64)  # batches of 4 and of 7 round differently
+    model, expected = covary.Model(network), covary.log_evidence(network, (X, Y)).log_evidence
+    kron = covary.curvature.kfac(network, (X, Y)).to_dense()
     for data in FORMS.values():
         torch.testing.assert_close(covary.log_evidence(model, data).log_evidence, expected)
         torch.testing.assert_close(covary.curvature.kfac(network, data).to_dense(), kron)

@@ -23,7 +23,7 @@ from .capture import CHUNK_ENTRIES, Captured, capture
 from .coverage import coverage, find_uses, is_by_autograd, require_independence
 from .exact import FULL, accumulate
 from .registry import BlocksFunction, Curvature
-from .self_check import check_jacobian_factors
+from .self_check import NUM_TOGETHER, check_jacobian_factors
 
 ROWS_AT_ONCE = 2048  # rows of the inner batch in one chunk
 
@@ -178,15 +178,15 @@ def chunk_slices(network: nn.Module, num_data: int, num_expanded: int = 0) -> li
 
 
 def check_model(model: Model, batches: Batches) -> None:
-    """Raise for the first mistake that would make the curvature wrong, found on the first batch."""
+    """Raise for the first mistake that would make the curvature wrong, found on a few data."""
     weights = model.weights
     require_independence(model.network)
     if cost := coverage(model.network, weights).cost:
         warn_once(f"{cost} covary.curvature.coverage(network) lists them.")
-    first = next(iter(batches))
+    few = batches.few(NUM_TOGETHER)
     with torch.no_grad():  # here alone outputs have the axes that the network gives them: passes flatten positions
-        model.likelihood.check(outputs_of_first(model.network, first), first.y[:1])
-    check_jacobian_factors(model.network, first.x, weights)
+        model.likelihood.check(outputs_of_first(model.network, few), few.y[:1])
+    check_jacobian_factors(model.network, few.x, weights)
 
 
 def _add_gradient(total: dict[str, Tensor], model: Model, captured: Captured, batch: IndexedBatch) -> None:

@@ -1,6 +1,6 @@
 r"""The self-check of captured passes against autograd, on a few data, before a curvature is computed.
 
-For up to 32 random data of the first batch and one vector v per datum,
+For up to 32 random data and one vector v per datum,
 
 - the output of a datum must be the same when half of the others are missing (all of these data);
 - the sum of the products with random factors, :math:`\sum_n c_n \hat J_n^\top v_n`, must be autograd's gradient of
@@ -37,7 +37,7 @@ def check_jacobian_factors(network: nn.Module, x: Tensor, weights: Mapping[str, 
     """Raise `UnsupportedLayerError` if a datum depends on others or its Jacobian products are not autograd's.
 
     Arguments:
-        x: The first batch, of which a few random data are checked.
+        x: Inputs, of which a few random ones are checked.
     """
     num_params = sum(weight.numel() for weight in weights.values())
     num_samples = network.num_samples if isinstance(network, SampleAveraging) else 1

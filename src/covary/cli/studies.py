@@ -51,6 +51,12 @@ def reproduce(
     epochs: Annotated[
         int | None, typer.Option(min=1, max=10**6, help="The number of epochs, of table1 and table2.")
     ] = None,
+    num_samples: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=10**4, help="The number of augmentation samples in weight steps, of table1 and table2."
+        ),
+    ] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, max=10**4, help="How many networks are trained at once.")
     ] = None,
@@ -81,7 +87,7 @@ def reproduce(
     check_choice("scale", scale, SCALES)
     check_seed(seed)
     chosen = tuple(version.replace("-", " ") for version in _names(versions))
-    options = Options(data, network, num_train, num_seeds, chosen, processes, epochs, _names(methods))
+    options = Options(data, network, num_train, num_seeds, chosen, processes, epochs, num_samples, _names(methods))
     request = Request(scale, seed, data_dir, options=options)
     STUDIES[name].check(name, request)
     folder = out or Path("runs") / f"{name}-{request.name}"

@@ -22,11 +22,12 @@ __all__ = ["SCALES", "STUDIES", "Entry", "Options", "Request"]
 SCALES = ("smoke", "cpu", "full", "paper")
 _SEEDS = ("num_train", "num_seeds", "processes")
 _ROWS = ("num_train", "num_seeds", "versions", "processes")
+_TRAINING = ("epochs", "num_samples", "methods")
 STUDIES: dict[str, Entry] = {
     "toy": Entry(toy),
-    "recover": Entry(recover, ("num_train",)),
-    "table1": Entry(table1, ("data", "network", *_ROWS, "epochs", "methods"), SCALES),
-    "table2": Entry(table2, (*_SEEDS, "epochs", "methods"), SCALES),
+    "recover": Entry(recover, ("num_train", "versions")),
+    "table1": Entry(table1, ("data", "network", *_ROWS, *_TRAINING), SCALES),
+    "table2": Entry(table2, (*_SEEDS, *_TRAINING), SCALES),
     "figure5": Entry(figure5, ("data", "network", *_ROWS)),
     "correlated": Entry(correlated, ("data", "network", *_SEEDS), SCALES),
     "sampling": Entry(sampling),

@@ -38,6 +38,7 @@ class Options(NamedTuple):
         versions: The versions of the data, by name.
         processes: How many networks are trained at once, with one thread each if there are several.
         epochs: The number of epochs.
+        num_samples: The number of augmentation samples in weight steps.
         methods: The methods that are compared, by name.
     """
 
@@ -48,6 +49,7 @@ class Options(NamedTuple):
     versions: tuple[str, ...] = ()
     processes: int | None = None
     epochs: int | None = None
+    num_samples: int | None = None
     methods: tuple[str, ...] = ()
 
     @property
@@ -80,7 +82,8 @@ class Request(NamedTuple):
         """The options and the scale, as a part of the name of a folder."""
         chosen = self.options
         epochs = None if chosen.epochs is None else f"{chosen.epochs}-epochs"
-        words = [chosen.data, chosen.network, chosen.num_train, self.scale, epochs]
+        samples = None if chosen.num_samples is None else f"{chosen.num_samples}-samples"
+        words = [chosen.data, chosen.network, chosen.num_train, self.scale, epochs, samples]
         return "-".join(str(word).replace(":", "-") for word in words if word is not None)
 
     def seeds(self, otherwise: int) -> range:

@@ -25,7 +25,7 @@ from covary.reproduce.paper1.recover import (
     recover,
     settings,
 )
-from covary.reproduce.study import Request
+from covary.reproduce.study import Options, Request
 
 UNITS = {"shift_x": "half-widths", "shift_y": "half-heights", "rotation": "radians"}
 NONE = dict.fromkeys(("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear"), 0.01)
@@ -93,10 +93,31 @@ def test_learned_shifts_that_the_evidence_does_not_prefer_fail_their_claim(learn
 
 
 def test_networks_with_learned_shifts_have_those_of_the_run():
-    compared = _compared({"translated": record("translated", 1.3)})
-    assert tuple(compared) == FIXED
-    assert compared[TRUE_SHIFTS][1] == {"shift_x": 8 / 14, "shift_y": 8 / 14}
-    assert compared[LEARNED_SHIFTS][1] == {"shift_x": 1.3 * 8 / 14, "shift_y": 1.3 * 8 / 14}
+    compared = _compared({version: record(version, 1.3) for version in VERSIONS})
+    assert compared.keys() == FIXED.keys()
+    assert compared[TRUE_SHIFTS] == {"shift_x": 8 / 14, "shift_y": 8 / 14}
+    assert compared[LEARNED_SHIFTS] == {"shift_x": 1.3 * 8 / 14, "shift_y": 1.3 * 8 / 14}
+
+
+@pytest.mark.parametrize(
+    ("version", "fixed", "claims"),
+    [
+        ("fully rotated", [SMALLEST, CIRCLE], ["right generator", "amount", "flat beyond"]),
+        ("partially rotated", [], ["right generator", "amount of rotation"]),
+        (
+            "translated",
+            [TRUE_SHIFTS, LEARNED_SHIFTS],
+            ["right generator", "amount of shift_x", "amount of shift_y", "evidence of the learned shifts"],
+        ),
+        ("scaled", [], ["right generator", "amount of scale_x", "amount of scale_y"]),
+        ("original", [], []),
+    ],
+)
+def test_claims_are_made_of_the_versions_that_were_learned(version, fixed, claims):
+    runs = {version: record(version)}
+    assert list(_compared(runs)) == fixed
+    found = _claims(runs, {name: trained(-1000.0) for name in fixed})
+    assert [claim.sentence for claim in found] == [f"{version}: {claim}" for claim in claims]
 
 
 def test_a_slow_version_fails_the_claim_on_time():
@@ -128,6 +149,8 @@ def test_finished_networks_are_read_again_and_not_trained_again(tmp_path, monkey
     monkeypatch.setattr(module, "learn", None)
     monkeypatch.setattr(module, "run_baseline", None)
     assert recover(Request("smoke", folder=tmp_path)) == first
+    some = recover(Request("smoke", folder=tmp_path, options=Options(versions=("scaled", "original"))))
+    assert some.rows == [row for row in first.rows if row["version"] in ("scaled", "original")]
 
 
 def test_settings_of_a_version():

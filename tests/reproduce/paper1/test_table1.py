@@ -103,20 +103,22 @@ def test_bad_options_are_refused(options, words):
         table1(Request("smoke", options=options))
 
 
-def test_methods_and_epochs_can_be_chosen_and_only_what_was_trained_is_claimed(monkeypatch):
+def test_methods_epochs_and_samples_can_be_chosen_and_only_what_was_trained_is_claimed(monkeypatch):
     jobs = []
 
     def trained(job):
-        jobs.append((job.method, job.config.fit.epochs))
+        jobs.append((job.method, job.config.fit.epochs, job.config.num_samples))
         return cell(job.version, job.method, job.config.fit.seed, LEVELS[job.method])
 
     monkeypatch.setattr(comparison, "_cell", trained)
 
     def studied(*methods):
-        return table1(Request("smoke", options=Options(versions=("original",), epochs=7, methods=methods)))
+        return table1(
+            Request("smoke", options=Options(versions=("original",), epochs=7, num_samples=3, methods=methods))
+        )
 
     learned = studied("learned")
-    assert jobs == [("learned", 7)]
+    assert jobs == [("learned", 7, 3)]
     assert not learned.claims
     assert set(texts(invariances_figure(learned))) >= {"original"}
     both = studied("plain", "learned")

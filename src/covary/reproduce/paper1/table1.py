@@ -54,8 +54,10 @@ def _compared(name: str, data: str, network: str, request: Request, chosen: tupl
     sizes = sizes_of(request.scale, network)
     num_train, processes = request.options.num_train or sizes.num_train, request.options.processes or sizes.processes
     methods = request.chosen_methods(METHODS)
+    given = {"epochs": request.options.epochs, "num_samples": request.options.num_samples}
+    changed = {name: value for name, value in given.items() if value is not None}
     jobs = [
-        Job(version, method, config.replace(epochs=request.options.epochs or sizes.epochs), sizes.test_samples)
+        Job(version, method, config.replace(**changed), sizes.test_samples)
         for seed in request.seeds(sizes.num_seeds)
         for version in chosen
         for config in [config_of(data, network, version, request._replace(seed=seed), num_train)]

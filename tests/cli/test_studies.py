@@ -86,6 +86,15 @@ def test_claims_are_shown_with_their_bars(run, studied):
     assert [(scale, seed, str(place), number) for scale, seed, place, number in studied] == [("paper", 3, "here", 70)]
 
 
+def test_a_study_without_claims_says_so_in_place_of_an_empty_table(run, studied, monkeypatch):
+    made = Study("recover", "cpu", "The moon", {}, {}, [{"moon": "far"}], {}, [], 1.0)
+    monkeypatch.setitem(STUDIES, "recover", STUDIES["recover"]._replace(run=lambda request: made))
+    code, out, _ = run("reproduce", "recover", "--out", "a")
+    assert code == 0
+    assert "The moon. No claim is about this method alone." in out
+    assert "holds" not in out
+
+
 def test_json_is_all_that_is_printed(run, studied):
     code, out, err = run("reproduce", "recover", "--json")
     printed = json.loads(out)

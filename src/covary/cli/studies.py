@@ -108,7 +108,10 @@ def reproduce(
         echo_json(asdict(study))
         return
     print_rows(study.rows)
-    show(study_table(study))
+    if study.claims:
+        show(study_table(study))
+    else:
+        echo(f"{study.title}. No claim is about this method alone.")
     echo(f"Numbers and figure are in {folder} ({study.seconds:.0f} s).")
 
 

@@ -89,7 +89,7 @@ class Batches:
 
     def few(self, number: int) -> IndexedBatch:
         """Random data, up to this number and the same in every call; of an iterable of batches, of the first one."""
-        if self.read is None or not self.num_data:
+        if self.read is None or not self.num_data:  # iterating refuses empty data
             first = next(iter(self))
             rows = permutation(0, len(first.x), stream=Stream.SUBSET)[:number].to(first.x.device)
             return IndexedBatch(*(part[rows] for part in first))

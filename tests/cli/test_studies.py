@@ -91,7 +91,7 @@ def test_a_study_without_claims_says_so_in_place_of_an_empty_table(run, studied,
     monkeypatch.setitem(STUDIES, "recover", STUDIES["recover"]._replace(run=lambda request: made))
     code, out, _ = run("reproduce", "recover", "--out", "a")
     assert code == 0
-    assert "The moon. No claim is about this method alone." in out
+    assert "The moon. No claim is about these versions and methods alone." in out
     assert "holds" not in out
 
 

@@ -111,7 +111,7 @@ def reproduce(
     if study.claims:
         show(study_table(study))
     else:
-        echo(f"{study.title}. No claim is about this method alone.")
+        echo(f"{study.title}. No claim is about these versions and methods alone.")
     echo(f"Numbers and figure are in {folder} ({study.seconds:.0f} s).")
 
 
